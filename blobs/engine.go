@@ -14,7 +14,7 @@ import (
 
 // What is in this file purges, which only the engine's connection may.
 
-// cleanTime bounds the purge of what a PutFrom leaves that fails.
+// cleanTime bounds the purge after a PutFrom that failed.
 const cleanTime = 5 * time.Second
 
 // PutFrom is Put for a document that can be read only once. It is in memory a
@@ -52,8 +52,8 @@ func (s *Store) fresh(ctx context.Context, ref Ref) (there bool, err error) {
 	return there, err
 }
 
-// discard deletes the chunks of an object that has come to nothing, if that is
-// quickly done. A purge may overtake chunks that were sent before it.
+// discard deletes the chunks of an object that could not be put, if that can be
+// done quickly. A purge may overtake chunks that were sent before it.
 func (s *Store) discard(ctx context.Context, nuid string, up *upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -71,9 +71,8 @@ func (s *Store) purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) err
 	return h.Purge(ctx, opts...)
 }
 
-// Remove deletes an object whose reference nobody else has. One that is not
-// there, or has been put anew, is none of its business. It is for the engine
-// alone.
+// Remove deletes an object whose reference nobody else has. It leaves alone an
+// object that is not there or has been put anew. Only the engine may call it.
 func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	what := "remove the object " + ref.Name
 	var mine *described

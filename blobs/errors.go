@@ -38,8 +38,7 @@ func Permanent(err error) bool {
 	return false
 }
 
-// The server's codes for what it has no room for, and for what is too large for
-// one message.
+// The server's codes for lack of room, and for a message that is too large.
 const (
 	natsNoResources  = 10023
 	natsNoMemory     = 10028

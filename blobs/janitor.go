@@ -20,32 +20,32 @@ import (
 
 // Bounds and defaults of a janitor.
 const (
-	// DefaultGrace is how old an object without an item must be to be deleted,
-	// and how long a janitor must have run before it deletes any.
+	// DefaultGrace is the age from which an object without an item is deleted,
+	// and the time that a janitor must have run before it deletes any.
 	DefaultGrace = time.Hour
 	// DefaultSweepEvery is the time between two sweeps.
 	DefaultSweepEvery = 10 * time.Minute
-	// DefaultMaxTracked is how many objects a janitor knows by heart; those
-	// beyond are found by the sweep alone.
+	// DefaultMaxTracked bounds the objects that a janitor tracks in memory; only
+	// the sweep finds further ones.
 	DefaultMaxTracked = 100_000
 
-	// retryDeletes is when deletions that failed are tried again.
+	// retryDeletes is the wait before failed deletions are tried again.
 	retryDeletes = 15 * time.Second
 	listBatch    = 256 // descriptions asked for at once
 )
 
-// JanitorConfig is what a Janitor is made of. Conn, Exists and Undecided must be
-// set; other zero fields have defaults.
+// JanitorConfig configures a Janitor. Conn, Exists and Undecided must be set;
+// other zero fields have defaults.
 type JanitorConfig struct {
 	Conn   *nats.Conn // the engine's own, which may purge
 	Names  wire.Names
 	Bucket BucketConfig
 	// Exists reports whether there is such an item, finished or not.
 	Exists func(context.Context, events.ID) (bool, error)
-	// Undecided returns since when the oldest submission has waited to be
-	// decided; zero if none does. It returns only once Exists knows of all that
-	// was decided before the call, and it fails where that is not to be had, as in
-	// an engine that does not own the log.
+	// Undecided returns the time since which the oldest undecided submission has
+	// waited; zero if there is none. It returns only once Exists knows of
+	// everything decided before the call, and fails where that can't be
+	// achieved, as in an engine that does not own the log.
 	Undecided func(context.Context) (time.Time, error)
 
 	Grace      time.Duration
@@ -72,7 +72,7 @@ func (c JanitorConfig) withDefaults() JanitorConfig {
 }
 
 // Janitor deletes the objects that no item has. Start it before the engine's
-// loop, feed it what has been projected, and Stop it.
+// loop, call Projected with each commit's items, and Stop it.
 type Janitor struct {
 	cfg   JanitorConfig
 	store *Store
@@ -166,9 +166,8 @@ func (j *Janitor) now(ctx context.Context) (time.Time, error) {
 	return info.TimeStamp, nil
 }
 
-// Projected takes in what has become of items: the objects of those that have
-// been pruned are deleted soon after. It never blocks, and may be called before
-// Start.
+// Projected notes changes of items: the objects of pruned ones are deleted soon
+// after. It never blocks, and may be called before Start.
 func (j *Janitor) Projected(items []core.ItemChange) {
 	found := false
 	j.mu.Lock()
@@ -271,8 +270,8 @@ func (j *Janitor) descriptions(ctx context.Context) (*connect.Feed, error) {
 	return connect.OpenFeed(ctx, j.store.js, j.cfg.Names, connect.FeedConfig{Stream: j.store.stream, Filters: []string{"$O." + j.store.bucket + ".M.>"}, Messages: listBatch})
 }
 
-// describe reads a description. What it says is a client's: a name for chunks
-// that could mean those of others makes it junk.
+// describe reads a description. Its content comes from a client: a name for
+// chunks that could match another object's makes it junk.
 func (j *Janitor) describe(m connect.Message) object {
 	o := object{seq: m.Seq, at: m.Time}
 	var info jetstream.ObjectInfo
@@ -284,7 +283,7 @@ func (j *Janitor) describe(m connect.Message) object {
 	return o
 }
 
-// track notes an object, if it is that of an item and there is room.
+// track notes an object, if it belongs to an item and there is room.
 func (j *Janitor) track(o object) {
 	id, _, err := splitName(o.name)
 	if err != nil {
@@ -312,7 +311,7 @@ func (j *Janitor) track(o object) {
 	j.count++
 }
 
-// forget drops an object from those tracked, unless it has been put anew.
+// forget stops tracking an object, unless it has been put anew.
 func (j *Janitor) forget(o object) {
 	id, _, err := splitName(o.name)
 	if err != nil {
@@ -352,11 +351,12 @@ func (j *Janitor) deletePruned(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes an object: its chunks, and then its description, so that what
-// a crash leaves is still found by its name. Of an object that was put anew
-// meanwhile both are others, and stay. Chunks whose name does not say that they
-// are the item's may be those of another object that somebody has described
-// anew: they go by the sweep, once no description names them.
+// remove deletes an object: its chunks, and then its description, so that
+// leftovers of a crash are still found by its name. An object that was put anew
+// meanwhile has new chunks and a new description, which stay. Chunks whose name
+// does not show that they are the item's may belong to another object that
+// somebody has described anew: the sweep deletes them once no description names
+// them.
 func (j *Janitor) remove(ctx context.Context, o object) error {
 	if id, _, err := splitName(o.name); err == nil && owns(id, o.nuid) {
 		if err := j.store.purge(ctx, jetstream.WithPurgeSubject(j.store.chunkSubject(o.nuid))); err != nil {

@@ -52,8 +52,8 @@ func (s *Store) readAll(r *reader) ([]byte, error) {
 	return doc, nil
 }
 
-// Resolve returns a document: what it stands for if it is a reference, else
-// itself.
+// Resolve returns the document that doc refers to if it is a reference, else
+// doc itself.
 func (s *Store) Resolve(ctx context.Context, doc []byte) ([]byte, error) {
 	ref, ok, err := Find(doc)
 	if err != nil || !ok {
@@ -62,10 +62,10 @@ func (s *Store) Resolve(ctx context.Context, doc []byte) ([]byte, error) {
 	return s.Get(ctx, ref)
 }
 
-// Open begins to read an object, of any size. The bytes come as they are read:
-// that they are those which the reference was made for is known at their end,
-// when the last Read returns io.EOF, or an error that is ErrDamaged. The reader
-// is for one goroutine, and ends with ctx.
+// Open begins to read an object, of any size. The bytes are not checked as they
+// come: whether they match the reference is known at the end, when the last
+// Read returns io.EOF, or an error that is ErrDamaged. The reader is for one
+// goroutine, and ends with ctx.
 func (s *Store) Open(ctx context.Context, ref Ref) (io.ReadCloser, error) {
 	var r *reader
 	none, err := s.each(ctx, ref, func(d described) bool {
@@ -90,9 +90,9 @@ func (s *Store) reader(ctx context.Context, ref Ref, d described) *reader {
 	return &reader{ctx: ctx, s: s, ref: ref, subject: s.chunkSubject(d.NUID), places: readPlaces(d.Metadata[placesKey]), hash: sha256.New()}
 }
 
-// each gives fn the descriptions that fit a reference until it returns true, the
-// first one first: who puts another under the name afterwards changes nothing.
-// none says why there is none.
+// each gives fn the descriptions that fit a reference, oldest first, until it
+// returns true: a later one under the same name changes nothing. none says why
+// there is none.
 func (s *Store) each(ctx context.Context, ref Ref, fn func(described) bool) (none, err error) {
 	var other *described
 	fits := false
@@ -129,7 +129,7 @@ type reader struct {
 	hash    hash.Hash
 	seq     uint64 // of the chunk last read
 	read    int64
-	chunk   []byte // what is left of it
+	chunk   []byte // the rest of it
 	err     error
 }
 
@@ -203,9 +203,9 @@ func (s *Store) get(ctx context.Context, req directget.Request) (directget.Messa
 	return directget.FromLeader(ctx, s.nc, s.names(ctx).JetStream("STREAM.MSG.GET."+s.stream), req)
 }
 
-// placesKey is where a description says, among its metadata, which messages its
-// chunks are. Their subject alone does not: whoever may put objects sees the
-// first chunk, and may put others between those that are still to come.
+// placesKey is the metadata key under which a description lists the sequences
+// of its chunks. Their subject alone does not identify them: whoever may put
+// objects sees the first chunk, and may put others between the following ones.
 const placesKey = "chunks"
 
 // places writes ascending sequences: the first, and how far each is behind the
@@ -223,8 +223,8 @@ func places(seqs []uint64) string {
 	return b.String()
 }
 
-// readPlaces reads what places has written; nil if that is not what it is, as in
-// the descriptions of other programs.
+// readPlaces reads the output of places; it returns nil for anything else, as
+// in the descriptions of other programs.
 func readPlaces(text string) []uint64 {
 	var seqs []uint64
 	last := uint64(0)

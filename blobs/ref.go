@@ -15,7 +15,7 @@ import (
 
 // Bounds of a reference.
 const (
-	MaxRefBytes  = 1024 // a longer document is none
+	MaxRefBytes  = 1024 // a longer document is no reference
 	MaxNameBytes = 128
 )
 

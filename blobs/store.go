@@ -24,7 +24,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of what goes to and fro.
+// Bounds of transfers.
 const (
 	// DefaultMaxBytes bounds one object.
 	DefaultMaxBytes int64 = 64 << 20
@@ -37,8 +37,8 @@ const (
 	// requestTimeout bounds one request to the server, within the caller's
 	// context.
 	requestTimeout = 10 * time.Second
-	// freshFor is how long an object that is there already spares a Put: less
-	// than the janitor's grace, so that it is not about to be swept. An older one
+	// freshFor is the age up to which an existing object spares a Put: less than
+	// the janitor's grace, so the object is not about to be swept. An older one
 	// is put anew.
 	freshFor = 15 * time.Minute
 )
@@ -114,14 +114,14 @@ type described struct {
 	seq uint64
 }
 
-// maxDescriptions is how many descriptions of one name are looked at: the first
-// ones, so that what is put under the name later can't hide the object.
+// maxDescriptions bounds the descriptions of one name that are looked at: the
+// first ones, so later ones under the same name can't hide the object.
 const maxDescriptions = 64
 
 // find gives fn the descriptions of a name in the order in which they were put,
-// until it returns true. Anybody who may put objects may put another description
-// of one that is there, so it is the reference that says which is meant. What
-// can't be read as a description is left out.
+// until it returns true. Anybody who may put objects may put another
+// description of an existing one, so the reference says which is meant. It
+// skips what can't be read as a description.
 func (s *Store) find(ctx context.Context, name string, fn func(described) bool) error {
 	next := uint64(1)
 	for range maxDescriptions {
@@ -171,9 +171,9 @@ func owns(id events.ID, nuid string) bool {
 
 // Put stores a document of an item and returns its reference, once the server
 // has acknowledged all of it. The document is read twice, to name it by its
-// digest and to send it, from its beginning. A document that is there already is
-// not sent again, so a Put may be repeated. The error is an *events.Error
-// (CodeTooLarge, or CodeUnavailable, which is worth another try) or that of ctx.
+// digest and to send it, from its beginning. A document that is there already
+// is not sent again, so a Put may be repeated. The error is an *events.Error
+// (CodeTooLarge, or CodeUnavailable, which is worth another try) or ctx's.
 func (s *Store) Put(ctx context.Context, id events.ID, kind Kind, doc io.ReadSeeker) (Ref, error) {
 	what := fmt.Sprintf("put the %s of item %s", kind, id)
 	start := func() error {
@@ -206,9 +206,9 @@ func matches(info described, r Ref) bool {
 }
 
 // send stores the chunks and then the description. nats.go's own Put has up to
-// 4,000 chunks outstanding, and cleans up after itself by a purge, which clients
-// may not do here: what a Put leaves behind that did not come to its end is the
-// janitor's.
+// 4,000 chunks outstanding, and cleans up after itself by a purge, which
+// clients may not do here: the janitor removes the leftovers of an unfinished
+// Put.
 func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
 	nuid := newNUID(ref.Item())
 	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
@@ -333,10 +333,10 @@ type BucketConfig struct {
 }
 
 // makeBucket makes the bucket, or brings it to this configuration. The stream
-// is made directly, for one difference to what nats.go makes: without direct
-// gets all is read from the leader, where what was acknowledged is to be found.
-// And it allows none of the headers by which a message does something to others
-// (rollups, times to live, schedules, batches): clients may publish here.
+// is made directly, to differ from nats.go's in two ways. Without direct gets
+// everything is read from the leader, which has every acknowledged message. And
+// headers by which a message affects others are not allowed (rollups, times to
+// live, schedules, batches): clients may publish here.
 func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	conf := jetstream.StreamConfig{
 		Name: s.stream, Description: "params and results that are too large for an event; see docs/guides/BLOBS.md",

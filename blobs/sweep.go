@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Swept is what a sweep has found and done.
+// Swept is the result of a sweep.
 type Swept struct {
 	Objects  int // descriptions looked at
 	Orphans  int // objects of no item, deleted
@@ -45,8 +45,8 @@ func (j *Janitor) Sweep(ctx context.Context) (Swept, error) {
 }
 
 // before is the time up to which an object without an item is an orphan; not ok
-// if none is yet. An object is put at most a grace before its submission, so
-// that of the oldest undecided one is younger than that.
+// if none is yet. An object is put at most a grace before its submission, so an
+// older one belongs to no undecided submission.
 func (j *Janitor) before(ctx context.Context) (t time.Time, ok bool, err error) {
 	now, err := j.now(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ type sweep struct {
 	Swept
 	j      *Janitor
 	before time.Time
-	// chunks are those that an object has, kept the keys of the objects that
-	// were found; both bounded by MaxTracked, beyond which over is set.
+	// chunks holds the chunks that objects have, and kept the keys of the
+	// objects found; both are bounded by MaxTracked, and over is set beyond it.
 	chunks map[string]struct{}
 	kept   map[string]struct{}
 	over   bool
@@ -170,9 +170,9 @@ func (s *sweep) settle() {
 	}
 }
 
-// partials deletes chunks that no object has and that are old: those of a Put
-// that did not come to its end, and of an object that was put anew. In a bucket
-// with more objects than are tracked it can't tell, and leaves them.
+// partials deletes old chunks that belong to no object: the leftovers of an
+// unfinished Put, or of an object that was put anew. In a bucket with more
+// objects than are tracked it can't tell, and leaves them.
 func (s *sweep) partials(ctx context.Context) error {
 	if s.over {
 		return nil

@@ -18,8 +18,8 @@ import (
 type Settings struct {
 	URL string // of servers, with commas between them
 
-	// Context is that of the nats program from which Resolve takes what is not
-	// set here: its name, or the absolute path of its file.
+	// Context names the nats program's context, or gives the absolute path of
+	// its file: Resolve takes from it what is not set here.
 	Context string
 
 	// The login: at most one of these four, or one in the URL.
@@ -28,7 +28,7 @@ type Settings struct {
 	User  string
 	Token string
 
-	// The password of User, or the file of which the first line is it.
+	// The password of User, or a file whose first line is the password.
 	Password     string
 	PasswordFile string
 
@@ -80,8 +80,7 @@ func (s Settings) Check(where string) error {
 	return nil
 }
 
-// Merge lays settings over one another: what the first has counts before what
-// those behind it have.
+// Merge combines settings: earlier ones take precedence.
 func Merge(all ...Settings) (out Settings) {
 	loggedIn := false
 	for _, s := range all {
@@ -121,9 +120,9 @@ func Merge(all ...Settings) (out Settings) {
 	return out
 }
 
-// WithoutLogin is where and how settings connect, without as whom: without the
-// login, in the URL too, its password and the inbox prefix. The certificate
-// stays, since a server may want to see one of anyone.
+// WithoutLogin returns the settings without the login, also the one in the URL,
+// its password and the inbox prefix: where and how to connect, but not as whom.
+// The certificate stays, since a server may ask everyone for one.
 func (s Settings) WithoutLogin() Settings {
 	s.URL, _ = stripLogin(s.URL)
 	s.Creds, s.Nkey, s.User, s.Token, s.Password, s.PasswordFile, s.InboxPrefix = "", "", "", "", "", "", ""

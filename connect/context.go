@@ -36,8 +36,8 @@ type natsContext struct {
 	WinStore   string `json:"windows_cert_store"`
 }
 
-// Resolve checks the settings and fills in what is not set from the context, if
-// one is named.
+// Resolve checks the settings and takes those that are not set from the
+// context, if one is named.
 func (s Settings) Resolve() (Settings, error) {
 	if s.Context == "" {
 		return s, s.Check("the connection")
@@ -87,7 +87,7 @@ func readContext(name string) (Settings, error) {
 	}, nil
 }
 
-// contextPath is where the nats program keeps a context.
+// contextPath returns the path at which the nats program keeps a context.
 func contextPath(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil

@@ -40,7 +40,7 @@ func NewFinder(nc *nats.Conn, names wire.Names) *Finder {
 }
 
 // Names returns the names with the domain, asking the engine if need be. While
-// no engine answers it returns what was found last.
+// no engine answers it returns the last names found.
 func (f *Finder) Names(ctx context.Context) wire.Names {
 	if f.names.Domain != "" {
 		return f.names

@@ -14,8 +14,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// ErrFeedLost is wrapped by the errors of a [Feed] that has come to its end and
-// not the stream: open another one, behind the last message.
+// ErrFeedLost is wrapped by the errors of a [Feed] that has ended before its
+// stream: open another one, behind the last message.
 var ErrFeedLost = errors.New("the feed is lost")
 
 // Bounds of a Feed.
@@ -33,14 +33,15 @@ const (
 type FeedConfig struct {
 	Stream  string
 	Filters []string // none: everything
-	// FromSeq is where it begins; 0: at Since; both zero: at the stream's begin.
+	// FromSeq is the first sequence. 0 begins at Since; if both are zero, at the
+	// stream's begin.
 	FromSeq  uint64
 	Since    time.Time
 	Messages int // asked for at once; at most two such requests are open
 	Bytes    int // of one request; more than any message
 }
 
-// Message is one of a stream's.
+// Message is a message of a stream.
 type Message struct {
 	Subject string
 	Header  nats.Header
@@ -50,11 +51,11 @@ type Message struct {
 	Pending uint64 // how many are behind it
 }
 
-// Feed reads messages of a stream in order, by a consumer of its own. It takes
-// for a message whatever the consumer delivers. That is what it is for: the
-// consumers of nats.go take a message without a body that has a Status header
-// for a word of the server's, stumble over the gap and deliver nothing behind it
-// ever again, and any client can publish one. A Feed is for one goroutine.
+// Feed reads messages of a stream in order, by a consumer of its own. Unlike
+// the consumers of nats.go it takes everything delivered for a message: those
+// take a message with a Status header and no body for a signal of the server,
+// stumble over the gap and never deliver anything again, and any client can
+// publish one. A Feed is for one goroutine.
 type Feed struct {
 	nc      *nats.Conn
 	cfg     FeedConfig
@@ -154,7 +155,7 @@ func (f *Feed) lost(why string) error {
 	return fmt.Errorf("read %s: %w: %s", f.cfg.Stream, ErrFeedLost, why)
 }
 
-// ask asks for more once half of what was asked for has come.
+// ask asks for more once half of the messages asked for have come.
 func (f *Feed) ask() error {
 	if f.open > f.cfg.Messages/2 {
 		return nil
@@ -167,7 +168,7 @@ func (f *Feed) ask() error {
 	return nil
 }
 
-// take reads what was delivered: it comes under its own subject, whatever its
+// take reads a delivered message: it comes under its own subject, whatever its
 // headers say.
 func (f *Feed) take(m *nats.Msg) (Message, error) {
 	d, ok := readDelivery(m.Reply)
@@ -182,7 +183,7 @@ func (f *Feed) take(m *nats.Msg) (Message, error) {
 	return Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: d.stream, Time: time.Unix(0, int64(d.nanos)), Pending: d.pending}, nil
 }
 
-// delivery is what the reply subject of a delivered message says.
+// delivery holds what the reply subject of a delivered message says.
 type delivery struct{ stream, consumer, nanos, pending uint64 }
 
 // readDelivery reads $JS.ACK, the stream, the consumer, the number of deliveries,

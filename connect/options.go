@@ -15,8 +15,8 @@ import (
 	"github.com/streamwright/streamwright/access"
 )
 
-// Options returns those of the NATS client for settings that are resolved. The
-// files must be there and readable.
+// Options returns the NATS client's options for resolved settings. The files
+// must exist and be readable.
 func (s Settings) Options() ([]nats.Option, error) {
 	if err := s.Check("the connection"); err != nil {
 		return nil, err
@@ -99,10 +99,10 @@ func (s Settings) secure() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// Inbox is the option that gives a connection the inbox of its user, _INBOX_
-// and the name, which is what an engine's users have; none if opts set another,
-// or if no user's name is known: user, else that in opts or in the servers'
-// URLs.
+// Inbox returns the option that gives a connection the inbox of its user:
+// _INBOX_ and the name, as an engine's users have it. It returns none if opts
+// set another inbox, or if no user's name is known: user, else the name in opts
+// or in the servers' URLs.
 func Inbox(user, servers string, opts []nats.Option) []nats.Option {
 	var o nats.Options
 	for _, set := range opts {

@@ -83,10 +83,10 @@ func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, []*x509
 	return c, roots, nil
 }
 
-// login lets nobody in but the configured users and this process itself, over
-// TLS if that is configured; a server that runs speaks it for good, or never.
-// roots are the CAs of which clients must show a certificate; none: they need
-// not.
+// login lets only the configured users and this process itself in, over TLS if
+// that is configured; a running server can't switch TLS on or off. roots are
+// the CAs from one of which clients must show a certificate; if there are none,
+// they need not.
 func (s *server) login(opts *natsserver.Options, o serverOptions) (roots []*x509.Certificate, err error) {
 	running := s.opts != nil
 	if n := o.Access; n.TLSCert != "" && (!running || s.secure) {
@@ -179,18 +179,19 @@ func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 // signBytes is the length of the signature in the name of an account.
 const signBytes = 10
 
-// named returns a user's name as its account has it, signed by a key of
-// this process. The server puts the account's name into each request, but a
-// client can write its headers so that the server does not find what they say
-// of that already, and that the engine reads this alone. So nobody may be able
-// to guess the name of another's account.
+// named returns a user's name as its account has it, signed by a key of this
+// process. The server puts the account's name into each request, but a client
+// can write a header with another account's name in a form that the server does
+// not recognize and the engine reads in place of the server's. So nobody may be
+// able to guess the name of another's account.
 func (s *server) named(user string) string {
 	h := hmac.New(sha256.New, s.accountKey)
 	_, _ = io.WriteString(h, user) // a hash takes everything
 	return user + "_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:signBytes])
 }
 
-// userOf returns the user whom named gave a name; false if it gave none such.
+// userOf returns the user of a name that named returned; false for any other
+// name.
 func (s *server) userOf(named string) (string, bool) {
 	end := strings.LastIndexByte(named, '_')
 	if end < 0 || !hmac.Equal([]byte(named), []byte(s.named(named[:end]))) {
@@ -201,8 +202,8 @@ func (s *server) userOf(named string) (string, bool) {
 
 // accounts gives the server the engine's account, where JetStream is, and, if
 // there are users, one for each of them, which imports what the user's roles
-// need. It makes the users of this process as well: the engine's, and that of
-// its clients, who are whoever comes while there are no users.
+// need. It also makes the users of this process: the engine's, and its
+// clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
 	process := access.Grant{Names: o.Names, User: processUser, Roles: access.All, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}

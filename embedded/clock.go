@@ -28,7 +28,7 @@ type clockMemory struct {
 	warn   func(msg string, args ...any)
 }
 
-// known returns the time that was noted, zero if there is none.
+// known returns the noted time, or zero.
 func (m *clockMemory) known() time.Time {
 	var t time.Time
 	text, err := readShort(m.file)
@@ -57,10 +57,10 @@ func (d *dataDir) clock(log *slog.Logger) (known func() time.Time, note func(tim
 	return m.known, m.note
 }
 
-// Advance moves the clock of an engine in memory ahead by d, for tests of programs
-// that submit work for later: what is due by then is done at once. Time goes on
-// from there. Only the engine's clock moves: leases and workers' timeouts keep real
-// time.
+// Advance moves the clock of an engine in memory ahead by d, for tests of
+// programs that submit work for later: work due by then is done at once. Time
+// continues from there. Only the engine's clock moves: leases and workers'
+// timeouts keep real time.
 func (e *Engine) Advance(ctx context.Context, d time.Duration) error {
 	switch {
 	case !e.o.Memory:

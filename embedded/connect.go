@@ -84,7 +84,7 @@ func (o *outside) connectExec(opts ...nats.Option) (*nats.Conn, error) {
 	return o.connectAs(s, "[connect.exec]", append([]nats.Option{nats.ErrorHandler(handler)}, opts...))
 }
 
-// connectAs opens a connection; place is where its login stands.
+// connectAs opens a connection; place names the setting with its login.
 func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option) (*nats.Conn, error) {
 	all, err := s.Options()
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option
 
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to ("[^"]+")`)
 
-// maxDenied bounds the refusals that are told.
+// maxDenied bounds the refusals that are logged.
 const maxDenied = 16
 
 // denied are the subjects that a NATS server has refused to the engine.
@@ -133,7 +133,7 @@ func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
 	}
 }
 
-// note reports whether what was refused is worth telling.
+// note records a refusal and reports whether to log it.
 func (d *denied) note(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,8 +144,8 @@ func (d *denied) note(what string) bool {
 	return true
 }
 
-// explain gives an error what was refused, which is most likely its cause: the
-// request that was refused just had no reply.
+// explain adds the first refusal to an error, as its most likely cause: a
+// refused request just gets no reply.
 func (d *denied) explain(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

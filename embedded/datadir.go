@@ -129,9 +129,9 @@ func (d *dataDir) checkVersion() error {
 // globalAccount is the NATS account that has the streams of folders of format 1.
 const globalAccount = "$G"
 
-// moveStreams moves the streams of a folder of format 1 to where the NATS server
-// looks for those of an account. It may be repeated: a crash leaves them in the
-// one place or the other.
+// moveStreams moves the streams of a folder of format 1 to where the NATS
+// server looks for an account's streams. It may be repeated: a crash leaves
+// them in one place or the other.
 func (d *dataDir) moveStreams(account string) error {
 	if d == nil {
 		return nil

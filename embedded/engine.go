@@ -44,8 +44,8 @@ type DedupHook = dispatcher.DedupHook
 // Submission is a submission as the engine decides it.
 type Submission = core.Submit
 
-// DedupQuestion is the question to a [DedupHook]: a submission, and what it may be the
-// same as.
+// DedupQuestion is the question to a [DedupHook]: a submission, and the items
+// that it may be the same as.
 type DedupQuestion = dispatcher.DedupQuestion
 
 // Options say what to start. The zero Options are an engine with the default
@@ -68,12 +68,12 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
-	// SetStoreAside accepts a log that is not the store's, or that has lost its end
-	// or all of its events, which Start otherwise refuses. The store is set aside
-	// and rebuilt from that log.
+	// SetStoreAside makes Start accept a log that is not the store's, or has
+	// lost its end or all of its events. The store is set aside and rebuilt from
+	// that log.
 	SetStoreAside bool
 
-	// HTTPTokens are tokens for HTTP beside those of the configuration's
+	// HTTPTokens are tokens for HTTP in addition to the configuration's
 	// tokens_file, one on each line or separated by semicolons. HTTPTokensFile
 	// overrides tokens_file.
 	HTTPTokens     string
@@ -87,8 +87,9 @@ type Options struct {
 	Score      func(Submission) time.Duration
 	ScoreTypes []events.Type
 
-	// Tracing makes spans of what happens to items; nil: none. It must have been
-	// made with the ids of package tracing/itemspans, and the caller shuts it down.
+	// Tracing receives spans of what happens to items; nil: none. It must have
+	// been made with the ids of package tracing/itemspans, and the caller shuts
+	// it down.
 	Tracing trace.TracerProvider
 
 	// StandingBy, if set, is called with the owner's name before Start waits for
@@ -96,7 +97,7 @@ type Options struct {
 	StandingBy func(owner string)
 
 	NATSOptions []nats.Option // for NATSURL
-	// clockSkew, for tests, is how wrong the server's clock is.
+	// clockSkew, for tests, is the error of the server's clock.
 	clockSkew func() time.Duration
 	Logger    *slog.Logger // nil: none
 }
@@ -111,7 +112,7 @@ type Engine struct {
 	dir        *dataDir
 	space      *space
 	auth       *httpauth.Authenticator
-	httpTLS    atomic.Pointer[tls.Config] // that of new connections
+	httpTLS    atomic.Pointer[tls.Config] // for new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
 	advanced   atomic.Int64 // how far Advance has moved the clock
@@ -438,9 +439,9 @@ func (e *Engine) Traffic() (in, out int64) {
 // served, or is another engine's now ([ErrNotOwner]): Stop then says why.
 func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
 
-// Stop stops in order: it takes no new requests, decides and answers what it has
-// taken, flushes the store, and stops the server. If ctx ends first it gives up;
-// nothing is lost by that. Stop is idempotent.
+// Stop stops in order: it refuses new requests, decides and answers the ones it
+// has taken, flushes the store, and stops the server. If ctx ends first it
+// gives up; nothing is lost by that. Stop is idempotent.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stop.Do(func() { e.err = e.shutdown(ctx) })
 	return e.err
@@ -486,8 +487,8 @@ func (e *Engine) Dir() string {
 // Durability returns when an acknowledged write is on disk.
 func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }
 
-// dedupConfig says whom the dispatcher asks about submissions: own, or the subject
-// of the configuration.
+// dedupConfig returns whom the dispatcher asks about submissions: own, or the
+// configured subject.
 func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.DedupConfig {
 	c := dispatcher.DedupConfig{Hook: own, Candidates: h.Candidates, KeySeparator: h.KeySeparator, Timeout: h.Timeout, Fallback: h.Fallback}
 	if c.Hook == nil && h.Subject != "" {

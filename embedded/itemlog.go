@@ -19,10 +19,10 @@ const (
 	maxLogError  = 300 // bytes of an error's text in a line
 )
 
-// itemLog writes what becomes of items to the engine's log: at level info a line
-// for each that ends and each attempt that fails, so many a second; at level debug
-// one for each event of an item. It does so while this process owns the log: what
-// it reads of before, another has written, or it itself.
+// itemLog writes items' events to the engine's log: at level info a line for
+// each item that ends and each attempt that fails, a limited number a second;
+// at level debug one for each event. It does so while this process owns the
+// log: it or another has already logged the events from before that.
 type itemLog struct {
 	log   *slog.Logger
 	owner atomic.Bool
@@ -58,8 +58,8 @@ func (l *itemLog) projected(c *core.Changes) {
 	}
 }
 
-// lineOf returns the message at level info for an event of that kind, and what bounds
-// such lines; nil: there is none.
+// lineOf returns the message at level info for an event of that kind, and the
+// limiter of such lines; nil if there is no message.
 func lineOf(k events.Kind) (string, func(*itemLog) *lograte.Limiter) {
 	ends := func(l *itemLog) *lograte.Limiter { return l.ends }
 	fails := func(l *itemLog) *lograte.Limiter { return l.fails }
@@ -152,7 +152,7 @@ func traceOf(c *core.Changes, id events.ID) string {
 func (l *itemLog) owned(events.Epoch) { l.owner.Store(true) }
 func (l *itemLog) lost(error)         { l.owner.Store(false) }
 
-// stop tells what was left out to the end.
+// stop logs how many lines were left out at the end.
 func (l *itemLog) stop() {
 	l.ends.Flush()
 	l.fails.Flush()

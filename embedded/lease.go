@@ -23,11 +23,11 @@ import (
 	"github.com/streamwright/streamwright/kvstate"
 )
 
-// Where several engines can reach one log (on an existing NATS), the lease in the
-// bucket work_partitions says which of them tries to own it. That the others
-// stand by is all that it is for: who may append is said by the log alone, which
-// fences whoever is late. So a lease that can't be asked for stops nobody, and no
-// clock but the server's, which ends a lease, is compared with another.
+// Where several engines can reach one log (on an existing NATS), the lease in
+// the bucket work_partitions says which of them tries to own it. It only makes
+// the others stand by: the log alone decides who may append, and fences
+// latecomers. So a lease that can't be asked for stops no engine. Only the
+// server's clock ends a lease, and no clocks are compared.
 
 // ErrNotOwner is wrapped by the error of an engine that has ended because another
 // owns the log. Start it again: it stands by.

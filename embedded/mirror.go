@@ -75,7 +75,7 @@ func (m *mirror) start() error {
 // dropDedupTimeout bounds dropDedup: the start waits for it.
 const dropDedupTimeout = 5 * time.Second
 
-// dropDedup deletes the bucket of taken dedup keys that is left from before it was
+// dropDedup deletes the bucket of taken dedup keys that is left after it was
 // switched off: nobody writes it any more, and clients would believe it.
 func (m *mirror) dropDedup() {
 	ctx, cancel := context.WithTimeout(context.Background(), dropDedupTimeout)
@@ -161,8 +161,8 @@ type shownWorker struct {
 	at   time.Time
 }
 
-// current reports whether the bucket shows what is to be seen of a worker. Its
-// load, and when it was last seen, need be no newer than the entry has to be.
+// current reports whether the bucket's entry for a worker is up to date. Its
+// load and the time it was last seen may be as old as the entry may be.
 func (s shownWorker) current(w wire.WorkerInfo) bool {
 	return s.info.Session == w.Session && s.info.Status == w.Status && s.info.Reason == w.Reason &&
 		time.Since(s.at) < kvstate.DefaultWorkerTTL/3

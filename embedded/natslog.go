@@ -21,24 +21,24 @@ type natsLog struct {
 	fatal  string // guarded by mu
 	failed string // guarded by mu: the first failed write of this start
 
-	second time.Time // guarded by mu: of which said counts
+	second time.Time // guarded by mu: the second that said counts
 	said   int       // guarded by mu
 	silent int       // guarded by mu: messages not passed on since the last that was
 }
 
-// maxSaid bounds the messages of a second that are passed on: clients bring them
-// about, one by each publish that they may not make.
+// maxSaid bounds the messages passed on in a second: clients cause them, one
+// with each publish that they may not make.
 const maxSaid = 50
 
 // writeErrors are the server's messages about files that it could not write. It
 // takes no more writes to such a stream until it is restarted. They are matched
-// from their beginning: others quote what clients say, even those who may not
-// log in, and a restart is not for them to ask for.
+// from their beginning: other messages quote clients, even ones that may not
+// log in, and a client must not be able to cause a restart.
 var writeErrors = regexp.MustCompile(`^(Filestore \[[^\]]*\] Critical write error: ` +
 	`|JetStream (stream|consumer) '[^']*' critical write error: ` +
 	`|(JetStream failed to store a msg on stream '[^']*'|Consumer '[^']*' error on write store state from purge| *Error recreating stream "[^"]*"): .*(no space left on device|disk quota exceeded))`)
 
-// storeMessages are what the server's own messages about its files begin with,
+// storeMessages are the prefixes of the server's own messages about its files,
 // which are always passed on.
 var storeMessages = []string{"Filestore [", "JetStream ", "Consumer '", "Filesystem ", "Error recreating stream "}
 
@@ -63,8 +63,7 @@ func (l *natsLog) Errorf(format string, v ...any) {
 	l.say(slog.LevelError, text)
 }
 
-// say passes a message on, unless there have been too many of those that clients
-// bring about.
+// say passes a message on, unless there have been too many that clients cause.
 func (l *natsLog) say(level slog.Level, text string) {
 	l.mu.Lock()
 	if now := time.Now(); now.Sub(l.second) >= time.Second {

@@ -9,8 +9,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// clientPermissions returns those of everyone but the engine: all, except for what
-// the package's comment names.
+// clientPermissions returns the permissions of everyone but the engine: all
+// except what the package's comment names.
 func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 	return &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Deny: deniedPublishes(n, partitions)},

@@ -31,8 +31,8 @@ const (
 	profilerIdleTimeout   = time.Minute
 )
 
-// startProfiler listens on addr. A request that auth takes for that of another
-// site's page is refused.
+// startProfiler listens on addr. It refuses a request that auth takes to come
+// from another site's page.
 func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) (*profiler, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -74,7 +74,8 @@ func ownPages(auth *httpauth.Authenticator, h http.Handler) http.Handler {
 	})
 }
 
-// stop ends the profiles that are being taken: nobody should wait for them.
+// stop ends the profiles that are being taken, so a stop need not wait for
+// them.
 func (p *profiler) stop(context.Context) error {
 	return errors.Join(p.srv.Close(), <-p.done)
 }
@@ -88,7 +89,7 @@ func (e *Engine) startPProf(context.Context) (err error) {
 	return err
 }
 
-// PProf returns where the profiler is; empty if there is none.
+// PProf returns the profiler's address, or "" if there is none.
 func (e *Engine) PProf() string {
 	if e.profiler == nil {
 		return ""

@@ -16,17 +16,17 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Reload puts into force what another configuration says of who may use the
-// engine, and the present content of the files that it names: tokens, client
-// certificates, NATS users with their passwords, the servers' certificates and
-// the CAs of their clients. c is as config.Load gives it; the Options' overrides
-// hold for it too.
+// Reload puts into force the access settings of another configuration, and the
+// present content of the files that it names: tokens, client certificates, NATS
+// users with their passwords, the servers' certificates and the CAs of their
+// clients. c is as config.Load returns it; the Options' overrides apply to it
+// too.
 //
-// It is all or nothing: on an error everything is as it was. It opens the
-// engine to nobody: who is no longer known loses his connections to the
-// embedded NATS server, and his live feeds and long polls on HTTP. What else
-// differs is logged as waiting for a restart, and returned. Several calls at
-// once take their turns.
+// It is all or nothing: on an error everything is as it was. It never opens an
+// engine with users to everyone. Users no longer known lose their connections
+// to the embedded NATS server, and their live feeds and long polls on HTTP.
+// Other differences are logged as waiting for a restart, and returned.
+// Concurrent calls take turns.
 func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
@@ -69,7 +69,8 @@ func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
 	return waiting, nil
 }
 
-// prepareHTTP reads what HTTP needs to know. secure is nil if it stays in clear.
+// prepareHTTP reads the tokens and certificates for HTTP. secure is nil if
+// there is no new TLS configuration.
 func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
 	next, err = e.auth.Prepare(e.o.httpAuth(h, e.log))
 	if err != nil || h.TLSCert == "" || e.httpTLS.Load() == nil {
@@ -83,10 +84,10 @@ func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Co
 	return next, secure, nil
 }
 
-// reload gives a server that runs other users and certificates. An error has
-// changed nothing. What the server itself does then: who is no longer let in,
-// or has another password, is disconnected; who may do less loses the
-// subscriptions that he may not have.
+// reload gives a running server other users and certificates. After an error
+// nothing has changed. The server itself then disconnects users that are no
+// longer let in or have another password, and ends subscriptions that a user
+// may no longer have.
 func (s *server) reload(o serverOptions) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -125,9 +126,9 @@ func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
 // connPage is the number of connections looked at in one step.
 const connPage = 1024
 
-// disconnectUntrusted ends the connections whose certificates are of a CA that
-// is not accepted any more. The server itself looks at them in the handshake
-// alone, and no handshake of before the reload is under way behind it.
+// disconnectUntrusted ends the connections whose certificates come from a CA
+// that is no longer accepted. The server itself checks them only in the
+// handshake, and no handshake from before the reload is still under way by now.
 func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger) {
 	var ended []uint64
 	for seen := 0; ; seen += connPage {

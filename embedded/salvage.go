@@ -27,7 +27,7 @@ const (
 
 // SalvageOptions say what to salvage.
 type SalvageOptions struct {
-	// Options are those of the engine that is to go on with the new log: its data
+	// Options configure the engine that is to go on with the new log: its data
 	// folder, and the existing NATS, if it uses one.
 	Options Options
 	// Store is the folder of a store to write from, such as one that was set
@@ -39,7 +39,7 @@ type SalvageOptions struct {
 	Progress func(done, total int64)
 }
 
-// Salvageable tells what a store holds.
+// Salvageable describes the content of a store.
 type Salvageable struct {
 	Store     string           `json:"store"`
 	Position  events.Seq       `json:"position"` // of the last event in it
@@ -52,7 +52,7 @@ type Salvageable struct {
 	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
 }
 
-// Salvaged tells what a Salvage has done.
+// Salvaged is the result of a Salvage.
 type Salvaged struct {
 	Salvageable
 	Written bool       `json:"written"` // false: Confirm has said no
@@ -62,15 +62,16 @@ type Salvaged struct {
 	Aside   string     `json:"set_aside,omitempty"` // where the data folder's store is now
 }
 
-// Salvage writes a new event log of what a store holds, for when the log is lost:
-// the store is as of its last flush, at most half a minute before the engine
-// ended. No engine may run on the data folder. Items with their histories,
-// documents, keys, types, pauses, schedules and counters are as the store has
-// them; what was claimed or running is taken for lost when an engine starts.
-// The new log is replayed and compared with the store before it counts. A log
-// that holds events is refused ([eventlog.ErrNotEmpty]), and a Salvage that was
-// interrupted is begun anew by the next. The store is only read, but at the end
-// that of the data folder is set aside, since it is not the new log's.
+// Salvage writes a new event log of what a store holds, for when the log is
+// lost: the store is as of its last flush, at most half a minute before the
+// engine ended. No engine may run on the data folder. Items with their
+// histories, documents, keys, types, pauses, schedules and counters are as the
+// store has them; what was claimed or running counts as lost when an engine
+// starts. The new log is replayed and compared with the store before it counts.
+// A log that holds events is refused ([eventlog.ErrNotEmpty]), and a Salvage
+// that was interrupted is begun anew by the next. The store is only read, but
+// at the end the data folder's store is set aside, since it does not belong to
+// the new log.
 func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	e := newEngine(o.Options)
 	// The server is for this process alone, and what is written must stay.

@@ -103,8 +103,8 @@ func (s *server) ns() *natsserver.Server { return s.now.Load() }
 // that runs at that moment.
 func (s *server) InProcessConn() (net.Conn, error) { return s.ns().InProcessConn() }
 
-// startServer returns once the server takes connections: those of this process
-// first, and those of others when o.Before has done its part.
+// startServer returns once the server takes connections: first from this
+// process, and from others once o.Before has returned.
 func startServer(o serverOptions) (*server, error) {
 	s := &server{given: o, log: &natsLog{log: o.Log.With("part", "nats-server")}}
 	opts, err := s.options(o)
@@ -292,10 +292,10 @@ func (s *server) URL() string {
 	return scheme + net.JoinHostPort(host, strconv.Itoa(addr.Port))
 }
 
-// connect opens an in-process connection; with the engine's rights if
-// privileged, else with those of any client. A pipe is the better way in one
-// process: a publish and its ack take 20-26 µs, against 45-54 µs over the
-// loopback interface, with the same throughput (see BenchmarkConnect).
+// connect opens an in-process connection, with the engine's rights if
+// privileged, else with a client's. Within one process a pipe is better: a
+// publish and its ack take 20-26 µs, against 45-54 µs over the loopback
+// interface, with the same throughput (see BenchmarkConnect).
 func (s *server) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error) {
 	key := s.client
 	if privileged {
@@ -351,8 +351,8 @@ func (s *server) removeTmp() error {
 }
 
 // holdNatives stops the consumers of native workers before any worker can reach
-// the server: one that was killed may have forgotten what it has delivered, and
-// would deliver it again before the engine knows what was acked.
+// the server: a server that was killed may have forgotten what it delivered,
+// and would deliver it again before the engine knows what was acked.
 func (s *server) holdNatives(ctx context.Context, names wire.Names) error {
 	nc, err := s.connect(true)
 	if err != nil {

@@ -16,18 +16,19 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// spaceEvery is the time between two looks at free space: a system call and a few
-// counters of the server's. nearEvery is how often once less than nearTimes of
-// what must be free is: submissions can fill hundreds of megabytes a second.
+// spaceEvery is the time between two looks at free space: a system call and a
+// few of the server's counters. nearEvery replaces it while less than nearTimes
+// the required space is free: submissions can fill hundreds of megabytes a
+// second.
 const (
 	spaceEvery = time.Second
 	nearEvery  = 50 * time.Millisecond
 	nearTimes  = 8
 )
 
-// headroomShare and maxHeadroom say how much of JetStream's storage is kept
-// for what has been accepted: its transitions must find room when submissions
-// no longer do.
+// headroomShare and maxHeadroom bound the part of JetStream's storage that is
+// kept for accepted items: their transitions must find room when submissions no
+// longer do.
 const (
 	headroomShare = 10
 	maxHeadroom   = 1 << 30
@@ -160,7 +161,7 @@ func (s *space) repair(now time.Time) {
 	s.log.Info("the NATS server was restarted: the engine takes its log over again")
 }
 
-// judge says what is full, nil for nothing.
+// judge returns an alarm that says what is full, or nil.
 func (s *space) judge() (*api.RoomAlarm, error) {
 	s.near = false
 	if s.dir != "" {

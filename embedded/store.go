@@ -95,10 +95,10 @@ func (e *Engine) logConfig() eventlog.Config {
 	}
 }
 
-// matchStore sees to it that the store is that of the log. It is derived from the
-// log, but if the log is lost it is the last copy: then Start refuses. It is made
-// anew only if the log holds what it was made from, but for the little that a
-// power loss takes, and even then the old one is set aside.
+// matchStore makes sure that the store belongs to the log. The store is derived
+// from the log, but if the log is lost it is the last copy: then Start refuses.
+// It is made anew only if the log holds what it was made from, but for the
+// little that a power loss takes, and even then the old store is set aside.
 func (e *Engine) matchStore(ctx context.Context) error {
 	tip, err := e.eventLog.Last(ctx)
 	if err != nil {

@@ -22,8 +22,9 @@ type bucket struct {
 	kv jetstream.KeyValue // guarded by mu; nil until opened, and when it is gone
 }
 
-// streamConfig is that of a KV bucket, as its clients expect it. The stream is
-// made directly since a bucket's configuration can't name the persist mode.
+// streamConfig returns the stream configuration of a KV bucket, as its clients
+// expect it. The stream is made directly since a bucket's configuration can't
+// name the persist mode.
 func streamConfig(name, description string, ttl time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              "KV_" + name,
@@ -98,7 +99,7 @@ func (b *bucket) forget() {
 
 // isGone reports whether err says that the bucket's stream is not there.
 func isGone(err error) bool {
-	// Watchers give package nats's errors, the rest those of jetstream.
+	// Watchers return package nats's errors, everything else jetstream's.
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrStreamNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrBucketNotFound)
 }
 

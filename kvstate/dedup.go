@@ -20,24 +20,24 @@ import (
 
 // The bounds and times of the mirror.
 const (
-	// MaxDedupPending is how many changed keys wait to be written at most.
-	// Beyond it the mirror lets them go and writes itself afresh.
+	// MaxDedupPending bounds the changed keys that wait to be written. Beyond it
+	// the mirror drops them and rewrites the whole bucket.
 	MaxDedupPending = 100_000
-	// DefaultDedupLag is how long changes are gathered before they are
-	// written. What comes and goes within it costs nothing.
+	// DefaultDedupLag is the time for which changes are gathered before they are
+	// written. A key that comes and goes within it costs no write.
 	DefaultDedupLag = 25 * time.Millisecond
-	// DedupMarkerTTL is how long a released key shows as deleted before it
-	// leaves no trace.
+	// DedupMarkerTTL is the time for which a released key shows as deleted
+	// before it leaves no trace.
 	DedupMarkerTTL = time.Minute
 
-	// DefaultRecreateAfter is how long a deleted bucket is left alone before it
-	// is made again. The server announces a deletion before it has removed
-	// the files, and a stream made too early has crashed the whole process,
-	// the server being embedded (2.15.2, newFileStore: nil dereference).
+	// DefaultRecreateAfter is the wait before a deleted bucket is made again.
+	// The server announces a deletion before it has removed the files, and a
+	// stream made too early has crashed the embedded server, and so the whole
+	// process (2.15.2, newFileStore: nil dereference).
 	DefaultRecreateAfter = time.Second
-	// DefaultLookEvery is how often an idle mirror looks whether the bucket is
-	// there. The server tells when it is deleted, mostly: it sends the
-	// announcement and ends the sender, in a race (2.15.2, stream.go, stop).
+	// DefaultLookEvery is the time between an idle mirror's checks that the
+	// bucket exists. Usually the server announces its deletion, but it sends the
+	// announcement and ends the sender in a race (2.15.2, stream.go, stop).
 	DefaultLookEvery = 15 * time.Second
 
 	dedupWindow   = 1000 // writes in flight
@@ -67,24 +67,23 @@ type DedupHeld struct {
 // position of the log, which it returns. It ends with yield's error.
 type DedupSnapshot func(ctx context.Context, yield func(DedupHeld) error) (events.Seq, error)
 
-// DedupOptions are what a mirror needs. Zero fields have defaults where one is
-// given.
+// DedupOptions configure a mirror. Zero fields have the defaults given.
 type DedupOptions struct {
 	Conn   *nats.Conn // needs no connection of its own
 	Names  wire.Names
 	Memory bool // keep the bucket in memory
-	// Identity is that of the log: a position in another means nothing.
+	// Identity names the log: a position in another log means nothing.
 	Identity string
 	Snapshot DedupSnapshot
 	Log      *slog.Logger
 	Lag      time.Duration // default DefaultDedupLag
 	// MaxPending is for tests; default MaxDedupPending.
 	MaxPending int
-	// RecreateAfter is how long a deleted bucket is left alone; default
+	// RecreateAfter is the wait before a deleted bucket is made again; default
 	// DefaultRecreateAfter.
 	RecreateAfter time.Duration
-	// LookEvery is how often an idle mirror looks whether the bucket is there;
-	// default DefaultLookEvery.
+	// LookEvery is the time between an idle mirror's checks that the bucket
+	// exists; default DefaultLookEvery.
 	LookEvery time.Duration
 }
 
@@ -164,10 +163,10 @@ func DropDedup(ctx context.Context, nc *nats.Conn, names wire.Names) error {
 	return nil
 }
 
-// Start begins to mirror what is fed from behind position at on: the
-// projection's, when it starts. It returns at once, since nothing waits for
-// the mirror; the bucket is made, and written afresh if it is elsewhere, in the
-// background.
+// Start begins to mirror the changes fed from behind position at on, which is
+// the projection's when it starts. It returns at once, since nothing waits for
+// the mirror; the bucket is made in the background, and written afresh if its
+// position is another.
 func (d *Dedup) Start(at events.Seq) error {
 	err := errors.New("start dedup mirror: it was started before")
 	d.once.Do(func() {
@@ -195,16 +194,16 @@ func (d *Dedup) Stop(ctx context.Context) error {
 	}
 }
 
-// Feed tells the mirror what a commit of the projection has changed. It never
-// waits. Commits are fed in order, from one goroutine, each once it is
-// committed: a snapshot must hold what has been fed.
+// Feed gives the mirror the changes of a commit of the projection. It never
+// blocks. Commits are fed in order, from one goroutine, each after it is
+// committed: a snapshot must hold all that has been fed.
 func (d *Dedup) Feed(c *core.Changes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.feed(c)
 }
 
-// feed is Feed for those who hold mu.
+// feed is Feed for callers that hold mu.
 func (d *Dedup) feed(c *core.Changes) {
 	if c.Meta.Applied <= d.upto {
 		return // a snapshot had it, or the bucket
@@ -229,8 +228,8 @@ func (d *Dedup) feed(c *core.Changes) {
 	d.poke()
 }
 
-// Skip tells the mirror that the projection has come to a position in a way
-// that was not fed: the bucket is written afresh.
+// Skip tells the mirror that the projection has reached a position by changes
+// that were not fed: the bucket is written afresh.
 func (d *Dedup) Skip(at events.Seq) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,7 +239,7 @@ func (d *Dedup) Skip(at events.Seq) {
 	d.poke()
 }
 
-// note merges a change into what is pending. Callers hold mu.
+// note merges a change into the pending ones. Callers hold mu.
 func (d *Dedup) note(key string, p pendingKey, created bool) {
 	was, pending := d.pending[key]
 	switch {

@@ -79,7 +79,7 @@ func (d *Dedup) bucketGone() {
 	d.poke()
 }
 
-// step brings the bucket to what has been fed.
+// step brings the bucket up to the changes fed so far.
 func (d *Dedup) step(ctx context.Context, begin bool) error {
 	if begin {
 		if err := d.begin(ctx); err != nil {
@@ -115,9 +115,9 @@ func (d *Dedup) setStale() {
 	d.stale = true
 }
 
-// begin finds out whether the bucket is where the feed begins: whether the
-// position is that, and was written last. Otherwise something in the bucket
-// may lie ahead of the position, left by a mirror that was killed.
+// begin checks that the bucket is at the position where the feed begins: that
+// its position entry says so, and was written last. Otherwise something in the
+// bucket may lie ahead of the position, left by a mirror that was killed.
 func (d *Dedup) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func (d *Dedup) position(at events.Seq) []byte {
 	return fmt.Appendf(nil, `{"position":"%s","log":%q}`, at, d.o.Identity)
 }
 
-// flush writes what is pending.
+// flush writes the pending changes.
 func (d *Dedup) flush(ctx context.Context) error {
 	d.mu.Lock()
 	batch, upto, done := d.pending, d.upto, d.shown && d.written == d.upto
@@ -176,8 +176,9 @@ func (d *Dedup) flush(ctx context.Context) error {
 	return nil
 }
 
-// putBack returns what may not have been written, except where a newer change
-// is pending. Whether the bucket has those keys is not known any more.
+// putBack makes changes pending again that may not have been written, except
+// where a newer one is pending. It is then unknown whether the bucket has their
+// keys.
 func (d *Dedup) putBack(batch map[string]pendingKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +196,8 @@ func (d *Dedup) putBack(batch map[string]pendingKey) {
 }
 
 // rewrite writes every held key from a snapshot, then deletes the entries that
-// it has not written: those that still lie below where it began in the
-// bucket's stream. Its memory does not grow with the number of keys.
+// it has not written: they still lie below the place in the bucket's stream
+// where it began. Its memory does not grow with the number of keys.
 //
 // Keys fed meanwhile go to pending. They may be older than the snapshot, but
 // then all of what was fed is: endRewrite tells the two cases apart.
@@ -348,7 +349,7 @@ func (w *writer) wait() error {
 	return w.failed
 }
 
-// finish stores the position behind what it covers.
+// finish stores the position, after the entries that it covers.
 func (w *writer) finish(at events.Seq) error {
 	if err := w.wait(); err != nil {
 		return err

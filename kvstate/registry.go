@@ -16,8 +16,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The default lives of entries without news. The engine writes those of all
-// workers it knows again in a third of that.
+// The default lives of entries that are not renewed. The engine renews the
+// entry of each worker it knows after a third of that time.
 const (
 	DefaultWorkerTTL    = 60 * time.Second
 	DefaultPartitionTTL = 10 * time.Second // a silent owner's lease ends after it
@@ -55,7 +55,7 @@ type Owner struct {
 	Owner string       `json:"owner"`
 	Epoch events.Epoch `json:"epoch"`
 	At    time.Time    `json:"at"`
-	// Node tells engines apart whose names are the same: it is that of the data
+	// Node tells engines with the same name apart: it identifies the data
 	// folder. Empty where no lease is needed.
 	Node string `json:"node,omitempty"`
 }
@@ -85,11 +85,11 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the lease of the partition is held by %s", e.By.Owner)
 }
 
-// Lease takes the lease of partition p for o, or renews it: rev is what the last
-// call has returned, 0 for none. It ends after the bucket's time to live, by the
+// Lease takes the lease of partition p for o, or renews it: rev is the result
+// of the last call, 0 for none. It ends after the bucket's time to live, by the
 // server's clock. A *HeldError says that another has it; any other error, that
-// the bucket can't be asked. A lease with the Node of o is its own: of an
-// earlier process, which is gone, since it had the same data folder.
+// the bucket can't be asked. A lease with o's Node counts as o's own: it is
+// left by an earlier process, which is gone, since it had the same data folder.
 func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint64) (uint64, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -137,7 +137,8 @@ func (p *Partitions) Release(ctx context.Context, partition int, rev uint64) err
 	return wrap(err, "release the lease of partition %d", partition)
 }
 
-// Subject is where changes of a partition's lease are heard.
+// Subject returns the subject on which changes of a partition's lease are
+// published.
 func (p *Partitions) Subject(partition int) string {
 	return "$KV." + p.b.name + "." + strconv.Itoa(partition)
 }

@@ -12,8 +12,8 @@ import (
 // ErrClosed is returned by everything after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// position is how far the store has come, and who waits for it to come
-// further. Safe for many goroutines.
+// position is the store's position, with the callers that wait for it to
+// advance. Safe for many goroutines.
 type position struct {
 	mu      sync.Mutex
 	at      events.Seq
@@ -39,7 +39,7 @@ func (p *position) waited() bool {
 	return len(p.waiters) > 0
 }
 
-// advance moves the position and wakes those who waited for it.
+// advance moves the position and wakes the goroutines that waited for it.
 func (p *position) advance(seq events.Seq) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,15 +56,15 @@ func (s *Store) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
 	return look(s, func(v layout.View) ([]events.ID, error) { return v.Related(layout.PrefixWaiter, of, behind, limit) })
 }
 
-// Children returns the items that an item has spawned, in ascending order of
-// their ids, those behind one, at most limit of them.
+// Children returns the ids of the items that an item has spawned, in ascending
+// order, starting after behind, at most limit of them.
 func (s *Store) Children(of, behind events.ID, limit int) ([]events.ID, error) {
 	return look(s, func(v layout.View) ([]events.ID, error) { return v.Related(layout.PrefixChild, of, behind, limit) })
 }
 
 // FollowUps returns the items that need a follow-up (see
-// [events.Item.NeedsFollowUp]), in ascending order, those behind one, at most
-// limit of them.
+// [events.Item.NeedsFollowUp]), in ascending order, starting after behind, at
+// most limit of them.
 func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err error) {
 	err = s.lookup(func(v layout.View) error {
 		prefix := []byte{layout.PrefixFollowUp}
@@ -94,7 +94,7 @@ func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 	return h, true, nil
 }
 
-// Identity is what SetIdentity has set, empty for nothing.
+// Identity returns the text that SetIdentity has set, or an empty one.
 func (s *Store) Identity() (string, error) { return look(s, layout.View.Identity) }
 
 // SetIdentity notes which log this store is the projection of: a text that no
@@ -125,7 +125,7 @@ func (s *Store) ByIntake(seq uint64) (id events.ID, found bool, err error) {
 }
 
 // InState calls fn with every item in a state, as of one moment, by type and
-// last touched first, until fn errs. It reads those items alone.
+// last touched first, until fn errs. It reads no other items.
 func (s *Store) InState(state events.ItemState, fn func(*events.Item) error) error {
 	prefix := []byte{layout.PrefixList, byte(state)}
 	return s.Snapshot(func(v layout.View) error {
@@ -173,8 +173,8 @@ func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []b
 	})
 }
 
-// seekEach calls fn with the value of each id's key under a prefix, for those
-// that have one. ids are in ascending order, so the iterator only goes forward.
+// seekEach calls fn with the value of each id's key under a prefix, if it has
+// one. ids are in ascending order, so the iterator only goes forward.
 func seekEach(v layout.View, prefix byte, ids []events.ID, fn func(i int, value []byte) error) error {
 	return v.Iterate(layout.IDKey(prefix, ids[0]), layout.After([]byte{prefix}), func(it *pebble.Iterator) error {
 		var buf [17]byte

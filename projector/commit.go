@@ -13,8 +13,8 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// PurgePerCommit is how many expired keys one Commit removes from disk at
-// most. They do not exist for anyone from the moment they expire.
+// PurgePerCommit bounds the expired keys that one Commit removes from disk. No
+// reader sees a key once it has expired.
 const PurgePerCommit = 1000
 
 // writer turns Changes into batches. Guarded by Store.commitMu.
@@ -36,10 +36,10 @@ type writer struct {
 // it, in one atomic step, visible to every query that begins after it returns.
 // It does not wait for the disk, unless far too much waits for it already.
 //
-// The Changes must begin where the store ends: those of consecutive
+// The Changes must begin where the store ends: they come from consecutive
 // [core.State.TakeChanges] of a State over this store, in order; several only
-// if each of them is one that [Gathers]. After an error nothing of them is
-// written, and the State must be dropped.
+// if [Gathers] is true of each. After an error none of them is written, and the
+// State must be dropped.
 func (s *Store) Commit(cs ...*core.Changes) error {
 	cs = slices.DeleteFunc(cs, func(c *core.Changes) bool { return c == nil })
 	if len(cs) == 0 {

@@ -16,15 +16,15 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// checkEvery is how many keys a walk over the store reads between two looks
-// at its context.
+// checkEvery is the number of keys that a walk over the store reads between two
+// looks at its context.
 const checkEvery = 4096
 
 // Digest is a SHA-256 over the store's logical content, in hexadecimal: every
-// key and value in order, the position included. Left out is what the log does
-// not say: the log's own identity, and expired keys that are not removed yet.
-// Two stores that have folded the same log up to the same position have the
-// same digest, however they got there.
+// key and value in order, the position included. It leaves out what the log
+// does not say: the log's own identity, and expired keys that are not removed
+// yet. Two stores that have folded the same log up to the same position have
+// the same digest, however they got there.
 func (s *Store) Digest(ctx context.Context) (digest string, err error) {
 	err = s.Snapshot(func(v layout.View) error { digest, err = digestView(ctx, v); return err })
 	return digest, err

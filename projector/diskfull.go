@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// roomAgain is what must be free, in bytes, for a store that has hit a full
-	// disk to write on.
+	// roomAgain is the free space, in bytes, at which a store that has hit a
+	// full disk resumes writing.
 	roomAgain = 4 << 20
-	// roomEvery is how often it is looked for.
+	// roomEvery is the time between two looks for free space.
 	roomEvery = time.Second
-	// closeOnFullDisk is how long Close waits for room.
+	// closeOnFullDisk bounds the time that Close waits for room.
 	closeOnFullDisk = 3 * time.Second
 )
 

@@ -34,11 +34,12 @@
 //
 // # A log that begins with a round
 //
-// The log must not grow for ever, and what is left of it must give the whole
-// store by itself. So a round re-states everything that is kept at the log's end
-// (docs/operate/RETENTION.md lists its events), and the log is then purged below
-// the round's first position, B. Other work goes on until the round's last
-// position, E. Nothing in the system is subtler; here is why it is right.
+// The log must not grow for ever, and the rest of it must suffice to rebuild
+// the whole store. So a round re-states everything that is kept at the log's
+// end (docs/operate/RETENTION.md lists its events), and the log is then purged
+// below the round's first position, B. Other work goes on until the round's
+// last position, E. This is the subtlest part of the system; here is why it is
+// correct.
 //
 // Two readers must end with the same store, byte for byte:
 //

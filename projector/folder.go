@@ -14,9 +14,9 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// FormatVersion is that of the stores which this program writes: the layout
-// of keys.go, the records, and what follows from events in them. A folder with a
-// higher one is refused, one with a lower one is made anew from the log.
+// FormatVersion is the version of the stores that this program writes: of the
+// layout of keys.go, the records, and the way events become records. A folder
+// with a higher one is refused, one with a lower one is made anew from the log.
 const FormatVersion = 7
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
@@ -42,9 +42,9 @@ type folder struct {
 	number int // of the current generation; 0: none yet
 }
 
-// openFolder locks the folder, makes it if need be, and removes what is not
-// current. It returns the options as they hold for that folder. ignoreFormat is
-// for a rebuild, which replaces what it can't read.
+// openFolder locks the folder, makes it if need be, and removes all but the
+// current generation. It returns the options that hold for that folder.
+// ignoreFormat is for a rebuild, which replaces a store that it can't read.
 func openFolder(dir string, opts Options, ignoreFormat bool) (*folder, Options, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, opts, err

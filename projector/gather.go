@@ -7,11 +7,11 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// gathered makes one Changes of those of consecutive runs, as one longer run
+// gathered merges the Changes of consecutive runs into one, as one longer run
 // would have left them: of what changed more than once, the last value counts.
 // An item that was queued, claimed, run and completed in between is written
-// once, and the index entries of what it was on the way never. Its memory is
-// used again by the next call.
+// once, and the index entries of its states on the way are never written. Its
+// memory is used again by the next call.
 type gathered struct {
 	all   core.Changes
 	items map[events.ID]int     // its place in all.Items
@@ -20,9 +20,9 @@ type gathered struct {
 }
 
 // Gathers reports whether the Changes may be committed together with those of
-// runs before and after it. Not so those whose writing looks up in the store
-// what runs before them have left there: of what is pruned, told anew, folded, rejected
-// or forgotten, and of keys that expired before the clock was set back.
+// runs before and after it. Changes whose writing looks up in the store what
+// earlier runs left there may not: pruned, restated, folded, rejected or
+// forgotten items, and keys that expired before the clock was set back.
 func Gathers(c *core.Changes) bool {
 	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 || len(c.Forgotten) > 0 || c.SetBack != (core.KeyTimes{}) {
 		return false
@@ -35,7 +35,7 @@ func Gathers(c *core.Changes) bool {
 	return true
 }
 
-// gather is all of cs as one. It returns what is valid until the next call.
+// gather returns all of cs as one, valid until the next call.
 func (g *gathered) gather(cs []*core.Changes) *core.Changes {
 	if len(cs) == 1 {
 		return cs[0]
@@ -64,7 +64,7 @@ func (g *gathered) gather(cs []*core.Changes) *core.Changes {
 	return a
 }
 
-// replace adds values to a list, in the place of those of the same name.
+// replace adds values to a list, each in place of the one with the same name.
 func replace[T any, K comparable](list, with []T, at map[K]int, name func(*T) K) []T {
 	for i := range with {
 		k := name(&with[i])
@@ -78,10 +78,10 @@ func replace[T any, K comparable](list, with []T, at map[K]int, name func(*T) K)
 	return list
 }
 
-// keepGathered is how many items' room is kept for the next call.
+// keepGathered bounds the items whose memory is kept for the next call.
 const keepGathered = 1 << 14
 
-// release lets go of what was gathered.
+// release drops the gathered changes.
 func (g *gathered) release() {
 	a := &g.all
 	if len(a.Items) > keepGathered || len(a.History) > 8*keepGathered {

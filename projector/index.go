@@ -8,7 +8,8 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// indexSlots is how many indexes an item can be in; each has its own slot.
+// indexSlots is the number of indexes that an item can be in; each has its own
+// slot.
 const indexSlots = 9
 
 // indexEntry is one entry of an index; a nil key means none.
@@ -26,8 +27,8 @@ type indexSet struct {
 	buf     []byte
 }
 
-// fill computes the entries of an item; nil has none. The whole of what is
-// indexed, and when, is said here.
+// fill computes the entries of an item; nil has none. It alone decides what is
+// indexed, and when.
 func (s *indexSet) fill(it *events.Item) {
 	s.entries = [indexSlots]indexEntry{}
 	s.waits, s.buf, s.terms, s.place = nil, s.buf[:0], s.terms[:0], layout.ListPlace{}
@@ -83,10 +84,10 @@ func (s *indexSet) put(slot int, buf, value []byte) {
 	s.entries[slot] = indexEntry{key: buf[from:len(buf):len(buf)], value: value}
 }
 
-// diffIndexes adds what has to change in the store for an item to become another
-// version of itself. Where an entry only changes its value it is deleted first:
-// index entries are removed by single deletes, which allow a key to be set only
-// once in between.
+// diffIndexes adds the changes of the store that take an item from one version
+// to another. An entry whose value alone changes is deleted first: index
+// entries are removed by single deletes, which allow a key to be set only once
+// in between.
 func diffIndexes(old, new *indexSet, o *ops) {
 	for i := range indexSlots {
 		was, is := old.entries[i], new.entries[i]

@@ -70,7 +70,8 @@ func (o *ops) addTerm(key []byte, del bool) {
 	}
 }
 
-// keepOps and keepTerms are how many bytes and terms are kept for the next batch.
+// keepOps and keepTerms bound the bytes and terms whose memory is kept for the
+// next batch.
 const (
 	keepOps   = 4 << 20
 	keepTerms = 4096

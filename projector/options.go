@@ -19,7 +19,7 @@ type Options struct {
 	// InMemory keeps everything in memory, gone at Close; the folder is not
 	// touched.
 	InMemory bool
-	// CacheBytes is what the block cache has for itself; it also uses what
+	// CacheBytes is the block cache's own memory; the cache also uses what
 	// memtables leave. Default 32 MiB, at least 1 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of one memtable; at most three of them exist,
@@ -32,7 +32,7 @@ type Options struct {
 	// 500,000 and 30 s.
 	FlushEvents int
 	FlushEvery  time.Duration
-	// Logger hears of damage, stalls and slow disks. Default: nobody.
+	// Logger hears of damage, stalls and slow disks. Default: none.
 	Logger *slog.Logger
 
 	fs   vfs.FS    // tests bring their own
@@ -40,13 +40,14 @@ type Options struct {
 	// bulk is for a store that is being built and read little: compactions may
 	// lag.
 	bulk bool
-	// whole is where a log was last set back in time. What lies before counts as
-	// past in a replay up to a time, whatever its own time is.
+	// whole is the position at which a log was last set back in time. In a
+	// replay up to a time, all events before it count as past, whatever their
+	// own times are.
 	whole    events.Seq
 	rejected rejectedLimits // zero: the constants of events
 }
 
-// The bounds of what Pebble holds.
+// The bounds on Pebble.
 const (
 	maxMemTables  = 3  // writes stop while so many wait to be flushed
 	maxL0Sublevel = 20 // writes stop while reads would look into so many
@@ -54,7 +55,7 @@ const (
 	bloomBits     = 10 // a key; one lookup in a hundred of what is absent reads a block
 )
 
-// WithDefaults returns o with what is zero filled in.
+// WithDefaults returns o with defaults for its zero fields.
 func (o Options) WithDefaults() Options {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 32 << 20

@@ -77,8 +77,8 @@ type ReadyGroup struct {
 }
 
 // ReadyGroups lists up to limit groups of a ready queue that have any entries,
-// in order of name: those behind a name, or (fromStart) all. It costs one seek
-// for each, whatever the groups hold.
+// in order of name, starting after behind, or with fromStart from the first. It
+// costs one seek for each group, whatever its size.
 func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []ReadyGroup, err error) {
 	prefix := appendReadyPrefix(nil, q)
 	from := prefix
@@ -98,8 +98,8 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 	return groups, err
 }
 
-// readyValue is what the index says of a queued item beside its place: when it
-// may run, and how long a run is likely to take, where that is known.
+// readyValue returns the value of a queued item's index entry: when it may run,
+// and how long a run is likely to take, where that is known.
 func readyValue(it *events.Item) []byte {
 	if it.AvailableAt.IsZero() && it.Estimate == 0 {
 		return nil
@@ -111,8 +111,8 @@ func readyValue(it *events.Item) []byte {
 	return value
 }
 
-// readyEstimate is how long a run of the item is likely to take, by its value in
-// the index; 0 if its submission does not say.
+// readyEstimate returns the likely duration of a run of the item, from its
+// value in the index; 0 if its submission does not say.
 func readyEstimate(value []byte) time.Duration {
 	if len(value) < 16 {
 		return 0
@@ -191,9 +191,8 @@ type TimerKey struct {
 	ID events.ID
 }
 
-// TimerKeysOf are the places of what is due for an item: of its timer and of its
-// expiry, the zero key for none. When both are for one moment, the first stands
-// for both.
+// TimerKeysOf returns the places of an item's timer and of its expiry, the zero
+// key for none. If both are due at one moment, the first stands for both.
 func TimerKeysOf(it *events.Item) (keys [2]TimerKey) {
 	due, expiry := it.TimerAt(), it.ExpiryAt()
 	if !due.IsZero() {
@@ -222,8 +221,8 @@ type TimerEntry struct {
 	State events.ItemState
 }
 
-// Timers returns up to limit of what is due behind a place (the zero one: from
-// the start), in order of time, however far away.
+// Timers returns up to limit timers and expiries after a place (the zero one:
+// from the start), in order of time, however far away.
 func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error) {
 	prefix := []byte{layout.PrefixTimer}
 	from := prefix
@@ -284,14 +283,14 @@ func (s *Store) EachQueued(begin func(events.Seq), count func(t events.Type, p e
 	})
 }
 
-// place is the moment from which the entry's item waits.
+// place returns the moment from which the entry's item waits.
 func (e ReadyEntry) place() int64 { return max(e.OrderAt, layout.Nanos(e.AvailableAt)) }
 
-// OldestWaiting is, for each priority of a type, the earliest moment from which
-// an item waits that may run by now; zero if none does. It reads an index entry
-// for each group of each queue, and those of items in a backoff that have a place
-// before the first that may run; exact is false if those are more than
-// MaxWaitingReads, and then nothing is found.
+// OldestWaiting returns, for each priority of a type, the earliest moment from
+// which an item that may run by now has been waiting; zero if there is none. It
+// reads an index entry for each group of each queue, and the entries of items
+// in a backoff that come before the first that may run. If these are more than
+// MaxWaitingReads, exact is false and nothing is found.
 func (s *Store) OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error) {
 	w := waitingWalk{by: layout.Nanos(now), left: MaxWaitingReads}
 	for p := range w.first {
@@ -317,8 +316,8 @@ type waitingWalk struct {
 	first [int(events.MaxPriority) + 1]int64
 }
 
-// walk goes through each group of each queue as far as an entry can still be
-// earlier than what is found.
+// walk reads each group of each queue while an entry can still be earlier than
+// the earliest found.
 func (w *waitingWalk) walk(it *pebble.Iterator) error {
 	for ok := it.First(); ok && w.left > 0; w.left-- {
 		key := it.Key()
@@ -351,7 +350,7 @@ func (w *waitingWalk) walk(it *pebble.Iterator) error {
 	return nil
 }
 
-// appendReadyPrefix is what the entries of one ready queue share.
+// appendReadyPrefix appends the common prefix of one ready queue's entries.
 func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
 	b = layout.AppendText(append(b, layout.PrefixReady), string(q.Type))
 	return append(layout.AppendText(b, q.Lane), byte(q.Priority))
@@ -365,16 +364,16 @@ func appendReadyKey(b []byte, it *events.Item) []byte {
 // maxAheadGroups bounds the groups of a queue that CountAhead looks at.
 const maxAheadGroups = 1000
 
-// Ahead is what goes before an item.
+// Ahead counts the items ahead of an item.
 type Ahead struct {
 	Items int
-	// Estimated are those of the items whose submission says how long a run is
-	// likely to take, and Work how long they are likely to take together.
+	// Estimated counts the items whose submission says how long a run is likely
+	// to take, and Work is the sum of these times.
 	Estimated int
 	Work      time.Duration
 }
 
-// Add adds what else goes before the item.
+// Add adds further items that go before the item.
 func (a *Ahead) Add(o Ahead) {
 	a.Items += o.Items
 	a.Estimated += o.Estimated
@@ -382,9 +381,9 @@ func (a *Ahead) Add(o Ahead) {
 }
 
 // CountAhead counts the items of a ready queue that go before the item it, up
-// to limit: those that may run at now and have a place before a time. Groups
-// take turns, so of another group no more count than of the item's own, and
-// one. It reads an index entry for each, of at most maxAheadGroups groups.
+// to limit: they may run at now and have a place before the time before. Groups
+// take turns, so another group counts for at most one item more than the item's
+// own. It reads an index entry for each, of at most maxAheadGroups groups.
 func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time, limit int) (Ahead, error) {
 	own, err := countReady(s, q, it.Group, before, now, limit)
 	if err != nil || own.Items >= limit {

@@ -94,8 +94,9 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 	})
 }
 
-// makeAnew has become fill a new store and put it in the place of the live one,
-// which it returns and which is then removed. verb says in errors what is done.
+// makeAnew lets become fill a new store and put it in the place of the live
+// one, which become returns and makeAnew then removes. verb names the operation
+// in errors.
 func (s *Store) makeAnew(verb string, become func(b *Store, number int) (old *generation, err error)) error {
 	number := s.folder.number + 1
 	b, err := newBuild(s.folder, number, s.opts)
@@ -127,8 +128,8 @@ func (s *Store) beginProof() error {
 	return nil
 }
 
-// closeEnough is how many events the new store may be behind when commits are
-// made to wait for the rest.
+// closeEnough is the number of events by which the new store may lag when
+// commits are made to wait for the rest.
 const closeEnough = 2 * ReplayEvents
 
 // chase brings a new store close to the live one. It ends, as a replay is many
@@ -214,9 +215,9 @@ func StateAt(ctx context.Context, log Log, through events.Seq, until time.Time, 
 
 // AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
 // position within a decision means the whole of it), which is made beside this
-// one and removed in the end. Queries and commits go on meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
-// store can be under way, another gets [ErrProving]. A moment before the log's
-// first event is refused.
+// one and removed at the end. Queries and commits go on meanwhile. It needs the
+// disk space of both; one AsOf, Verify or Rebuild of a store can be under way,
+// another gets [ErrProving]. A moment before the log's first event is refused.
 func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
 	if err := s.beginProof(); err != nil {
 		return err

@@ -10,8 +10,9 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// rejectedStart is where what is kept begins: all before has gone, and not to
-// look there saves stepping over what it left behind. Zero is right, too.
+// rejectedStart is the first rejected submission and answer that are kept.
+// Starting there saves stepping over what earlier ones have left behind. Zero
+// is correct, only slower.
 type rejectedStart struct {
 	seq    events.Seq
 	intake uint64
@@ -38,7 +39,8 @@ type asked struct {
 	seq    events.Seq // of the answer
 }
 
-// rejectedLimits are the bounds of what is kept; smaller in tests.
+// rejectedLimits bound the rejected submissions that are kept; smaller in
+// tests.
 type rejectedLimits struct {
 	count, bytes, answers int64
 }
@@ -139,7 +141,7 @@ func (r *rejectedWrite) goes(seq events.Seq) bool {
 	return seq < r.cut || r.book.Count > r.limit.count || r.book.Bytes > r.limit.bytes
 }
 
-// trim lets the oldest go, those of the store and those of this batch.
+// trim drops the oldest, in the store and in this batch.
 func (r *rejectedWrite) trim() error {
 	if !r.goes(r.cut) && r.cut == 0 {
 		return nil
@@ -203,9 +205,9 @@ func (r *rejectedWrite) trimAnswers() error {
 	return err
 }
 
-// restate keeps a rejected submission as a round tells it. What lies in front of
-// one that had to go is gone as well: it must not come back because it is the
-// smaller of the two.
+// restate keeps a rejected submission as a round states it. Submissions in
+// front of one that had to go are gone as well: a smaller one must not come
+// back.
 func (r *rejectedWrite) restate(k *events.KeptRejected) error {
 	_, _, has, err := r.record(k.Seq)
 	if err != nil || has || k.Seq < r.start.seq {
@@ -215,7 +217,7 @@ func (r *rejectedWrite) restate(k *events.KeptRejected) error {
 	return nil
 }
 
-// restateAnswer keeps the answer to an intake message as a round tells it.
+// restateAnswer keeps the answer to an intake message as a round states it.
 func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
 	has, err := r.v.Get(layout.AppendAnswerKey(nil, a.Intake), func([]byte) error { return nil })
 	if err != nil || has || a.Intake < r.start.intake {
@@ -225,14 +227,14 @@ func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
 	return nil
 }
 
-// sorted brings what is in the batch into order: what was restated came late.
+// sorted sorts the submissions in the batch: restated ones came late.
 func (r *rejectedWrite) sorted() {
 	slices.Sort(r.order)
 	slices.SortFunc(r.asked, func(a, b asked) int { return int(a.seq) - int(b.seq) })
 }
 
-// RejectedKept returns where what is kept of submissions that became no item
-// begins, or below if all of it lies behind that.
+// RejectedKept returns where the kept rejected submissions and their answers
+// begin, or below if all of them lie behind that.
 func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err error) {
 	kept = events.RejectedKept{From: below, Answers: below}
 	err = s.Snapshot(func(v layout.View) error {
@@ -253,9 +255,10 @@ func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err er
 	return kept, err
 }
 
-// KeptRejected returns the rejected submissions that are kept, with those that
-// were purged, from one on and below another, in order: as many as come to about
-// so many bytes, one at least; and which comes next, 0 for none.
+// KeptRejected returns the rejected submissions that are kept, purged ones
+// included, from position from and below position below, in order: at least
+// one, and as many as come to about bytes bytes. next is the position of the
+// next one, 0 for none.
 func (s *Store) KeptRejected(from, below events.Seq, bytes int64) (page []events.KeptRejected, next events.Seq, err error) {
 	err = s.Snapshot(func(v layout.View) error {
 		return v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, from), func(key, value []byte) (bool, error) {

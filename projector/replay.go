@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// Log is what a replay needs of a partition's event log.
+// Log is the part of a partition's event log that a replay needs.
 type Log interface {
 	// Read replays the positions from to to, both inclusive, to fn, in order,
 	// from the caller's goroutine. It ends early with fn's error, unwrapped.
@@ -30,13 +30,13 @@ type Progress func(done, total uint64)
 const (
 	ReplayEvents = 4096
 	ReplayBytes  = 4 << 20 // of the events as stored in the log
-	// replayAhead is how many commits may wait while one is written.
+	// replayAhead bounds the commits that may wait while one is written.
 	replayAhead = 2
 )
 
-// Replay folds what is read of a log into a store: at start and at takeover, in
-// a rebuild and a verify, and for a moment of the past. Groups go to Apply in
-// order; Finish commits the rest. Every Replay needs Close.
+// Replay folds the events read from a log into a store: at start and at
+// takeover, in a rebuild and a verify, and for a moment of the past. Groups go
+// to Apply in order; Finish commits the rest. Every Replay needs Close.
 //
 // Apply folds each event into the State on the caller's goroutine, and hands
 // the changes in bounded batches to a goroutine that commits them, so a replay
@@ -96,7 +96,7 @@ func (r *Replay) commit() {
 // [events.ErrCorrupt], or are the store's or the context's.
 func (r *Replay) Apply(g eventlog.Group) error {
 	if len(g.Events) == 0 {
-		return nil // the checksum is that of a message which is no event
+		return nil // the checksum belongs to a message that is no event
 	}
 	if err := r.prefetch(g); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (r *Replay) pastUntil(ev events.Event) bool {
 	return !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
-// handOver passes on what the State has collected, and lets it forget what is
-// committed.
+// handOver passes on the changes that the State has collected, and lets it
+// forget the committed ones.
 func (r *Replay) handOver() error {
 	c := r.state.TakeChanges()
 	r.events, r.bytes = 0, 0
@@ -169,7 +169,7 @@ func (r *Replay) handOver() error {
 	}
 }
 
-// Finish commits what is left. The State and the store are then level, and the
+// Finish commits the rest. The State and the store are then level, and the
 // caller may commit.
 func (r *Replay) Finish() error {
 	err := r.handOver()

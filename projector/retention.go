@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// forget removes what is kept of an item beside its index entries.
+// forget removes everything of an item but its index entries.
 func forget(b *batch, v layout.View, it *events.Item) error {
 	b.delete(layout.IDKey(layout.PrefixItem, it.ID))
 	for _, k := range events.DocKinds {
@@ -30,7 +30,7 @@ func forget(b *batch, v layout.View, it *events.Item) error {
 	return v.Scan(merged, merged, each)
 }
 
-// restated writes histories as a carried event tells them, and folds those
+// restated writes histories as carried events state them, and folds the ones
 // that have become too long.
 func (w *writer) restated(b *batch, c *core.Changes) {
 	for _, r := range c.Restated {
@@ -51,9 +51,9 @@ func (w *writer) restated(b *batch, c *core.Changes) {
 	}
 }
 
-// Uncarried returns items whose base lies below a position, in ascending order,
-// those behind an id, of the next scan items; and the last id that it has
-// looked at, with more false when that was the last of all.
+// Uncarried looks at the next scan items after behind, and returns in ascending
+// order the ones whose base lies below a position. at is the last id that it
+// looked at, and more is false if that was the last of all.
 func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []events.ID, at events.ID, more bool, err error) {
 	at = behind
 	err = s.lookup(func(v layout.View) error {
@@ -80,8 +80,7 @@ func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []e
 	return ids, at, more, err
 }
 
-// Kept returns what is kept beside an item, its documents apart: its history
-// and the submissions merged into it, in order.
+// Kept returns an item's history and the submissions merged into it, in order.
 func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []events.MergedEntry, err error) {
 	err = s.Snapshot(func(v layout.View) error {
 		prefix := layout.IDKey(layout.PrefixHistory, id)
@@ -139,8 +138,8 @@ func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
 // in front of all.
 type EndedPlace struct{ place layout.ListPlace }
 
-// Ended returns items of a state and type, those touched longest ago first,
-// behind a place, at most limit of them, and the place of the last.
+// Ended returns items of a state and type, the least recently touched first,
+// starting after behind, at most limit of them, and the place of the last.
 func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, limit int) (items []*events.Item, last EndedPlace, err error) {
 	last = behind
 	err = s.Snapshot(func(v layout.View) error {
@@ -181,7 +180,8 @@ func whole(state *core.State) error {
 	return nil
 }
 
-// cutRetries is how often a proof begins anew because the log was cut under it.
+// cutRetries bounds how often a proof begins anew because the log was cut under
+// it.
 const cutRetries = 5
 
 // untilUncut calls fn again when the log was cut while it read: the live store
@@ -197,9 +197,9 @@ func untilUncut(fn func() error) (err error) {
 }
 
 // Renew makes the store anew from the log as it is now, up to through, for when
-// the log has been cut in front of the store's position: what came in between
-// is not to be had any more, but the log says what has become of it. Nobody may
-// commit meanwhile; what State there was over the store must be dropped.
+// the log has been cut in front of the store's position: the events in between
+// are lost, but the log states their outcome. Nobody may commit meanwhile; any
+// State over the store must be dropped.
 func (s *Store) Renew(ctx context.Context, log Log, through events.Seq, progress Progress) error {
 	if err := s.beginProof(); err != nil {
 		return err

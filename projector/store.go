@@ -28,7 +28,7 @@ type Store struct {
 	mu   sync.Mutex
 	live *generation // nil once closed
 
-	// commitMu is held by whoever writes, and while a generation is replaced.
+	// commitMu is held while writing, and while a generation is replaced.
 	commitMu sync.Mutex
 	writer   writer
 
@@ -37,9 +37,9 @@ type Store struct {
 
 	flushed atomic.Uint64 // a position that has surely reached the disk
 
-	// newest is not before the id of any item. Ids are ULIDs, and most new
-	// ones come after all others: that those are new needs no look at the disk.
-	// It is raised before an item can be seen.
+	// newest is at or after the id of every item. Ids are ULIDs, and most new
+	// ones come after all others, so the disk need not be read to know that they
+	// are new. It is raised before an item can be seen.
 	newest atomic.Pointer[events.ID]
 }
 
@@ -168,7 +168,8 @@ func (s *Store) close() error {
 	return err
 }
 
-// retire closes a generation that has no new users, once it has none at all.
+// retire closes a generation that gets no new users, once its last user is
+// done.
 func (s *Store) retire(g *generation) error {
 	s.mu.Lock()
 	g.gone = true
@@ -228,15 +229,15 @@ func (s *Store) Applied() events.Seq { return s.pos.get() }
 // first, or with [ErrClosed].
 func (s *Store) Await(ctx context.Context, seq events.Seq) error { return s.pos.await(ctx, seq) }
 
-// Awaited gets a value when an Await has begun to wait: whoever commits may have
-// something at hand that it puts off. For one goroutine.
+// Awaited receives a value when an Await begins to wait: the committer may be
+// putting off changes that it has at hand. It is for one goroutine.
 func (s *Store) Awaited() <-chan struct{} { return s.pos.awaited }
 
 // Waited reports whether an Await is under way.
 func (s *Store) Waited() bool { return s.pos.waited() }
 
-// Flush writes what is only in memory to disk, and returns once it is safe
-// there.
+// Flush writes all data held only in memory to disk, and returns once it is
+// safe there.
 func (s *Store) Flush() error {
 	g, err := s.acquire()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// MaxDifferences is how many differences Verify names.
+// MaxDifferences bounds the differences that Verify names.
 const MaxDifferences = 20
 
-// Verified is what a Verify has found.
+// Verified is the result of a Verify.
 type Verified struct {
 	Equal    bool
 	Position events.Seq // as of which both stores were compared
@@ -111,7 +111,8 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 	found, err := log.Checksum(ctx, m.Applied)
 	elsewhere := err == nil || errors.Is(err, eventlog.ErrTrimmed) || errors.Is(err, eventlog.ErrBehind)
 	if noted != "" && noted != identity && elsewhere && (err != nil || found != sum) {
-		// With the very event that the store has folded last, it is that log, restored.
+		// A log with the very event that the store folded last is the same log,
+		// restored.
 		return errors.Join(fmt.Errorf("check store: it was made from the log %q up to event %d, this one is %q: %w: %w", noted, m.Applied, identity, ErrOtherLog, ErrDiverged), err)
 	}
 	var trimmed *eventlog.TrimmedError

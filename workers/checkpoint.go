@@ -37,9 +37,9 @@ func Progress(ctx context.Context, percent int, message string) {
 
 // Checkpoint saves v, as JSON of at most 64 KiB, for the item's next attempt,
 // which finds it in [RawItem].Checkpoint; each replaces the one before. It
-// returns nil once the engine has it durably, so what it says is done need not
-// be done again after a crash. It waits for as long as that takes (the engine
-// may be restarting), up to the end of ctx, whose cause it then returns;
+// returns nil once the engine has it durably, so work that it records as done
+// need not be done again after a crash. It waits for as long as that takes (the
+// engine may be restarting), up to the end of ctx, whose cause it then returns;
 // [ErrLeaseLost] if the engine no longer counts the run.
 func Checkpoint(ctx context.Context, v any) error {
 	item := itemOf(ctx)

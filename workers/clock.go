@@ -6,7 +6,8 @@ import (
 	"github.com/streamwright/streamwright/internal/pull"
 )
 
-// clock does what is due: one goroutine and one timer for all runs and pulls.
+// clock runs the timers of all runs and pulls, with one goroutine and one
+// timer.
 type clock struct {
 	w        *Worker
 	wake     chan struct{} // room for one
@@ -53,7 +54,7 @@ func (k *clock) run() {
 	}
 }
 
-// tick does what is due at now and says, by dueBy, when to look again.
+// tick does the work due at now and sets, by dueBy, the time of the next look.
 // REQUIRES: mu.
 func (k *clock) tick(now time.Time) {
 	k.tickHeld(now)
@@ -82,8 +83,8 @@ func (k *clock) tick(now time.Time) {
 	k.w.pulls.refillAll()
 }
 
-// tickHeld hands back what has waited too long: handlers are no longer short.
-// REQUIRES: mu.
+// tickHeld hands back items that have waited too long: handlers are no longer
+// short. REQUIRES: mu.
 func (k *clock) tickHeld(now time.Time) {
 	keep := k.w.table.held[:0]
 	for _, r := range k.w.table.held {

@@ -55,8 +55,8 @@ const (
 
 // Config configures a worker. The zero Config is complete.
 type Config struct {
-	// ID names the worker; it must be unique among those alive. Default:
-	// host, process id and random digits.
+	// ID names the worker; it must be unique among live workers. Default: host,
+	// process id and random digits.
 	ID events.WorkerID
 	// Concurrency is the number of handlers that run at once, 1 to MaxConcurrency.
 	// Default: GOMAXPROCS, but at least 4.
@@ -64,7 +64,7 @@ type Config struct {
 	// Capabilities name what this worker can do beyond its types. Items that need
 	// others do not reach it.
 	Capabilities []string
-	// Names are those of the engine. Default: wire.Default.
+	// Names are the names that the engine uses. Default: wire.Default.
 	Names wire.Names
 	// Prefetch is the number of items that may wait here for a slot, 0 to
 	// MaxConcurrency, while handlers are short. Default: Concurrency. NoPrefetch

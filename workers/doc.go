@@ -35,16 +35,17 @@
 // Concurrency items that are claiming or running, as many again that are
 // settling, and Prefetch that are held.
 //
-// # Ends that are none, and what is said meanwhile
+// # Spawns, snoozes, progress and checkpoints
 //
 // A handler that returns a [Spawn] or a [Snooze] as its result ends its run
 // without completing the item: middleware sees a result and no error, and the
 // counts tell them apart from failures. Meanwhile [Progress] tells how far the
-// run has come, at most once in [ProgressEvery], and [Checkpoint] saves what the
-// next attempt is to begin from. Both are reports of the same queue. One that
-// is refused because the run does not count ends it with [ErrLeaseLost]; its end is
-// then told by a release, so that the engine lets go of the slot. What progress
-// was held back is told just ahead of the outcome, in the same request.
+// run has come, at most once in [ProgressEvery], and [Checkpoint] saves what
+// the next attempt is to begin from. Both are reports of the same queue. If one
+// is refused because the run no longer counts, the run ends with
+// [ErrLeaseLost], and a release then reports the end so that the engine frees
+// the slot. Progress that was held back is reported just ahead of the outcome,
+// in the same request.
 //
 // # Pulls
 //

@@ -182,7 +182,8 @@ func (e *ChildError) Error() string {
 }
 
 // Results decodes the results of all children, in their order. Its error joins
-// those of the children that have none to decode, whose places hold the zero T.
+// the errors of the children that have no result to decode, whose places hold
+// the zero T.
 func Results[T any](c *Continuation) ([]T, error) {
 	if c == nil {
 		return nil, errors.New("the run is no continuation: there are no children to read")

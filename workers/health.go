@@ -149,8 +149,8 @@ func (f *health) withdrawProbe() {
 	}
 }
 
-// Usage is the memory and processor time that a run uses outside the worker's own process, such as a child
-// process and its descendants.
+// Usage is the memory and processor time that a run uses outside the worker's
+// own process, such as in a child process and its descendants.
 type Usage struct {
 	Memory uint64        // bytes of the system's memory that it holds now
 	CPU    time.Duration // processor time that it has used since it began; does not shrink
@@ -169,8 +169,8 @@ func (it *RawItem) Measure(read func() Usage) (done func()) {
 // outside counts what runs use outside this process.
 type outside struct {
 	mu    sync.Mutex                 // guards what follows, and calls of the meters
-	live  map[*func() Usage]struct{} // of the runs that measure; bounded by those
-	ended time.Duration              // CPU of those that have ended
+	live  map[*func() Usage]struct{} // of the runs that measure; bounded by the runs
+	ended time.Duration              // CPU of ended runs
 }
 
 func (o *outside) measure(read func() Usage) (done func()) {

@@ -115,9 +115,8 @@ func (l *line) save(run, call context.Context, doc json.RawMessage) error {
 	return cause
 }
 
-// drop forgets a report from the middle of a run that has come to its end, and a
-// checkpoint that nobody waits for any more. It reports whether it does. REQUIRES:
-// mu.
+// drop forgets a mid-run report of a run that has ended, and a checkpoint that
+// nobody waits for any more. It reports whether it dropped rep. REQUIRES: mu.
 func (l *line) drop(rep *report) bool {
 	if !rep.midRun() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
 		return false

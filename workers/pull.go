@@ -42,8 +42,8 @@ type consumer struct {
 	pause  time.Time // no pulls before
 }
 
-// lane is an inbox that one pull request at a time is answered to, so that
-// what is still to come is known exactly.
+// lane is an inbox for the answers to one pull request at a time, so the number
+// of messages still to come is known exactly.
 type lane struct {
 	inbox   string
 	sub     *nats.Subscription
@@ -72,14 +72,14 @@ func (p *puller) open(names wire.Names, stream, name string, reg *registration, 
 	return c, nil
 }
 
-// most bounds what may wait to be taken in: what is asked for at most, by
-// requests that have run out as well as by those that followed them, and the
-// server's own words about each.
+// most bounds the messages that may wait to be taken in: the most that is asked
+// for, by expired requests as well as the ones that followed them, and the
+// server's status messages about each.
 func (p *puller) most() int {
 	return pullLanes * (p.w.cfg.Concurrency + p.w.cfg.Prefetch + 8)
 }
 
-// take takes in what the server sends to a consumer's lanes, until it is
+// take receives what the server sends to a consumer's lanes, until it is
 // dropped or drained.
 func (p *puller) take(c *consumer) {
 	defer p.w.loops.Done()
@@ -167,8 +167,9 @@ func (c *consumer) outstanding() (n int) {
 	return n
 }
 
-// free returns the number of messages that the worker wants from c. With several consumers
-// they share what is free, each getting at least one. REQUIRES: mu.
+// free returns the number of messages that the worker wants from c. With
+// several consumers they share the free slots, each getting at least one.
+// REQUIRES: mu.
 func (p *puller) free(c *consumer) int {
 	n := max(p.w.table.room(), 0) + p.w.table.allowance() - len(p.w.table.held)
 	if limit := c.reg.limit; limit > 0 {
@@ -223,8 +224,8 @@ func (p *puller) refill(c *consumer) {
 	}
 }
 
-// bench has the worker pull nothing for a while, since the engine has opened
-// its circuit, and leaves what it holds to others. REQUIRES: mu.
+// bench makes the worker pull nothing for a while, since the engine has opened
+// its circuit, and leaves the items that it holds to others. REQUIRES: mu.
 func (p *puller) bench(wait time.Duration) {
 	until := time.Now().Add(wait)
 	p.w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)

@@ -79,7 +79,7 @@ func (q *reporter) addLater(rs []*report) {
 	}
 }
 
-// backoff is the wait before the next try, after so many.
+// backoff returns the wait before the next try, after tries of them.
 func backoff(tries int) time.Duration {
 	d := min(backoffMin<<min(tries, 10), backoffMax)
 	return d/2 + rand.N(d/2)
@@ -218,8 +218,8 @@ func (s *sender) ask() error {
 	return nil
 }
 
-// dropLapsed forgets claims, and releases of what was never claimed, whose
-// lease is over: the engine has been told so by the server.
+// dropLapsed forgets claims, and releases of dispatches never claimed, whose
+// lease is over: the server has told the engine.
 func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 	q.w.mu.Lock()
 	defer q.w.unlock()
@@ -326,8 +326,8 @@ func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code event
 	q.w.finishRun(r)
 }
 
-// failInstead fails an item whose outcome was refused for what it says, not
-// for what has become of the item; it reports whether it does. REQUIRES: mu.
+// failInstead fails an item whose outcome was refused because of its content,
+// not because of the item's state; it reports whether it does. REQUIRES: mu.
 func (q *reporter) failInstead(rep *report, reply *wire.Reported, code events.Code) bool {
 	fail := FailBadSpawn
 	switch code {

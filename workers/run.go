@@ -216,9 +216,9 @@ func (w *Worker) finishRun(r *run) {
 	w.ack(r.msg.Reply)
 }
 
-// letGo ends a run whose outcome the engine does not want. It holds the slot of
-// a cancelled one until it hears that the handler is done, so it is told, and
-// its refusal is all that is expected. REQUIRES: mu.
+// letGo ends a run whose outcome the engine does not want. The engine holds the
+// slot of a cancelled run until it hears that the handler is done, so the end
+// is reported, and the report is expected to be refused. REQUIRES: mu.
 func (w *Worker) letGo(r *run) {
 	if r.stop != ErrCancelled && !r.refused {
 		w.finishRun(r)

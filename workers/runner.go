@@ -143,7 +143,7 @@ func passOn(out Outcome, traceparent string) {
 	}
 }
 
-// Bounds of what is logged of handlers' failures.
+// Bounds of the logging of handlers' failures.
 const (
 	maxFailureLines = 20  // a second; the number of the others is logged
 	maxFailureText  = 500 // bytes of an error's text
@@ -161,9 +161,9 @@ func newFailureLog(log *slog.Logger) *lograte.Limiter {
 	})
 }
 
-// logFailure logs that a handler has failed an item, if that is what its report
-// says. A run that was told to stop, since its item is cancelled or another's, has
-// failed nothing.
+// logFailure logs that a handler has failed an item, if its report says so. A
+// run that was told to stop, because its item is cancelled or another's, is no
+// failure.
 func (x *runner) logFailure(r *run, item *RawItem, rep *wire.Report, cause error, took time.Duration) {
 	if rep.Event != wire.ReportFail || cause != nil && cause != ErrTimeout || !x.failures.Allow() {
 		return

@@ -141,8 +141,8 @@ func (s *session) run() {
 	}
 }
 
-// step does what is needed now: it closes lanes, registers or sends a
-// heartbeat. It returns the wait until the next step.
+// step closes lanes, registers or sends a heartbeat, whichever is due. It
+// returns the wait until the next step.
 func (s *session) step() time.Duration {
 	w := s.w
 	w.mu.Lock()
@@ -191,10 +191,10 @@ func idInUse(err error) bool {
 	return errors.Is(err, &events.Error{Code: events.CodeWorkerIDInUse})
 }
 
-// giveWay yields to the worker that has registered under this one's id: what
-// runs is stopped at once and handed back as its handlers end; what is held goes back, too.
-// It reports whether that is news. The worker goes on asking for its
-// registration, and has it back when the other one has left.
+// giveWay yields to the worker that has registered under this one's id: running
+// items are stopped at once and handed back as their handlers end; held ones
+// are handed back, too. It reports whether that is news. The worker keeps
+// asking for its registration, and gets it back when the other one has left.
 func (s *session) giveWay(cause error) (news bool) {
 	s.w.mu.Lock()
 	defer s.w.unlock()

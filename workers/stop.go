@@ -73,12 +73,12 @@ func (p *puller) close() {
 }
 
 // Stop drains and ends the worker: it stops pulling, hands back what is held,
-// lets handlers finish until ctx or Config.DrainTimeout ends, then cancels
-// them with ErrShutdown and hands their items back, waits (at most 5 s) for
-// the engine's answers to the last reports, and unregisters. It may be called
-// any number of times, at any time; every call returns once the worker has
-// ended. It returns an error when handlers had to be abandoned (ErrAbandoned)
-// or reports got no answer; the leases of those items run out by themselves.
+// lets handlers finish until ctx or Config.DrainTimeout ends, then cancels them
+// with ErrShutdown and hands their items back, waits (at most 5 s) for the
+// engine's answers to the last reports, and unregisters. It may be called any
+// number of times, at any time; every call returns once the worker has ended.
+// It returns an error if handlers had to be abandoned (ErrAbandoned) or reports
+// got no answer; the leases of their items run out by themselves.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.stopOnce.Do(func() {
 		w.stopErr = w.shutDown(ctx)
@@ -119,7 +119,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 }
 
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives
-// up on those that do not return then.
+// up on any that do not return then.
 func (w *Worker) finishHandlers(ctx context.Context) error {
 	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[claiming] == 0 || !w.reportable()) }
 	if w.await(ctx, none) {

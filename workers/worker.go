@@ -67,7 +67,7 @@ type Worker struct {
 
 	mu        sync.Mutex // guards everything below, and the parts' state
 	changed   *sync.Cond // signalled when counts or phase change, while somebody waits
-	waiting   int        // those who wait on changed
+	waiting   int        // goroutines that wait on changed
 	phase     phase
 	drainDone bool
 	outbox    pull.Outbox // to be published once mu is released
@@ -179,10 +179,10 @@ func (w *Worker) register(r *registration) {
 }
 
 // Start registers the worker and begins to pull. It returns an error for
-// mistakes in the set-up and when the engine refuses the worker (an
-// *events.Error, such as worker_id_in_use); when no engine answers it returns
-// nil and goes on trying. ctx bounds Start itself, and its values (not its
-// end) are those of the handlers' contexts. A worker is started once.
+// mistakes in the set-up, and if the engine refuses the worker (an
+// *events.Error, such as worker_id_in_use); if no engine answers it returns nil
+// and keeps trying. ctx bounds Start itself; the handlers' contexts have its
+// values but not its end. A worker is started once.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	if w.phase != phaseNew {
@@ -275,12 +275,12 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Drained is closed once the engine has asked the worker to drain and it has
-// let go of everything. Run ends by itself then.
+// Drained is closed once the engine has asked the worker to drain and it holds
+// nothing any more. Run then returns.
 func (w *Worker) Drained() <-chan struct{} { return w.drained }
 
-// unlock releases mu and then publishes what was put in the outbox: a publish
-// may wait for the network, and nobody should wait for that with the lock.
+// unlock releases mu and then publishes the outbox: a publish may wait for the
+// network, which nobody should do while holding the lock.
 func (w *Worker) unlock() {
 	out := w.outbox.Take()
 	if w.waiting > 0 {

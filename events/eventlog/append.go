@@ -24,13 +24,13 @@ import (
 // stored, whatever its age: the duplicate window does not matter, and a last
 // message without an id compares as the empty one, which none of ours is. After
 // a restart that id is read from the last stored message's header (in
-// rebuildDedupe), so it is what it was; were the last message lost, it is that
-// of the new last one, and our next is refused, as it must be. The messages of
-// an atomic batch keep their Nats-Msg-Id and set it too (the batch is refused
-// only for one that is a duplicate; an expected last message id in it is not
-// allowed), so a chain may follow a batch. It need not, though: the first
-// message of every append states the expected sequence instead, and lineage
-// goes no further than one append.
+// rebuildDedupe), so it is unchanged; if the last message was lost, it is the
+// id of the new last one, and our next message is refused, as it must be. The
+// messages of an atomic batch keep their Nats-Msg-Id and set it too (the batch
+// is refused only for one that is a duplicate; an expected last message id in
+// it is not allowed), so a chain may follow a batch. It need not, though: the
+// first message of every append states the expected sequence instead, and
+// lineage goes no further than one append.
 //
 // So of a chain a prefix is stored: each message fits only directly behind its
 // predecessor. Therefore only the first and the last message ask for an ack:
@@ -51,8 +51,8 @@ import (
 // they meet at 11 or 12 events. A slower disk moves both alike.
 const atomicFrom = 12
 
-// strangersAfter is how many appends expect foreign messages after these have
-// interrupted one.
+// strangersAfter is the number of appends that expect foreign messages after
+// some have interrupted one.
 const strangersAfter = 64
 
 // windowBytes bounds what is sent without waiting for an ack. The server drops
@@ -105,10 +105,10 @@ func (l *JetStream) note(a *attempt, last events.Seq, err error) {
 // interruptedFor bounds how long an append goes on behind foreign messages.
 const interruptedFor = 10 * time.Second
 
-// appendOn appends events behind after, by tries of which each takes those that
-// are left, as long as foreign messages alone interrupt them. A try begins
-// behind what has been read and is foreign, so that it is fenced as the first
-// one is. It returns where its last event is.
+// appendOn appends events behind after, trying again with the remaining ones as
+// long as only foreign messages interrupt it. A later try begins behind the
+// foreign messages that have been read, so it is fenced like the first. It
+// returns the position of its last event.
 func appendOn(evs []events.Event, after events.Seq, try func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error)) (Appended, error) {
 	var out Appended
 	all, begun := len(evs), time.Now()
@@ -229,8 +229,8 @@ func (a *attempt) chain(ctx context.Context) error {
 	return nil
 }
 
-// batch publishes an atomic batch, of which the first message has what expect
-// puts into its header.
+// batch publishes an atomic batch; expect fills in the header of its first
+// message.
 func (a *attempt) batch(ctx context.Context, expect func(*header)) error {
 	token, err := a.sendBatch(ctx, expect)
 	if err != nil {
@@ -294,8 +294,8 @@ func (a *attempt) first(ctx context.Context, token string) error {
 	return a.judge(ctx, k, 1, true)
 }
 
-// stored takes the ack which says that the first n messages are stored. whole
-// is that of judge.
+// stored takes the ack which says that the first n messages are stored. For
+// whole see judge.
 func (a *attempt) stored(ctx context.Context, token string, n int, whole bool) error {
 	k, err := a.sess.await(ctx, token, a.log.cfg.AckTimeout)
 	if err != nil {
@@ -399,8 +399,8 @@ func (a *attempt) refused(ctx context.Context, stored int, found events.Seq, det
 	return &fenced
 }
 
-// keptOf is the last of stored events that counts: the others are of a decision
-// that has not come to its end.
+// keptOf returns the position of the last stored event that counts: the ones
+// behind it belong to an incomplete decision.
 func keptOf(after events.Seq, stored []events.Event) events.Seq {
 	n := len(stored)
 	for n > 0 && !stored[n-1].Tx.Last() {

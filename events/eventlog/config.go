@@ -21,7 +21,7 @@ import (
 // lineage, which the server checks against the last message alone.
 const duplicateWindow = 100 * time.Millisecond
 
-// DefaultAckTimeout is how long an Append waits for the server.
+// DefaultAckTimeout bounds the time that an Append waits for the server.
 const DefaultAckTimeout = 5 * time.Second
 
 // Config says which log to open.
@@ -37,11 +37,11 @@ type Config struct {
 	Names     wire.Names // zero: wire.Default
 	Partition int
 
-	// Replicas of the stream, 1, 3 or 5. 0 takes what an existing stream has,
-	// and 1 for a new one.
+	// Replicas is the stream's number of replicas: 1, 3 or 5. 0 keeps an
+	// existing stream's, and makes a new one with 1.
 	Replicas int
-	// Existing refuses, with ErrNoLog, to make a stream where there is none: for
-	// who knows that there was one.
+	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
+	// there is none: for callers that know there was one.
 	Existing bool
 	// SyncAlways says that the server syncs every write to disk, which makes
 	// atomic batches the cheaper way for several events. It does not configure
@@ -52,15 +52,15 @@ type Config struct {
 	// MaxBytes bounds the stream; 0 or less: only by the server's storage.
 	MaxBytes int64
 
-	// AckTimeout is how long an Append waits for the server, past which its
-	// outcome is unknown. 0: DefaultAckTimeout.
+	// AckTimeout bounds the time that an Append waits for the server; after it
+	// the outcome is unknown. 0: DefaultAckTimeout.
 	AckTimeout time.Duration
 
 	Logger    *slog.Logger // nil: none
 	OnForeign ForeignFunc  // nil: they are counted in Group.Skipped, and logged
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns c with defaults for the fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Names == (wire.Names{}) {
 		c.Names = wire.Default

@@ -18,7 +18,7 @@
 //   - A decision counts once its last event is stored. A group of events that
 //     something else interrupts was never decided, and no reader hands it over.
 //   - Every message of ours carries an append id (the header Nats-Msg-Id). A
-//     message without one, or whose subject is not that of its event, is
+//     message without one, or whose subject does not match its event, is
 //     foreign: it is skipped, counted and reported, and interrupts a group. A
 //     message with an append id that can't be decoded is corruption, which
 //     stops the reader.
@@ -31,11 +31,11 @@
 // from a consumer, decoded on several goroutines. It sees all of a decision, so a
 // [Grouper] assembles decisions as they come.
 //
-// [Pages] is for everyone who watches: a stretch of the log at a time, by direct
-// gets, without state in the server however many watch. [Pages.Tail] reads page
-// after page and waits in between. A filter may leave out parts of a decision, so
-// each event's decision is judged by the one message that would end it: see
-// scan.complete.
+// [Pages] is for everyone else: a stretch of the log at a time, by direct gets,
+// without state in the server however many readers there are. [Pages.Tail]
+// reads page after page and waits in between. A filter may leave out parts of a
+// decision, so each event's decision is judged by the one message that would
+// end it: see scan.complete.
 //
 // # How an append is fenced
 //
@@ -51,17 +51,18 @@
 //
 // In an account that others share, messages that no engine wrote may come into
 // the stream: a server puts its replies wherever a client says. They decide
-// nothing and fence nobody. An append that finds some where it was to go reads
-// them, and goes on behind them if all are foreign; an event of another engine
-// among them, whole or a part of its decision, fences as ever. Of a chain that
-// they interrupt, whole decisions count, and the rest is appended again, since
-// what is left of a decision is skipped by all readers and none of it can be
-// stored later: its predecessor is not the last message any more. Where the
-// events have come to is said by [Appended.Places].
+// nothing and fence nobody. An append that finds some in its place reads them,
+// and goes on behind them if all are foreign; an event of another engine among
+// them, whole or a part of its decision, fences as ever. Of a chain that they
+// interrupt, whole decisions count, and the rest is appended again: all readers
+// skip a partial decision, and none of its rest can be stored later, since its
+// predecessor is no longer the last message. [Appended.Places] says where the
+// events are.
 //
-// To name the last position is a race while they keep coming. So the next appends
-// name the owner's own last event on the partition's subjects instead, which
-// another owner must write to first: see strangers.go for why that is as safe.
+// Naming the last position is a race while they keep coming. So the next
+// appends name the owner's own last event on the partition's subjects instead,
+// to which another owner must write first: see strangers.go for why that is as
+// safe.
 //
 // An ambiguous append stays ambiguous, foreign messages or not.
 //

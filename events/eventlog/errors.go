@@ -43,7 +43,7 @@ var (
 	ErrClosed = errors.New("the event log is closed")
 )
 
-// errUnsettled is why an Append fails between ErrAmbiguous and Reset.
+// errUnsettled makes an Append fail between ErrAmbiguous and Reset.
 var errUnsettled = errors.New("an earlier append has not been settled")
 
 // FencedError is an ErrFenced.
@@ -61,10 +61,10 @@ func (e *FencedError) Error() string {
 func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
 // interruptedError: the events up to kept are stored and count, whole decisions
-// each. Of the others a part of a decision may be stored, which all readers
-// skip, and nothing more of them can be stored later. Behind kept lies nothing
-// else but foreign messages, up to last. It says no more than a FencedError to
-// who does not know it.
+// each. Part of the next decision may be stored, too; all readers skip it, and
+// nothing more of it can be stored later. Otherwise only foreign messages lie
+// behind kept, up to last. Callers that do not know this error see a
+// FencedError.
 type interruptedError struct {
 	FencedError
 	kept events.Seq // Expected if none

@@ -18,7 +18,7 @@ const (
 	LandAfterRead                // just after the next Read has taken its snapshot
 )
 
-// FaultKind is what goes wrong with one append.
+// FaultKind is a way in which one append goes wrong.
 type FaultKind uint8
 
 // The faults.
@@ -46,7 +46,7 @@ const (
 	FaultForeign
 )
 
-// Fault is what goes wrong with one append of a Memory.
+// Fault is a fault of one append of a Memory.
 type Fault struct {
 	Kind  FaultKind
 	N     int            // events of the append that are stored before it strikes
@@ -109,12 +109,13 @@ func (m *Memory) send(after events.Seq, ps []publish, evs []events.Event, f Faul
 	return m.verdict(after, stored, err, ambiguous)
 }
 
-// ForeignSubject is one of a partition's stream that no event has.
+// ForeignSubject returns a subject of a partition's stream that no event has.
 func ForeignSubject(partition int) string {
 	return wire.Default.Event(partition, "x", events.KindCreated)
 }
 
-// verdict is what an append comes to, with the fate of its messages known.
+// verdict returns the outcome of an append, once the fate of its messages is
+// known.
 func (m *Memory) verdict(after events.Seq, stored int, err *apiError, ambiguous func(error) error) error {
 	switch {
 	case err == nil:

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// foreignGets is how many messages are looked at one by one, all at once;
+	// foreignGets bounds the messages that are fetched one by one, all at once;
 	// more are read as a replay does.
 	foreignGets = 64
 	// foreignWithin bounds one look.
@@ -21,13 +21,13 @@ const (
 )
 
 // seenForeign remembers up to where the messages behind a position are foreign:
-// what is stored at a position never changes.
+// a stored message never changes.
 type seenForeign struct {
 	mu        sync.Mutex // guards what follows
 	after, to events.Seq
 }
 
-// behind is where to begin to look.
+// behind returns the position behind which to look.
 func (s *seenForeign) behind(after, to events.Seq) events.Seq {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,9 +64,9 @@ func (l *JetStream) Foreign(ctx context.Context, after, to events.Seq) (bool, er
 
 // foreignNow reads on from a position and returns the last one up to which no
 // engine wrote anything, after itself if it can't tell. One request brings them
-// all, so that little time is left for more of them to come before the append
-// that is to go behind them. Any server with the stream may answer: what is
-// stored at a position is the same on all.
+// all, which leaves little time for more of them to arrive before the append
+// that is to go behind them. Any server with the stream may answer: all have
+// the same message at a position.
 func (l *JetStream) foreignNow(ctx context.Context, after events.Seq) events.Seq {
 	nc, err := l.conn()
 	if err != nil {

@@ -88,9 +88,9 @@ func (g *Grouper) drop() {
 // Pending is the number of events of the group that is not complete.
 func (g *Grouper) Pending() int { return len(g.pending) }
 
-// Take gives what was consumed since the last Take, false for nothing: a Group
-// that ends with an event, and then one of what was skipped behind it. A
-// pending group is not consumed.
+// Take returns the messages consumed since the last Take, false for none: first
+// a Group that ends with an event, then one of the messages skipped behind it.
+// A pending group is not consumed.
 func (g *Grouper) Take() (Group, bool) {
 	switch {
 	case len(g.out) > 0:

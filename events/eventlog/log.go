@@ -48,7 +48,7 @@ type Log interface {
 
 	// Reset abandons the append connection and everything in flight on it, and
 	// takes a new one. It makes Append possible again after ErrAmbiguous, but
-	// see Settle for what has to come before.
+	// see Settle for what must be done before that.
 	Reset(ctx context.Context) error
 
 	// Checksum is events.Checksum of the stored bytes of the event at seq, which
@@ -60,7 +60,7 @@ type Log interface {
 	Close() error
 }
 
-// Appended is what an Append has stored.
+// Appended is the result of an Append.
 type Appended struct {
 	Last     events.Seq // of the last event
 	Checksum uint64     // events.Checksum of the last event's stored bytes
@@ -103,14 +103,14 @@ func (t Tip) Identity() string { return t.Created.UTC().Format(time.RFC3339Nano)
 
 // Group is a run of whole decisions.
 type Group struct {
-	// Events are those of the decisions, in order, with Seq set. None, if all
-	// that was consumed was skipped.
+	// Events are the decisions' events, in order, with Seq set. There are none
+	// if everything consumed was skipped.
 	Events []events.Event
-	// Through is the last position consumed. With events it is that of the last
-	// of them: what is skipped comes before the next event.
+	// Through is the last position consumed. With events it is the position of
+	// the last of them: skipped messages belong to the group of the next event.
 	Through events.Seq
-	// Skipped counts the messages consumed that are no events of a decision:
-	// foreign ones and those of undecided groups.
+	// Skipped counts the messages consumed that belong to no decision: foreign
+	// ones and the events of undecided groups.
 	Skipped int
 	// Bytes is the size of Events as stored.
 	Bytes int

@@ -24,7 +24,7 @@ type MemoryStream struct {
 	created   time.Time
 
 	mu     sync.Mutex // guards the fields behind it
-	msgs   []message  // those from first on
+	msgs   []message  // from first on
 	first  events.Seq
 	bytes  int
 	lastID string // of the last message stored, whether still kept or not
@@ -142,7 +142,7 @@ type Memory struct {
 	// Atomic makes its appends of several events atomic batches. Set it before
 	// use.
 	Atomic bool
-	// OnForeign is told of foreign messages. Set it before use.
+	// OnForeign is called with foreign messages. Set it before use.
 	OnForeign ForeignFunc
 
 	mu     sync.Mutex // guards the fields behind it

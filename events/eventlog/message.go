@@ -149,6 +149,6 @@ func headerID(h nats.Header) string {
 	return ""
 }
 
-// ForeignFunc is told of each foreign message that a reader skips. It is
+// ForeignFunc is called with each foreign message that a reader skips. It is
 // called from the reader's goroutine and must not hold it up.
 type ForeignFunc func(seq events.Seq, subject, reason string)

@@ -28,20 +28,22 @@ const (
 	// pageGets bounds the batches that one page reads where a filter leaves
 	// little of them; then the page ends early.
 	pageGets = 8
-	// nearEnd is how much of the log's end is read whole, whatever the filter: a
-	// replica that lags behind must not make a filtered get look complete. A
-	// replica further behind than this answers no gets.
+	// nearEnd is the length of the log's end that is read whole, whatever the
+	// filter: a replica that lags behind must not make a filtered get look
+	// complete. A replica further behind than this answers no gets.
 	nearEnd = 2048
 	// lookEvery is the least time between two looks for a query's first event:
 	// the log may grow by nothing that it wants, thousands of times a second.
 	lookEvery = 10 * time.Millisecond
-	// unreachedFor is how long a position past the end is looked for.
+	// unreachedFor bounds the time for which a position past the end is looked
+	// for.
 	unreachedFor = time.Second
 )
 
 // PageQuery says what a page is to hold.
 type PageQuery struct {
-	// From is where it begins. 0: at Since, or behind the end if that is zero.
+	// From is the first position. 0 begins at Since, or behind the end if that
+	// is zero.
 	From  events.Seq
 	Since time.Time // with the first event stored then or later
 
@@ -56,7 +58,7 @@ type PageQuery struct {
 
 // Page is a part of the log.
 type Page struct {
-	Events []events.Event // those that were decided, in order
+	Events []events.Event // the decided ones, in order
 	Next   events.Seq     // where the next page begins
 	More   bool           // the page is at a bound: the log goes on
 	// First is the first position that is kept, if From is before it; else 0.
@@ -83,7 +85,7 @@ func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Page
 	return &Pages{nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0))}
 }
 
-// Grown wakes those who wait for the log to grow. It never waits.
+// Grown wakes the readers that wait for the log to grow. It never blocks.
 func (p *Pages) Grown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +106,7 @@ func (p *Pages) waiting() <-chan struct{} {
 
 // Read reads one page, waiting for its first event for as long as the query
 // says. reading, if set, is called around each use of the server, so that the
-// caller can bound those. A position that the log has not reached is a
+// caller can bound these. A position that the log has not reached is a
 // *BehindError.
 func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Context) (done func(), err error)) (Page, error) {
 	if q.Limit <= 0 || q.Limit > MaxPageEvents {
@@ -167,8 +169,8 @@ func (p *Pages) once(ctx context.Context, q *PageQuery, from, tip events.Seq, be
 	return s.page, err
 }
 
-// saw notes a position that is written, which may be ahead of what the engine
-// has been told.
+// saw notes a written position, which may be ahead of the last one that the
+// engine knows.
 func (p *Pages) saw(seq events.Seq) {
 	for {
 		old := p.seen.Load()
@@ -255,7 +257,7 @@ func (p *Pages) fetch(ctx context.Context, r directget.Request) ([]directget.Mes
 	return msgs, pending, err
 }
 
-// subject is what the server filters by: one subject, or none if the query
+// subject returns the subject that the server filters by, or none if the query
 // needs several or all.
 func (q *PageQuery) subject(n wire.Names) string {
 	t, k := "*", "*"
@@ -274,7 +276,7 @@ func (q *PageQuery) subject(n wire.Names) string {
 }
 
 // mayWant reports whether an event with this subject can be wanted, which saves
-// decoding most of those that are not.
+// decoding most unwanted ones.
 func (q *PageQuery) mayWant(subject string) bool {
 	if len(q.Types) == 0 && len(q.Kinds) == 0 {
 		return true
@@ -341,8 +343,9 @@ func (s *scan) unless(err error) error {
 	return err
 }
 
-// skip goes on to the next message of a subject. Only the one server of a stream
-// without replicas can tell which that is. ended: there is none up to the end.
+// skip moves on to the next message of a subject. Only the single server of a
+// stream without replicas can tell where that is. ended reports that there is
+// none up to the end.
 func (s *scan) skip(ctx context.Context, subject string) (ended bool, err error) {
 	if subject == "" || s.page.Next == 0 || s.page.Next > s.tip {
 		return false, nil

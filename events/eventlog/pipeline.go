@@ -59,8 +59,8 @@ func (p *pipeline) put(ctx context.Context, c *chunk) error {
 }
 
 // replay runs fetch, which puts chunks until it returns, beside the decoders,
-// and gives what they make of them to fn from this goroutine. All goroutines
-// have ended when it returns.
+// and passes the decoded chunks to fn from this goroutine. All goroutines have
+// ended when it returns.
 func replay(ctx context.Context, names wire.Names, partition int, foreign ForeignFunc,
 	fetch func(context.Context, *pipeline) error, fn func(Group) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)

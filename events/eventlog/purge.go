@@ -8,8 +8,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Purge implements Log. The stream's leader does it; what is dropped is gone
-// from the files too, once the blocks that hold nothing else are removed.
+// Purge implements Log. The stream's leader does it; the messages leave the
+// files, too, once the blocks that hold nothing else are removed.
 func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
 	var resp struct {
 		Error   *apiError `json:"error"`
@@ -28,7 +28,7 @@ func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
 	return nil
 }
 
-// PurgeFault is what goes wrong with one Purge of a Memory.
+// PurgeFault is a way in which one Purge of a Memory goes wrong.
 type PurgeFault uint8
 
 // The faults of a Purge: nothing; there is no answer, and it was not done; or

@@ -16,8 +16,8 @@ import (
 )
 
 // ackBuffer bounds the acks that can wait to be taken. An append asks for at
-// most two at a time; the rest is room for those of an append that was given
-// up. One that finds no room is lost, which is as if it had come too late.
+// most two at a time; the rest is room for the acks of an append that was given
+// up. An ack that finds no room is lost, as if it had come too late.
 const ackBuffer = 64
 
 // session is one append connection. It belongs to the appending goroutine,
@@ -66,7 +66,7 @@ var (
 	errNoStream       = errors.New("no server holds the stream")
 )
 
-// ack is what the server answered to a publish.
+// ack is the server's answer to a publish.
 type ack struct {
 	Stream    string     `json:"stream"`
 	Seq       events.Seq `json:"seq"`
@@ -84,8 +84,8 @@ func (s *session) await(ctx context.Context, token string, timeout time.Duration
 	return parseAck(m)
 }
 
-// awaitRaw waits for the message on a reply subject; those on others are stale
-// and dropped.
+// awaitRaw waits for the message on a reply subject; messages on others are
+// stale and dropped.
 func (s *session) awaitRaw(ctx context.Context, token string, timeout time.Duration) (*nats.Msg, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -169,7 +169,7 @@ func (e *apiError) fenced() bool {
 }
 
 // full covers the store's own refusals by limit ("maximum bytes exceeded"), but
-// not its others, such as that of a store which is being closed.
+// not its other refusals, such as that a store is being closed.
 func (e *apiError) full() bool {
 	switch e.Code {
 	case codeAccountResources, codeResources, codeMemoryResources, codeStorageResources:
@@ -180,7 +180,7 @@ func (e *apiError) full() bool {
 	return false
 }
 
-// found is the sequence that a refusal names, 0 for none.
+// found returns the sequence that a refusal names, 0 for none.
 func (e *apiError) found() events.Seq {
 	if e.Code != codeWrongLastSeq {
 		return 0

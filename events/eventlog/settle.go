@@ -38,9 +38,9 @@ func pause(ctx context.Context, wait *time.Duration) error {
 //
 // While the server can't be reached it tries again, until ctx ends. It fails
 // with apply's error, unwrapped; with ErrFull, ErrBehind (from is past the
-// log's end), ErrTrimmed, one that wraps events.ErrCorrupt or
-// events.ErrNewer, ErrClosed, or the context's. Through the Groups that apply has accepted its caller knows where
-// to begin the next time.
+// log's end), ErrTrimmed, an error that wraps events.ErrCorrupt or
+// events.ErrNewer, ErrClosed, or the context's. The Groups that apply has
+// accepted tell the caller where to begin the next time.
 func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after events.Seq) events.Event, apply func(Group) error) (events.Seq, error) {
 	s := settler{log: log, through: from, barrier: barrier, apply: apply}
 	wait := retryMin

@@ -11,24 +11,25 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// How an append is fenced while foreign messages keep coming. To name the last
-// position is a race with them: whatever has been read, more may have come before
-// the append does. So it names the last of the owner's events on the subjects of
-// the partition itself, of which the first is the owned event that its ownership
-// began with, and which any other engine must write to before it writes anything
-// else: the append is stored if and only if nobody else has become the owner, and
-// no matter what came on other subjects. It is one message, or one atomic batch,
-// so nothing can be stored of it but all, and nothing in between.
+// How an append is fenced while foreign messages keep coming. Naming the last
+// position is a race with them: more may come between the last read and the
+// append. So the append names the owner's last event on the partition's own
+// subjects instead. The first such event is the owned event that its ownership
+// began with, and any other engine must write to these subjects before anything
+// else: the append is stored if and only if nobody else has become the owner,
+// whatever came on other subjects. It is one message, or one atomic batch, so
+// it is stored whole or not at all, with nothing in between.
 //
-// An owner of before has nothing in flight that could be stored behind ours: it
-// names a position or a predecessor that is not the last any more, or an event of
-// its own on those subjects, which our owned event lies behind. What the append
-// was stored behind is read afterwards; were it not foreign, contrary to all this,
-// the outcome counts as not known, and Settle reads what is there.
+// A former owner has nothing in flight that could be stored behind ours: its
+// append names a position or a predecessor that is no longer the last, or an
+// event of its own on those subjects, and our owned event lies behind that. The
+// messages in front of the append are read afterwards; if they are not foreign,
+// contrary to all this, the outcome counts as unknown, and Settle reads what is
+// there.
 //
-// On a replicated stream the leader compares a subject with what is in flight by
-// its literal name, so there it is that of owned events alone. Who floods the
-// subjects of the partition themselves leaves the race to run.
+// On a replicated stream the leader compares a subject with those in flight by
+// its literal name, so there only the subject of owned events fences. A flood
+// on the partition's own subjects still races with the append.
 
 // fenceFilter matches the subjects that fence.
 func (l *JetStream) fenceFilter() string {

@@ -16,8 +16,8 @@ import (
 const (
 	// tailFilters bounds the types × kinds of a tail.
 	tailFilters = 1024
-	// tailWait is how long a tail waits to be told that the log has grown before
-	// it looks for itself: another engine may be appending.
+	// tailWait bounds the time that a tail waits to be told that the log has
+	// grown before it looks for itself: another engine may be appending.
 	tailWait = 5 * time.Second
 	// infoTimeout bounds one question for the state of the stream.
 	infoTimeout = 5 * time.Second
@@ -44,13 +44,12 @@ func (c TailConfig) Validate() error {
 	return nil
 }
 
-// Tail gives the events of the log that were decided to fn, in order, one at a
-// time, until ctx ends, which is no error. It waits out whatever time can mend,
-// a server that reloads included. It ends with fn's error; with a *BehindError
-// if the log does not reach FromSeq; or with one that says what is wrong with
-// the log or the connection.
+// Tail passes the log's decided events to fn, in order, one at a time, until
+// ctx ends, which is no error. It waits out everything that time can mend, such
+// as a server that reloads. It ends with fn's error; with a *BehindError if the
+// log does not reach FromSeq; or with an error about the log or the connection.
 //
-// reading is as for [Pages.Read].
+// For reading see [Pages.Read].
 func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.Context) (done func(), err error), fn func(events.Event) error) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("tail the event log: %w", err)
@@ -79,7 +78,8 @@ func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.C
 	}
 }
 
-// Kept is what a log holds. An empty log has First behind Last.
+// Kept is the range of positions that a log holds. An empty log has First
+// behind Last.
 type Kept struct{ First, Last events.Seq }
 
 // Kept asks the server what the log holds.

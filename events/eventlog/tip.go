@@ -15,14 +15,16 @@ import (
 
 // Bounds of asking for the end of a replicated log.
 const (
-	// tipAgain is after how long the leader is asked for once more.
+	// tipAgain is the wait before the leader is asked again.
 	tipAgain = 250 * time.Millisecond
-	// newLeader is how old a leader must be to be believed at its first answer:
-	// what it says of the log may be from just before it became the leader.
+	// newLeader is the age from which a leader's first answer is believed: until
+	// then, what it says of the log may be from just before it became the
+	// leader.
 	newLeader = time.Second
-	// behindFor is how long a replicated log must be seen to end before a known
-	// position, until that is believed: longer than a leader that is cut off
-	// from the other servers takes to notice (lostQuorumInterval, 10 s).
+	// behindFor is the time for which a replicated log must be seen to end
+	// before a known position until that is believed: longer than a leader that
+	// is cut off from the other servers takes to notice (lostQuorumInterval, 10
+	// s).
 	behindFor = 15 * time.Second
 )
 
@@ -87,8 +89,8 @@ func (l *JetStream) infoSubject() string {
 }
 
 // leadersInfo asks until the leader has answered, and has been the leader for
-// as long as is needed. Several servers may answer at once, so that the first
-// answer says little. before is what one of them has said already.
+// as long as is needed. Several servers may answer at once, so the first answer
+// says little. before is an answer received earlier.
 func (l *JetStream) leadersInfo(ctx context.Context, before *streamInfo) (streamInfo, error) {
 	nc, err := l.conn()
 	if err != nil {
@@ -151,7 +153,7 @@ func (l *JetStream) answerOfLeader(ctx context.Context, sub *nats.Subscription, 
 		case !info.byLeader():
 			continue
 		case info.young() && !info.Cluster.LeaderSince.Equal(*since):
-			// Its next answer is from after it had become the leader.
+			// Its next answer was made after it became the leader.
 			*since = info.Cluster.LeaderSince
 			return info, errAskAgain
 		}
@@ -163,9 +165,9 @@ func unreadable(subject string, err error) error {
 	return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
 }
 
-// reached is Last for one who knows that the log has reached seq. On a
+// reached is Last for a caller that knows that the log has reached seq. On a
 // replicated stream a leader that the others have deposed may not know that: it
-// is asked again for a while. Then the answer is what it is.
+// is asked again for a while, then its answer is returned.
 func (l *JetStream) reached(ctx context.Context, seq events.Seq) (Tip, error) {
 	wait := retryMin
 	for begun := time.Now(); ; {

@@ -14,13 +14,13 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxCausesShown is how many causes one query returns.
+// MaxCausesShown bounds the causes that one query returns.
 const MaxCausesShown = 10_000
 
-// Dead returns a page of dead items, those that died last first. A page costs
-// the same however deep it lies: the index is by cause and time, and the causes
-// that the filters leave are merged. All of a page is as of one moment; an item
-// that dies, or is replayed, meanwhile is not among what follows.
+// Dead returns a page of dead items, the last dead first. A page costs the same
+// however deep it lies: the index is by cause and time, and the causes that the
+// filters leave are merged. All of a page is as of one moment; an item that
+// dies, or is replayed, meanwhile is not among what follows.
 func (s Reader) Dead(q wire.Selection) (page wire.Listed, err error) {
 	err = s.snapshot(func(v layout.View) error { page, _, err = Dead(v, q); return err })
 	return page, err
@@ -85,9 +85,9 @@ func (l *selection) deadPage(v layout.View) (page wire.Listed, err error) {
 		return l.singleDead(v)
 	}
 	if l.byTerms() {
-		// As other lists are, the last touched first: for what is dead that is the
-		// last that died. Nothing touches it any more, and no event's time is before
-		// that of an earlier one.
+		// Like other lists, the last touched first: for dead items that is the
+		// last that died, since nothing touches them any more and event times
+		// never go back.
 		l.state = events.StateDead
 		return l.page(v)
 	}
@@ -149,7 +149,7 @@ func (l *selection) from() *layout.ListPlace {
 	if l.start != nil || l.until.IsZero() {
 		return l.start
 	}
-	return &layout.ListPlace{Seq: layout.PlaceOfTime(l.until)} // those of that moment, and before
+	return &layout.ListPlace{Seq: layout.PlaceOfTime(l.until)} // deaths at that moment, and before
 }
 
 // causes lists the ranges of the index that may hold what is asked for.
@@ -175,8 +175,8 @@ func (l *selection) causes(v layout.View) (prefixes [][]byte, err error) {
 	return prefixes, nil
 }
 
-// Causes returns what items have died of, as asked for: those that have dead
-// items, or all that are known.
+// Causes returns the causes that q selects: the ones with dead items, or all
+// that are known.
 func (s Reader) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	less := map[string]func(a, b wire.Cause) int{
 		"":      func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },

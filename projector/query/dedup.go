@@ -52,8 +52,8 @@ func (s Reader) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 	return at, err
 }
 
-// DedupHolder returns the live item that holds a dedup key, nil if there is none.
-// A key that a completed item keeps for its window has none.
+// DedupHolder returns the live item that holds a dedup key, nil if there is
+// none. A key that a completed item keeps for its window has no live holder.
 func (s Reader) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
 	err = s.snapshot(func(v layout.View) error {
 		held, has, err := v.HeldKey(events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key})
@@ -70,10 +70,10 @@ func (s Reader) DedupHolder(t events.Type, key string) (it *events.Item, err err
 // reads: the first by key.
 const maxHolders = 1000
 
-// EachLive calls fn with the live items of a type, each with what is kept beside
-// it, the last touched first, until fn wants no more. With a keyPrefix those are
-// the holders of dedup keys that begin so, of at most maxHolders keys. All are as
-// of one moment.
+// EachLive calls fn with the live items of a type, each as [Reader.Full]
+// returns it, the last touched first, until fn returns false. With a keyPrefix
+// these are the holders of dedup keys with that prefix, of at most maxHolders
+// keys. All are as of one moment.
 func (s Reader) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
 	return s.snapshot(func(v layout.View) error {
 		each := eachListed

@@ -12,11 +12,12 @@
 // # How a list finds its items
 //
 // Each filter that an index knows is a source: an ordered set of places, the
-// last touched first (source.go). A listing is what its sources have in common
-// (allOf), found by leaping: whichever is behind seeks to where the furthest one
-// stands. A question without a field is what any of several sources has (anyOf).
-// Each item found is then checked against all filters, so a source only has to
-// be complete, never exact. See docs/guides/LISTING.md for what a page costs.
+// last touched first (source.go). A listing is the intersection of its sources
+// (allOf), found by leaping: whichever is behind seeks to the place of the
+// furthest one. A question without a field is the union of several sources
+// (anyOf). Each item found is then checked against all filters, so a source
+// only has to be complete, never exact. See docs/guides/LISTING.md for what a
+// page costs.
 //
 // The planner is the largest part of this package, and earns its keep: a page of
 // the hundred items with a label, among a million others, takes 2 ms. Without a

@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxFold is how many events of one item ItemAt folds.
+// MaxFold bounds the events of one item that ItemAt folds.
 const MaxFold = 100_000
 
 // ItemAt returns an item as it was at a moment: the position through (0: any;
@@ -44,7 +44,8 @@ func (s Reader) ItemAt(id events.ID, through events.Seq, until time.Time) (full 
 	return full, found && err == nil, err
 }
 
-// laterChanges is what a history says of the events behind a moment.
+// laterChanges says whether a history has events behind a moment, and whether
+// any of them changed the params.
 type laterChanges struct {
 	any, params bool
 }
@@ -95,7 +96,8 @@ func decidedFrom(seq events.Seq, record []byte) events.Seq {
 	return seq - (e.Tx.N - 1)
 }
 
-// asOf shows a folded item with what is kept beside it, as of then.
+// asOf returns a folded item with its params, result and merged submissions, as
+// of the moment.
 func asOf(v layout.View, it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
 	var params, result []byte
 	if !later.params {

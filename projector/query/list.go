@@ -18,8 +18,8 @@ import (
 const (
 	DefaultListLimit = 50
 	MaxListLimit     = 1000
-	// MaxListScan is how many steps one page takes: an item looked at, or a seek
-	// in an index. A page whose filters let little through ends there, with a
+	// MaxListScan bounds the steps of one page: an item looked at, or a seek in
+	// an index. A page whose filters let little through ends there, with a
 	// cursor.
 	MaxListScan = 10_000
 	// MaxQueryBytes bounds the texts that are searched for.
@@ -31,10 +31,10 @@ const (
 // page is as of one moment. Through the pages of one listing an item that is
 // not touched meanwhile comes exactly once, and one that is, at most once.
 //
-// State, type, label, tenant, worker, schedule, code and the words of error and q are found in
-// indexes, and what several of them ask for in what those have in common, so that
-// a page costs the same however many items there are beside those it shows. A
-// reason, and times, are checked on each item that the rest finds.
+// State, type, label, tenant, worker, schedule, code and the words of error and
+// q are looked up in indexes, and several of them in the intersection, so a
+// page costs the same however many other items there are. A reason, and times,
+// are checked on each item that the other filters find.
 //
 // Its errors are [*events.Error] for what the caller got wrong.
 func (s Reader) List(q wire.List) (page wire.Listed, err error) {
@@ -195,7 +195,7 @@ func (l *listing) matches(it *events.Item) bool {
 	return l.says(it)
 }
 
-// says reports whether an item's texts are those asked for.
+// says reports whether an item's texts match the query.
 func (l *listing) says(it *events.Item) bool {
 	var w layout.Words
 	if len(l.words) > 0 {

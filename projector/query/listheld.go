@@ -7,11 +7,11 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// MaxHeldSource is how many of the items that a worker holds a page takes from
-// the index of workers, which is in the order of ids and so has to be read whole
-// for each page. A worker has at most events.MaxCapacity slots; one that holds
-// more than this has no source, and what is claimed and running is looked at item
-// by item.
+// MaxHeldSource bounds the items held by a worker that a page takes from the
+// index of workers. That index is in the order of ids, so it must be read whole
+// for each page. A worker has at most events.MaxCapacity slots; for one that
+// holds more than this there is no source, and claimed and running items are
+// looked at one by one.
 const MaxHeldSource = 10 * events.MaxCapacity
 
 // heldStates are the bits of the states in which an item is held.
@@ -51,7 +51,7 @@ func (s *scan) heldBy(w events.WorkerID) (source, error) {
 	return &places, nil
 }
 
-// places is a source that is known whole: what is left of it.
+// places is the rest of a source that is held in memory.
 type places []layout.ListPlace
 
 // spot implements source.

@@ -37,7 +37,7 @@ const (
 	maxListChunk = 256
 )
 
-// prefixes lists the ranges that are not empty, the first so many of them.
+// prefixes lists the non-empty ranges, up to most of them.
 func (m *listMerge) prefixes(l *listing, most int) (prefixes [][]byte, err error) {
 	from := []byte{layout.PrefixList}
 	if l.state != events.StateNone {

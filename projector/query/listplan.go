@@ -44,8 +44,8 @@ func (q *search) matches(it *events.Item, w *layout.Words) bool {
 	return w.Match(q.words)
 }
 
-// plan finds the sources of what a listing asks for. Whatever they don't say is
-// checked on each item that they have in common.
+// plan finds the sources for a listing's filters. Filters without a source are
+// checked on each item that the sources have in common.
 func (l *listing) plan(s *scan) (source, error) {
 	all := &allOf{budget: &s.budget}
 	var errs []error
@@ -113,8 +113,8 @@ func (a *allOf) aligned() (source, error) {
 	return a, a.align()
 }
 
-// words returns the source of the items whose error has some words, the last as
-// the beginning of one; nil if no word is indexed.
+// words returns the source of the items whose error has all words of a query,
+// the last of which may be a prefix; nil if no word is indexed.
 func (s *scan) words(query [][]byte) (source, error) {
 	all := &allOf{budget: &s.budget}
 	last := len(query) - 1
@@ -138,8 +138,8 @@ func (s *scan) words(query [][]byte) (source, error) {
 	return all.aligned()
 }
 
-// search is the source of what a question without a field finds; nil if a part
-// of it has none.
+// search returns the source for a question without a field; nil if a part of
+// the question has none.
 func (s *scan) search(q *search) (source, error) {
 	var of anyOf
 	var errs []error

@@ -22,15 +22,15 @@ func Of(store Snapshotter) Reader { return Reader{store} }
 
 func (s Reader) snapshot(fn func(layout.View) error) error { return s.of.Snapshot(fn) }
 
-// The bounds of what one query returns.
+// The bounds of one query's result.
 const (
 	MaxMergedShown  = 1000   // submissions merged into an item; Item.MergedCount has their number
 	MaxHistoryShown = 10_000 // events of an item, the first ones
 )
 
-// Full returns an item with what is kept beside it: params, result, and the
-// first MaxMergedShown of the submissions merged into it. All are as of one
-// moment. It reports false for an unknown item.
+// Full returns an item with its params, result, and the first MaxMergedShown of
+// the submissions merged into it. All are as of one moment. It reports false
+// for an unknown item.
 func (s Reader) Full(id events.ID) (full wire.Item, found bool, err error) {
 	err = s.snapshot(func(v layout.View) error {
 		it, err := v.Item(id)
@@ -44,7 +44,7 @@ func (s Reader) Full(id events.ID) (full wire.Item, found bool, err error) {
 	return full, found && err == nil, err
 }
 
-// full is an item with what is kept beside it.
+// fullItem returns an item with its params, result and merged submissions.
 func fullItem(v layout.View, it *events.Item) (full wire.Item, err error) {
 	params, err := v.Document(layout.PrefixParams, it.ID)
 	if err != nil {

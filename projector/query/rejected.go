@@ -59,10 +59,10 @@ func (s Reader) RejectedOf(seq events.Seq) (r wire.Rejected, found bool, err err
 	return r, found && err == nil, err
 }
 
-// Answer is what a message of the intake stream became, if no item: the
-// rejected event, and the item that it repeats, if it is a duplicate. found is
-// false for one that became an item, that is not answered yet, or whose answer
-// is too old to be kept.
+// Answer returns the answer to a message of the intake stream that became no
+// item: the rejected event, and for a duplicate the item that it repeats. found
+// is false for a message that became an item or is not answered yet, and for an
+// answer too old to be kept.
 func (s Reader) Answer(intake uint64) (seq events.Seq, of events.ID, found bool, err error) {
 	err = s.snapshot(func(v layout.View) error {
 		found, err = v.Get(layout.AppendAnswerKey(nil, intake), func(value []byte) error {

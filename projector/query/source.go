@@ -13,22 +13,23 @@ import (
 // A source is an ordered set of places, found in indexes: one range of one, or
 // what several have in common, or together.
 type source interface {
-	// spot is where it stands.
+	// spot returns the source's current place.
 	spot() spot
-	// seek goes on to its first place that is not before p. It never goes back.
+	// seek moves to the first place that is not before p. It never goes back.
 	seek(p layout.ListPlace) error
 }
 
-// spot is where a source stands: at its next place, or, if it has used up what
-// the page may look at, somewhere before that (not exact). Not ok: at its end.
+// spot is the position of a source: its next place, or, once the page's budget
+// is used up, somewhere before that (not exact). If not ok, the source is at
+// its end.
 type spot struct {
 	place     layout.ListPlace
 	exact, ok bool
 }
 
-// allOf is what all of some sources have. They leap over each other: whoever is
-// behind seeks to where the furthest one stands, so that what it costs follows
-// the smallest of them, however large the others are.
+// allOf is the intersection of sources. They leap over each other: whichever is
+// behind seeks to the place of the furthest one, so the cost follows the
+// smallest of them, however large the others are.
 type allOf struct {
 	of     []source
 	now    spot
@@ -79,7 +80,7 @@ func (a *allOf) align() error {
 	}
 }
 
-// anyOf is what any of some sources has.
+// anyOf is the union of sources.
 type anyOf []source
 
 func (a anyOf) spot() (first spot) {
@@ -112,8 +113,8 @@ func (a anyOf) seek(p layout.ListPlace) error {
 	return nil
 }
 
-// scan is what one page looks at: its sources' iterators, and how much they may
-// still read.
+// scan is the work of one page: its sources' iterators, and the number of steps
+// left.
 type scan struct {
 	v      layout.View
 	start  *layout.ListPlace // behind this place; nil: from the front
@@ -149,14 +150,14 @@ func (s *scan) term(kind byte, texts ...string) (source, error) {
 	return m, m.openAt([][]byte{prefix}, s.start)
 }
 
-// MaxExpand is how many texts of the term index one question may stand for: words
-// that begin with one, keys of a label's value. One that stands for more has no
-// source; each item is looked at instead.
+// MaxExpand bounds the texts of the term index that one question may stand for:
+// words with a prefix, keys of a label's value. A question that stands for more
+// has no source; each item is looked at instead.
 const MaxExpand = 256
 
-// expand is the source of all texts of the term index whose entries begin with
-// from; n texts make up an entry's term. It is nil if they are more than
-// maxExpand.
+// expand returns the source of all texts of the term index whose entries begin
+// with from, or nil if there are more than MaxExpand of them; n texts make up
+// an entry's term.
 func (s *scan) expand(from []byte, n int) (source, error) {
 	m, err := s.merge(from)
 	if err != nil {
@@ -184,8 +185,8 @@ func (s *scan) expand(from []byte, n int) (source, error) {
 	return m, m.openAt(prefixes, s.start)
 }
 
-// listed is the source of the items of some states and a type (of all, if those
-// are not given), nil if that would be more than most ranges.
+// listed returns the source of the items of some states and a type (of all, if
+// none is given), or nil if it would have more than most ranges.
 func (s *scan) listed(l *listing, most int) (*listMerge, error) {
 	m, err := s.merge([]byte{layout.PrefixList})
 	if err != nil {
@@ -203,7 +204,7 @@ func (s *scan) listed(l *listing, most int) (*listMerge, error) {
 
 const (
 	allRanges = int(events.NumStates) * (events.MaxTypes + 1)
-	// maxLeapRanges is how many ranges by state and type take part when other
-	// sources do; more cost more to move on than items to look at.
+	// maxLeapRanges bounds the ranges by state and type that are used beside
+	// other sources; moving more of them costs more than looking at items.
 	maxLeapRanges = 32
 )

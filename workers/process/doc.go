@@ -36,11 +36,11 @@
 //
 // The first two take effect at once; a checkpoint is not acknowledged. The
 // other three say what an exit with 0 means, in place of the result; the last
-// of them counts. An exit with 75 heeds a retry_after, and with any other code
-// they count for nothing. A child is as spawned by [workers.Spawn], with the
-// fields of a submission; "continuation" is a name, or true. A line that is none
-// of these is logged as an error; if it has asked for an end, an exit with 0
-// fails the item for good, with code bad_report. Windows has no such descriptor.
+// of them counts. An exit with 75 heeds a retry_after; with any other code they
+// are ignored. A child is the same as in [workers.Spawn], with the fields of a
+// submission; "continuation" is a name, or true. Any other line is logged as an
+// error; if it has asked for an end, an exit with 0 fails the item for good,
+// with code bad_report. Windows has no such descriptor.
 //
 // The child leads a process group of its own. When the item's context ends
 // (cancel, timeout, lost lease, shutdown) the group gets SIGTERM and, after a

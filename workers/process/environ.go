@@ -23,9 +23,9 @@ var secrets = []string{"NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY",
 // its own children must not inherit them.
 var ofRun = []string{"WORK_REPORT_FD", "WORK_CONTINUATION", "WORK_CHILDREN", "TRACEPARENT"}
 
-// environ returns what a child gets of the worker's own environment: all but the
-// secrets, or, if restricted, the ordinary variables alone; in either case those
-// that are passed by name.
+// environ returns the part of the worker's own environment that a child gets:
+// all but the secrets, or, if restricted, only the ordinary variables; in
+// either case also the ones passed by name.
 func (c *config) environ(own []string) []string {
 	out := slices.DeleteFunc(slices.Clone(own), func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")

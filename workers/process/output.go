@@ -38,7 +38,7 @@ func (c *capture) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// track follows the lines of what does not fit.
+// track follows the lines of output that does not fit.
 func (c *capture) track(b []byte) {
 	for part, whole := range pieces(b) {
 		c.line = append(c.line, part[:min(len(part), c.max+1-len(c.line))]...)

@@ -61,7 +61,7 @@ func (p *reportPipe) before(got int) bool {
 	return p.left > 0
 }
 
-// started lets go of the end that the child has now.
+// started closes this process's copy of the child's end.
 func (p *reportPipe) started() {
 	if p.ours != nil {
 		_ = p.ours.Close() // nothing was written to it

@@ -30,7 +30,7 @@ const (
 	DefaultPipeDelay = 2 * time.Second
 )
 
-// The exit codes with a meaning of their own (those of sysexits.h).
+// The exit codes with a meaning of their own, from sysexits.h.
 const (
 	ExitRetryLater = 75 // EX_TEMPFAIL
 	ExitDataError  = 65 // EX_DATAERR
@@ -59,7 +59,7 @@ type config struct {
 // Option changes how children are run.
 type Option func(*config)
 
-// Dir runs the children in a directory; by default that of the worker.
+// Dir runs the children in a directory; the default is the worker's.
 func Dir(path string) Option { return func(c *config) { c.dir = path } }
 
 // Grace is the time from SIGTERM to SIGKILL; 0 kills at once.

@@ -17,8 +17,8 @@ const maxMeasured = 256
 // userTick is the unit of the times in /proc, the same on all of Go's systems.
 const userTick = time.Second / 100
 
-// usageOf returns what a process and its descendants use, as far as the system tells: a
-// process that has ended counts for those who have waited for it.
+// usageOf returns what a process and its descendants use, as the system reports
+// it: an ended process counts towards the one that has waited for it.
 func usageOf(pid int) (sum workers.Usage) {
 	pids := []int{pid}
 	for i := 0; i < len(pids) && i < maxMeasured; i++ {
@@ -33,8 +33,8 @@ func usageOf(pid int) (sum workers.Usage) {
 	return sum
 }
 
-// statOf reads one process: the pages that it has in memory, and the time that it
-// and those that it has waited for have used.
+// statOf reads one process: the pages that it has in memory, and the time that
+// it and the processes it has waited for have used.
 func statOf(pid int) (u workers.Usage, ok bool) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

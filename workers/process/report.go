@@ -17,7 +17,7 @@ import (
 )
 
 // MaxReportLine bounds a line on the report descriptor, in bytes: a spawn's
-// children and what is around them.
+// children and the JSON around them.
 const MaxReportLine = 8 << 20
 
 // FailBadReport is the code of a run whose child has asked for an end (a spawn,
@@ -57,8 +57,8 @@ type reporter struct {
 	long bool // the line being read is too long
 }
 
-// read takes in lines until the descriptor's end; before asks whether to read
-// on, after so many bytes.
+// read reads lines until the descriptor's end; before each read it asks before,
+// with the bytes read so far, whether to go on.
 func (r *reporter) read(from io.Reader, before func(got int) bool) {
 	buf := make([]byte, 32<<10)
 	for got := 0; before(got); {

@@ -20,7 +20,8 @@ func (m *meter) started(pid int) {
 	m.pid = pid
 }
 
-// ended takes what the system says of a child, and of those that it has waited for.
+// ended records the usage that the system reports for a child and the processes
+// it has waited for.
 func (m *meter) ended(s *os.ProcessState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

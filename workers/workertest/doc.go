@@ -4,7 +4,7 @@
 //	got := workertest.Run(t, sendEmail, Email{To: "a@example.org"})
 //	if got.Err != nil { … }
 //
-// What it returns is what the runtime would have reported: params are decoded
-// as there, results encoded as there, and panics, marks of errors and the
+// It returns what the runtime would have reported: params are decoded and
+// results encoded in the same way, and panics, marks of errors and the
 // context's timeout mean the same.
 package workertest

@@ -24,12 +24,12 @@ type Result struct {
 	Code       string          // of a failure
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
-	Logs       []Record        // what was logged, in order
+	Logs       []Record        // all logged, in order
 
 	Spawn       *workers.Spawn    // of a run that ended in children
 	Snooze      *workers.Snoozed  // of a run that put its item off
-	Progress    []Progress        // what was said, in order; a worker tells one a second
-	Checkpoints []json.RawMessage // what was saved, in order
+	Progress    []Progress        // all reported, in order; a worker sends one a second
+	Checkpoints []json.RawMessage // all saved, in order
 }
 
 // Progress is one report of a handler's progress.
@@ -67,8 +67,8 @@ type config struct {
 // Option changes the item or its run.
 type Option func(*config)
 
-// Context runs the handler under ctx; by default, that of the test. Cancel it
-// with one of the causes of package workers to try how a handler stops.
+// Context runs the handler under ctx; the default is the test's context. Cancel
+// it with one of the causes of package workers to try how a handler stops.
 func Context(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
 
 // Timeout ends the run's context with workers.ErrTimeout after d.
@@ -96,7 +96,7 @@ func Checkpoint(v any) Option {
 	}
 }
 
-// Continuation makes the run that of a continuation: the children have ended.
+// Continuation makes the run a continuation: the children have ended.
 func Continuation(name string, children ...workers.ChildOutcome) Option {
 	return func(c *config) { c.item.Continuation = &workers.Continuation{Name: name, Children: children} }
 }

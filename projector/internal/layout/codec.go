@@ -39,7 +39,8 @@ func Expired(h events.HeldKey, m events.Meta) bool {
 	return !h.Until.IsZero() && !h.Until.After(m.KeyTime(h.Ref.Kind))
 }
 
-// MergedRecord is what is kept of a merged submission beside its position.
+// MergedRecord is the stored form of a merged submission; its position is in
+// the key.
 type MergedRecord struct {
 	ID         events.ID         `json:"id"`
 	At         time.Time         `json:"at"`

@@ -28,7 +28,7 @@ import (
 //	'f' id                                          the children of a spawn that is made in parts, as JSON
 //	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
-//	'e' clock(1) until:time kind(1) type:text key…  those of them that expire, by the clock that they do by, and expiry
+//	'e' clock(1) until:time kind(1) type:text key…  held keys that expire, by their clock and expiry
 //	'j' seq                                         rejected submissions, by the sequence of their event, as JSON
 //	'a' intake_seq                                  intake messages that became no item, as JSON
 //
@@ -74,7 +74,7 @@ const (
 	PrefixAnswer     = 'a'
 )
 
-// DocPrefix is where documents of a kind are.
+// DocPrefix returns the key prefix of documents of a kind.
 func DocPrefix(k events.DocKind) byte {
 	switch k {
 	case events.DocResult:
@@ -105,7 +105,7 @@ func AppendIDKey(b []byte, prefix byte, id events.ID) []byte {
 	return append(append(b, prefix), id[:]...)
 }
 
-// AppendSeqKey is the key of what belongs to an item at a position: prefix
+// AppendSeqKey appends the key of an item's entry at a position; prefix is
 // history or merged.
 func AppendSeqKey(b []byte, prefix byte, id events.ID, seq events.Seq) []byte {
 	return AppendUint(AppendIDKey(b, prefix, id), uint64(seq))
@@ -123,7 +123,7 @@ func AppendExpiryKey(b []byte, until time.Time, ref events.KeyRef) []byte {
 	return appendRef(AppendTime(append(b, PrefixExpiry, byte(ClockOf(ref.Kind))), until), ref)
 }
 
-// keyClock is what keys expire by: see [events.Meta.KeyTime].
+// keyClock is the clock by which keys expire: see [events.Meta.KeyTime].
 type keyClock byte
 
 const (
@@ -153,7 +153,8 @@ func (c keyClock) At(m events.Meta) time.Time {
 	return m.LastAt
 }
 
-// Of is a clock's time among those of before it was set back.
+// Of returns the clock's time, out of the times from before the clocks were set
+// back.
 func (c keyClock) Of(t core.KeyTimes) time.Time {
 	if c == clockMsgID {
 		return t.MsgIDs
@@ -166,7 +167,8 @@ func appendRef(b []byte, ref events.KeyRef) []byte {
 	return append(b, ref.Key...)
 }
 
-// AppendListPrefix is what the list entries of one state and type share.
+// AppendListPrefix appends the common prefix of the list entries of one state
+// and type.
 func AppendListPrefix(b []byte, s events.ItemState, t events.Type) []byte {
 	return AppendText(append(b, PrefixList, byte(s)), string(t))
 }
@@ -184,7 +186,7 @@ func (p ListPlace) Compare(q ListPlace) int {
 	return bytes.Compare(p.ID[:], q.ID[:])
 }
 
-// PlaceBytes are those of a listPlace in a key.
+// PlaceBytes is the size of a [ListPlace] in a key.
 const PlaceBytes = 8 + 16
 
 func AppendListPlace(b []byte, p ListPlace) []byte {
@@ -337,8 +339,7 @@ func After(prefix []byte) []byte {
 	return nil
 }
 
-// A dead item's place is that of its death, in the form of a list's place: the
-// last first.
+// DeadPlace returns a dead item's place among the dead, the last dead first.
 func DeadPlace(it *events.Item) ListPlace { return ListPlace{PlaceOfTime(it.FinishedAt), it.ID} }
 
 func PlaceOfTime(t time.Time) events.Seq { return events.Seq(uint64(Nanos(t)) ^ (1 << 63)) }
@@ -351,9 +352,9 @@ func AppendDeadKey(b []byte, it *events.Item) []byte {
 	return AppendListPlace(AppendDeadPrefix(b, it.Cause), DeadPlace(it))
 }
 
-// Held reports whether an item is held by a worker: claimed or running. The worker
-// of an item that has ended, or is queued again, is that of its last attempt, and
-// does not count.
+// Held reports whether an item is held by a worker: claimed or running. An item
+// that has ended, or is queued again, still names the worker of its last
+// attempt, which does not count.
 func Held(it *events.Item) bool {
 	return it.State == events.StateClaimed || it.State == events.StateRunning
 }

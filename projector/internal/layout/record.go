@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// RecordVersion is that of the item records which this program writes. It
-// reads this one and refuses a higher one.
+// RecordVersion is the version of the item records that this program writes.
+// The program reads this version and refuses higher ones.
 const RecordVersion = 2
 
 // The flags of an item record.
@@ -228,7 +228,7 @@ func (r *recordReader) string() string {
 }
 
 // The fields that most items leave out come last in a record: a bit for each
-// that is there, then those.
+// that is present, then their values.
 const (
 	restGroup = 1 << iota
 	restWindow

@@ -17,13 +17,14 @@ type RejectedRecord struct {
 	Purged bool             `json:"purged,omitempty"`
 }
 
-// AnswerRecord is what a message of the intake stream became, if no item.
+// AnswerRecord is the answer to a message of the intake stream that became no
+// item.
 type AnswerRecord struct {
 	Seq events.Seq `json:"seq"`         // of the rejected event
 	Of  events.ID  `json:"of,omitzero"` // a duplicate: the item that it repeats
 }
 
-// RejectedBook counts what is kept of both.
+// RejectedBook counts the rejected submissions and answers that are kept.
 type RejectedBook struct {
 	Count   int64 `json:"count"`
 	Bytes   int64 `json:"bytes"`

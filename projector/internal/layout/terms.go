@@ -8,13 +8,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// The words of an error's text, by which items are found.
+// Bounds of the words of an error's text, by which items are found.
 const (
-	MaxErrorWords = 24 // distinct ones of an item, those of its code first
-	MinWordBytes  = 2  // shorter ones are passed over
-	MaxWordBytes  = 40 // of longer ones the rest is left out
-	// MaxQueryWords is how many words of a question count; further ones are
-	// passed over.
+	MaxErrorWords = 24 // distinct ones of an item, its code's first
+	MinWordBytes  = 2  // shorter ones are ignored
+	MaxWordBytes  = 40 // longer ones are truncated
+	// MaxQueryWords bounds the words of a question that count; further ones are
+	// ignored.
 	MaxQueryWords = 8
 )
 
@@ -67,8 +67,8 @@ func QueryWords(text string) [][]byte {
 	return w.List
 }
 
-// add takes a text apart, until there are so many words. A word is a run of
-// letters and digits.
+// add splits a text into words, until there are most of them. A word is a run
+// of letters and digits.
 func (w *Words) add(text string, most int) {
 	start := len(w.buf)
 	for _, r := range text {
