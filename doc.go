@@ -1,7 +1,7 @@
 // Package streamwright is the Go client of the Streamwright work engine.
 //
-// A [Client] speaks the JSON of package wire over NATS. It needs nothing of
-// the engine but that one answers at the same NATS servers:
+// A [Client] speaks the JSON of package wire over NATS. All it needs is an engine
+// that answers on the same NATS servers:
 //
 //	c, err := streamwright.Connect(ctx, "nats://127.0.0.1:4222")
 //	sub, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: mail})

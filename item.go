@@ -58,8 +58,8 @@ type Item struct {
 // Priority returns a pointer to p, for [Item].Priority and its like.
 func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
 
-// Submission returns the item as it goes over the wire, for those who don't send it
-// with a [Client]. It is encoded, but not checked against the engine's bounds: see
+// Submission returns the item as it goes over the wire, for programs that don't send
+// it with a [Client]. It is encoded, but not checked against the engine's bounds: see
 // wire.Submit.Command for that. The error is an *events.Error.
 func (it *Item) Submission() (wire.Submit, error) {
 	params, err := encodeParams(it.Params)

@@ -25,13 +25,12 @@ type TailOptions struct {
 	FromSeq events.Seq // with this position, or the first that is kept
 }
 
-// Tail tells fn the events of the log, live and in order, until ctx ends or fn
-// errs; that is the error it returns. The engine filters them. An event is told
-// once its whole decision is in the log, so a decision that a crash cut short is
-// never seen. Each event is told once: over a lost connection's repair, or a restart of
-// the engine, no event is skipped and none repeated. A Tail that is so far behind
-// that retention cuts the log ahead of it ends with an error of the code
-// not_found.
+// Tail calls fn with the events of the log, live and in order, until ctx ends or fn
+// fails, and returns that error. The engine filters the events. An event is delivered
+// once its whole decision is in the log, so a decision that a crash cut short is never
+// seen. Each event is delivered once: across a reconnect, or a restart of the engine, no
+// event is skipped and none repeated. A Tail that is so far behind that retention cuts
+// the log ahead of it ends with an error of the code not_found.
 func (c *Client) Tail(ctx context.Context, o TailOptions, fn func(Event) error) error {
 	req, err := o.request()
 	if err != nil {
@@ -242,7 +241,7 @@ type logFeed struct {
 	cancel context.CancelFunc
 }
 
-// logged is a page of a log, or why there is none.
+// logged is a page of an item's log, or the error of reading it.
 type logged struct {
 	records []LogRecord
 	last    bool // it was asked for after finish, and nothing is behind it

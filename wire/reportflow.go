@@ -12,8 +12,8 @@ import (
 // Bounds of the params of a spawn's children together, in bytes.
 const (
 	MaxSpawnBytes = 16 << 20
-	// MaxWholeSpawnBytes is the bound of a spawn that is one decision; larger ones
-	// are made in parts, as are those with more than events.MaxWholeSpawn children.
+	// MaxWholeSpawnBytes bounds a spawn that is made in one decision. Larger spawns,
+	// and spawns of more than events.MaxWholeSpawn children, are made in parts.
 	MaxWholeSpawnBytes = 1 << 20
 )
 
