@@ -50,7 +50,7 @@ type Item struct {
 	// Batch is the id of the batch that it belongs to: see [Batches.Open].
 	Batch string
 	// EstimatedDuration is the likely duration of a run, at most 30 days, in
-	// ms: what the waits of those behind it are estimated by. It bounds nothing. 0:
+	// ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
 	// the mean of the type's runs.
 	EstimatedDuration time.Duration
 }

@@ -184,8 +184,8 @@ func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (T
 	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
 }
 
-// Cancel stops an item from running, or from running on; reason may be empty.
-// wasRunning is true if a worker had the item; its handler is being told.
+// Cancel stops an item before or during its run; reason may be empty. wasRunning is
+// true if a worker had the item; its handler is being notified.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)

@@ -440,7 +440,7 @@ func (s *idSource) next() (string, error) {
 }
 
 // startSubmit begins the span of a submission; end it with endSubmit. Without a
-// tracer provider it has no effect but to pass on what ctx has.
+// tracer provider it only passes on the trace in ctx.
 func startSubmit(ctx context.Context, verb, what string) (context.Context, trace.Span) {
 	return tracing.Start(ctx, verb, what, trace.SpanKindProducer)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// TailOptions says which events Tail tells, and from where on. The zero value
-// is all events, from now on.
+// TailOptions selects the events of Tail, and where it begins. The zero value is all
+// events, from now on.
 type TailOptions struct {
 	Types []string // only of these types
 	Kinds []string // only of these kinds, such as "completed"
@@ -164,9 +164,9 @@ func (f *feed) close() {
 	<-f.done
 }
 
-// FollowLogs tells fn each record of an item's log, those already there
-// first, and returns nil once the item is completed, dead or cancelled and its
-// last record has been told. It ends early with fn's error, or when ctx ends.
+// FollowLogs calls fn with each record of an item's log, the existing ones first, and
+// returns nil once the item is completed, dead or cancelled and fn has had its last
+// record. It ends early with fn's error, or when ctx ends.
 func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) error) error {
 	workID, err := events.ParseID(id)
 	if err != nil {

@@ -166,7 +166,7 @@ type KeptRejected struct {
 	Seq  Seq       `json:"seq"` // of its rejected event
 	Type Type      `json:"type,omitempty"`
 	At   time.Time `json:"at,omitzero"`
-	Size int64     `json:"size"`               // what it counts as; see [Rejected.KeptBytes]
+	Size int64     `json:"size"`               // its share of the bound; see [Rejected.KeptBytes]
 	Body *Rejected `json:"rejected,omitempty"` // nil: it was purged
 }
 

@@ -104,7 +104,7 @@ type Bulk struct {
 	Action string    `json:"action"`
 	Select Selection `json:"select"`
 	All    bool      `json:"all,omitempty"`     // the selection may name nothing but a state
-	DryRun bool      `json:"dry_run,omitempty"` // only say what is meant
+	DryRun bool      `json:"dry_run,omitempty"` // only return what would change
 
 	Params      json.RawMessage `json:"params,omitempty"`       // replay: the same for all of them
 	Patch       json.RawMessage `json:"patch,omitempty"`        // replay: a JSON merge patch, applied to each item's own params

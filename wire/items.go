@@ -303,7 +303,7 @@ type ReadEvents struct {
 // EventsReply answers a ReadEvents.
 type EventsReply struct {
 	Events  []HistoryEvent `json:"events"`
-	NextSeq events.Seq     `json:"next_seq"`       // where to go on
+	NextSeq events.Seq     `json:"next_seq"`       // where to continue
 	More    bool           `json:"more,omitempty"` // the reply is at a bound: ask again at once
 	Gap     *EventsGap     `json:"gap,omitempty"`
 }

@@ -77,13 +77,13 @@ func (n Names) IntakeStream() string { return n.stream("INTAKE") }
 // EventStream is the log of partition p.
 func (n Names) EventStream(p int) string { return n.stream("EVENTS_" + strconv.Itoa(p)) }
 
-// DispatchStream holds what is dispatched and not yet let go.
+// DispatchStream holds dispatches that are not yet released.
 func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 
 // LeaseStream captures the server's advisories of expired leases.
 func (n Names) LeaseStream() string { return n.stream("LEASES") }
 
-// NativeStream holds what is dispatched to native workers and not yet recorded.
+// NativeStream holds dispatches to native workers whose outcome is not yet recorded.
 func (n Names) NativeStream() string { return n.stream("NATIVE") }
 
 // NativeAckStream captures what native workers answer, as they have sent it.

@@ -7,7 +7,7 @@ import (
 )
 
 // StatsReply is the engine at a glance. Counts are exact as of Position; rates,
-// means and recoveries are this process's own, since it has started.
+// means and recoveries cover this process only, since it started.
 type StatsReply struct {
 	Types    []TypeStats `json:"types"`
 	Workers  int         `json:"workers"` // that are not dead
@@ -154,8 +154,8 @@ const (
 	ClockBehind    = "behind" // implausibly far behind the event log, or an earlier run
 )
 
-// Clock answers clock and clock_accept: the engine's time, and what it makes of
-// the NATS server's.
+// Clock answers clock and clock_accept: the engine's time, and its judgement of the
+// NATS server's.
 type Clock struct {
 	// Verdict is one of the Clock constants. What is not plausible is not
 	// followed.

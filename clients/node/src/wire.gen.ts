@@ -106,7 +106,7 @@ export interface Bulk {
   available_at?: string;
   /** reschedule */
   delay_ms?: number;
-  /** only say what is meant */
+  /** only return what would change */
   dry_run?: boolean;
   /** replay */
   max_attempts?: number;
@@ -260,7 +260,7 @@ export interface CircuitSettings {
   window_ms?: number;
 }
 
-/** Clock answers clock and clock_accept: the engine's time, and what it makes of the NATS server's. */
+/** Clock answers clock and clock_accept: the engine's time, and its judgement of the NATS server's. */
 export interface Clock {
   /** server_time less engine_time */
   difference_ms: number;
@@ -368,7 +368,7 @@ export interface EventsReply {
   gap?: EventsGap;
   /** the reply is at a bound: ask again at once */
   more?: boolean;
-  /** where to go on */
+  /** where to continue */
   next_seq: number;
 }
 
@@ -921,7 +921,7 @@ export interface Report {
   child_policy?: "fail" | "continue";
   /** Of spawn. No Continuation: the item completes when its children have. */
   children?: Submit[];
-  /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: what no message has room for is put there first. */
+  /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: children too large for a message are put there first. */
   children_ref?: unknown;
   code?: string;
   continuation?: ContinueWith;
@@ -1225,7 +1225,7 @@ export interface StateReply {
   total: number;
 }
 
-/** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries are this process's own, since it has started. */
+/** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries cover this process only, since it started. */
 export interface StatsReply {
   ages: Ages;
   /** Alarms lists what keeps the engine from its work, or soon will, the gravest first. */
@@ -1344,7 +1344,7 @@ export interface TreeNode {
   progress?: Progress;
   reason?: string;
   state: ItemState;
-  /** Truncated says that it has further children, which are not shown for want of depth or because of the limit. */
+  /** Truncated says that it has further children, left out because of the depth or the limit. */
   truncated?: boolean;
   type: string;
 }
