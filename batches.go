@@ -32,8 +32,8 @@ func (c *Client) Batches() Batches { return Batches{c} }
 
 // Open opens a batch: items that name it in [Item].Batch are counted by it,
 // until it has Count of them, or until [Batches.Seal]. The batch is an item itself: Get
-// and Wait tell how far it has come ([WorkItem].Batch), Cancel cancels what of it
-// has not ended, and an item that comes After it runs when all of it has ended.
+// and Wait return its progress ([WorkItem].Batch), Cancel cancels its items that have
+// not ended, and an item that comes After it runs when all of them have ended.
 //
 // It tries until ctx ends, and makes one batch: without an id one is chosen.
 func (h Batches) Open(ctx context.Context, b NewBatch) (BatchState, error) {

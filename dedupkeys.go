@@ -37,10 +37,10 @@ func (c *Client) DedupKeys() DedupKeys { return DedupKeys{c} }
 // CodeNotFound; that includes one that a completed item keeps for its dedup
 // window. It needs the role read.
 //
-// It reads the bucket of taken keys, which does not trouble the engine, and is
-// some milliseconds behind it. It asks the engine if there is no such bucket, if
-// the client's user may not read it, or if the bucket does not show yet what the
-// engine has told this client.
+// It reads the bucket of taken keys, which costs the engine nothing, and is some
+// milliseconds behind it. It asks the engine if there is no such bucket, if the
+// client's user may not read it, or if the bucket lags behind the engine's replies
+// to this client.
 //
 // The answer is a hint: the key may be taken, or free, by the time that it is
 // read. The submission alone decides.

@@ -9,9 +9,9 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Definition is one type of work, with params P and a result R, for both of its
-// sides: those who submit it and those who handle it. Make one with [Define];
-// it never changes, and all its methods may be called from any goroutine.
+// Definition is one type of work, with params P and a result R, for both sides: the
+// code that submits it and the code that handles it. Make one with [Define]; it never
+// changes, and all its methods may be called from any goroutine.
 type Definition[P, R any] struct {
 	typ      events.Type
 	defaults []ItemOption

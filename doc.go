@@ -1,7 +1,7 @@
 // Package streamwright is the Go client of the Streamwright work engine.
 //
-// A [Client] speaks the JSON of package wire over NATS. It needs nothing of
-// the engine but that one answers at the same NATS servers:
+// A [Client] speaks the JSON of package wire over NATS. All it needs is an engine
+// that answers on the same NATS servers:
 //
 //	c, err := streamwright.Connect(ctx, "nats://127.0.0.1:4222")
 //	sub, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: mail})
@@ -20,11 +20,11 @@
 //
 //   - An item is submitted once. The client chooses its id before the first
 //     try, so a try whose reply was lost is repeated without making a second
-//     item. Submit, SubmitMany and Wait go on trying while the engine restarts
+//     item. Submit, SubmitMany and Wait keep trying while the engine restarts
 //     or moves, until their context ends.
 //   - A caller reads its own writes: the client remembers the highest position
-//     that it has been told, and queries wait until the engine's projection
-//     has reached it. Two clients share no such memory.
+//     that it has received, and queries wait until the engine's projection
+//     has reached it. Two clients do not share that position.
 //   - Refusals are [*events.Error] with a stable code; their text says what to
 //     do. So are the errors of an engine that does not answer
 //     (events.CodeUnavailable) and of a context that ended first
@@ -35,8 +35,8 @@
 // Params and results past 256 KiB are kept in a JetStream object store, and the
 // item has a reference in their place, so that items stay cheap to list and to
 // wait for. Submit puts large params there by itself; [Client.Params],
-// [Client.Result] and their streaming forms give back the document, wherever it
-// is. See package blobs.
+// [Client.Result] and their streaming forms return the document from either place.
+// See package blobs.
 //
 // # Bounds
 //

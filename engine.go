@@ -44,9 +44,9 @@ func (e Engine) Info(ctx context.Context) (Info, error) {
 	return ask[Info](ctx, e.c, wire.APIInfo, struct{}{})
 }
 
-// Verify has the engine replay the log into a second store and compare that
-// with the live one. progress, which may be nil, is told how far it is. A
-// difference is no error: look at Equal.
+// Verify has the engine read the log into a second store and compare that with the
+// live one. It calls progress, if not nil, as it advances. A difference is not an
+// error: look at Equal.
 func (e Engine) Verify(ctx context.Context, progress func(Proof)) (Proof, error) {
 	return askStream(ctx, e.c, wire.APIVerify, struct{}{}, func(p Proof) bool { return p.Done }, progress)
 }
@@ -56,10 +56,10 @@ func (e Engine) Rebuild(ctx context.Context, progress func(Proof)) (Proof, error
 	return askStream(ctx, e.c, wire.APIRebuild, struct{}{}, func(p Proof) bool { return p.Done }, progress)
 }
 
-// StateAt has the engine replay its log up to a moment, and returns its state
-// then. progress, which may be nil, is told how far it is. One replay can be under
-// way at a time; another is CodeUnavailable. A moment before the log's first event
-// is CodeNotFound.
+// StateAt has the engine read its log up to a moment, and returns its state then. It
+// calls progress, if not nil, as it advances. Only one such read can be under way at a
+// time; another is CodeUnavailable. A moment before the log's first event is
+// CodeNotFound.
 func (e Engine) StateAt(ctx context.Context, m PointInTime, progress func(StateProgress)) (State, error) {
 	req := wire.StateAt{AtPosition: m.Position, AtTime: m.Time}
 	r, err := askStream(ctx, e.c, wire.APIState, req, func(r StateProgress) bool { return r.Done && r.State != nil }, progress)

@@ -50,7 +50,7 @@ type Item struct {
 	// Batch is the id of the batch that it belongs to: see [Batches.Open].
 	Batch string
 	// EstimatedDuration is the likely duration of a run, at most 30 days, in
-	// ms: what the waits of those behind it are estimated by. It bounds nothing. 0:
+	// ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
 	// the mean of the type's runs.
 	EstimatedDuration time.Duration
 }
@@ -58,8 +58,8 @@ type Item struct {
 // Priority returns a pointer to p, for [Item].Priority and its like.
 func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
 
-// Submission returns the item as it goes over the wire, for those who don't send it
-// with a [Client]. It is encoded, but not checked against the engine's bounds: see
+// Submission returns the item as it goes over the wire, for programs that don't send
+// it with a [Client]. It is encoded, but not checked against the engine's bounds: see
 // wire.Submit.Command for that. The error is an *events.Error.
 func (it *Item) Submission() (wire.Submit, error) {
 	params, err := encodeParams(it.Params)

@@ -63,8 +63,8 @@ func (c *Client) get(ctx context.Context, g wire.Get) (WorkItem, error) {
 }
 
 // List returns a page of items, newest change first, without params and
-// results. A page may be short, even empty, and still have a NextCursor; go on
-// with that as the filter's Cursor until there is none, or use [Client.All].
+// results. A page may be short, even empty, and still have a NextCursor; set the
+// filter's Cursor to it until there is none, or use [Client.All].
 func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 	f.MinPosition = cmp.Or(f.MinPosition, c.Position())
 	return ask[Page](ctx, c, wire.APIList, f)
@@ -152,8 +152,8 @@ type PointInTime struct {
 }
 
 // GetAt returns an item as it was at a moment, folded from its own history. Its
-// Notes name the parts that are no longer known; its AsOf names the event as of
-// which it is shown. An item that did not exist yet is CodeNotFound.
+// Notes name the parts that are no longer known, its AsOf the last event that was
+// folded. An item that did not exist yet is CodeNotFound.
 func (c *Client) GetAt(ctx context.Context, id string, m PointInTime) (WorkItem, error) {
 	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
 }
@@ -184,8 +184,8 @@ func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (T
 	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
 }
 
-// Cancel stops an item from running, or from running on; reason may be empty.
-// wasRunning is true if a worker had the item; its handler is being told.
+// Cancel stops an item before or during its run; reason may be empty. wasRunning is
+// true if a worker had the item; its handler is being notified.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)
@@ -251,10 +251,9 @@ func (c *Client) BulkPage(ctx context.Context, b Bulk) (BulkResult, error) {
 }
 
 // Bulk does a bulk's action to all of its selection, page after page, and
-// returns the sums, with the errors of the first few items that failed.
-// progress, which may be nil, is told the sums so far. When it ends early (with
-// the context, or an error), what was done stays done, and the result says how
-// much that is.
+// returns the sums, with the errors of the first few items that failed. It calls
+// progress, if not nil, with the sums so far. When it ends early (with the context,
+// or an error), what was done stays done, and the result says how much that is.
 func (c *Client) Bulk(ctx context.Context, b Bulk, progress func(BulkResult)) (BulkResult, error) {
 	const keptErrors = 10
 	sum := BulkResult{}

@@ -49,9 +49,9 @@ func askFor[T any](ctx context.Context, c *Client, op string, req any, try, pati
 // streamSilence bounds how long askStream waits for the next reply.
 const streamSilence = time.Minute
 
-// askStream sends a request that is answered by a stream of replies, and returns
-// the one that is done. progress, which may be nil, is told the others. The
-// request is not repeated: the work is long, and the caller sees that it failed.
+// askStream sends a request that is answered by a stream of replies, and returns the
+// one for which done is true. It passes the others to progress, if not nil. The request
+// is not repeated: the work is long, and the caller sees that it failed.
 func askStream[T any](ctx context.Context, c *Client, op string, req any, done func(T) bool, progress func(T)) (T, error) {
 	var none T
 	body, err := encode(op, req)
@@ -376,7 +376,7 @@ var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subsc
 func (r *denials) handle(nc *nats.Conn, sub *nats.Subscription, err error) {
 	if m := violation.FindStringSubmatch(err.Error()); m != nil && errors.Is(err, nats.ErrPermissionViolation) {
 		publish := strings.EqualFold(m[1], "publish")
-		if publish || isInbox(nc, m[2]) { // a denied feed is told to its subscription alone
+		if publish || isInbox(nc, m[2]) { // only the subscription hears of a denied feed
 			r.tell(publish, m[2])
 		}
 	}
@@ -405,7 +405,7 @@ func (r *denials) tell(publish bool, subject string) {
 	close(come.told)
 }
 
-// next is the denial that comes next. A nil receiver is told of none.
+// next returns the next denial. A nil receiver never has one.
 func (r *denials) next() *denial {
 	if r == nil {
 		return &denial{}
@@ -415,8 +415,8 @@ func (r *denials) next() *denial {
 	return r.last
 }
 
-// concerns reports whether what has been refused is needed for a request on a
-// subject; the empty one stands for those that go to JetStream.
+// concerns reports whether a request on subject needs the permission that was denied;
+// the empty subject stands for requests to JetStream.
 func (f *denial) concerns(subject string) bool {
 	switch {
 	case !f.publish:

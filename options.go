@@ -102,8 +102,8 @@ func WithPatience(d time.Duration) Option {
 	return func(s *settings) { s.patience = max(d, 0) }
 }
 
-// OnRetry is told why a request is about to be tried again. It is called from
-// the requesting goroutine and must not block.
+// OnRetry sets a function that is called with the reason when a request is about to be
+// tried again. It is called from the requesting goroutine and must not block.
 func OnRetry(fn func(op string, err error)) Option {
 	return func(s *settings) { s.onRetry = fn }
 }
@@ -167,7 +167,7 @@ func WithInboxPrefix(prefix string) Option {
 	}
 }
 
-// WithConnection sets all of this at once, as programs do that read it from
-// their command line or environment. It replaces what other options before it
-// have set. Connect's own URL counts before that of the settings.
+// WithConnection sets all of this at once, for programs that read it from their
+// command line or environment. It replaces what earlier options have set. The URL
+// passed to Connect takes precedence over the URL in c.
 func WithConnection(c connect.Settings) Option { return func(s *settings) { s.connect = c } }

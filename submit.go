@@ -40,7 +40,7 @@ type Submitted = wire.Submitted
 // Params larger than events.MaxParamsBytes (see [WithInlineParams]) are put into
 // the object store first, and submitted by reference; a repeat finds them there.
 //
-// The item goes on in the trace of ctx (OpenTelemetry), unless it names one.
+// The item continues the trace of ctx (OpenTelemetry), unless it names one.
 func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err error) {
 	ctx, span := startSubmit(ctx, "submit", item.Type)
 	defer func() { endSubmit(span, out.ID, err) }()
@@ -64,7 +64,7 @@ func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 	return s, err
 }
 
-// Published is where a plain publish has been stored.
+// Published says where a plain publish has been stored.
 type Published struct {
 	ID        string // of the item that it will become
 	IntakeSeq uint64 // in the intake stream; see GetByIntake
@@ -168,11 +168,10 @@ func InFlight(n int) BulkOption {
 
 // SubmitMany submits items, each on its own, and returns what became of each,
 // in the same order: one that was refused has Error. They are decided in that
-// order too, as long as no request has to be repeated. The error is that of a
-// context that ended, or of a connection that was closed; items without an
-// answer by then have it as their Error, and the id under which to submit them
-// again. Large params are put into the object store as for Submit, one after the
-// other.
+// order too, as long as no request has to be repeated. The error says that the
+// context ended or the connection was closed; items without an answer by then have
+// it as their Error, and the id under which to submit them again. Large params are
+// put into the object store as for Submit, one after the other.
 func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOption) ([]Submitted, error) {
 	out := make([]Submitted, 0, len(items))
 	err := c.SubmitSeq(ctx, slices.Values(items), func(s Submitted) error {
@@ -188,9 +187,9 @@ func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOptio
 }
 
 // SubmitSeq is SubmitMany for any number of items: it takes them as it goes,
-// and tells done what became of each, in order, from the calling goroutine.
-// An error of done ends it. Memory is bounded by the requests in flight. All go on
-// in one trace, that of ctx or a new one, unless they name another.
+// and passes what became of each to done, in order, from the calling goroutine.
+// An error of done ends it. Memory is bounded by the requests in flight. All items
+// continue one trace, the one in ctx or a new one, unless they name another.
 func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) (err error) {
 	ctx, span := startSubmit(ctx, "submit", "many")
 	defer func() { endSubmit(span, "", err) }()
@@ -441,7 +440,7 @@ func (s *idSource) next() (string, error) {
 }
 
 // startSubmit begins the span of a submission; end it with endSubmit. Without a
-// tracer provider it has no effect but to pass on what ctx has.
+// tracer provider it only passes on the trace in ctx.
 func startSubmit(ctx context.Context, verb, what string) (context.Context, trace.Span) {
 	return tracing.Start(ctx, verb, what, trace.SpanKindProducer)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// TailOptions says which events Tail tells, and from where on. The zero value
-// is all events, from now on.
+// TailOptions selects the events of Tail, and where it begins. The zero value is all
+// events, from now on.
 type TailOptions struct {
 	Types []string // only of these types
 	Kinds []string // only of these kinds, such as "completed"
@@ -25,13 +25,12 @@ type TailOptions struct {
 	FromSeq events.Seq // with this position, or the first that is kept
 }
 
-// Tail tells fn the events of the log, live and in order, until ctx ends or fn
-// errs; that is the error it returns. The engine filters them. An event is told
-// once its whole decision is in the log, so a decision that a crash cut short is
-// never seen. Each event is told once: over a lost connection's repair, or a restart of
-// the engine, no event is skipped and none repeated. A Tail that is so far behind
-// that retention cuts the log ahead of it ends with an error of the code
-// not_found.
+// Tail calls fn with the events of the log, live and in order, until ctx ends or fn
+// fails, and returns that error. The engine filters the events. An event is delivered
+// once its whole decision is in the log, so a decision that a crash cut short is never
+// seen. Each event is delivered once: across a reconnect, or a restart of the engine, no
+// event is skipped and none repeated. A Tail that is so far behind that retention cuts
+// the log ahead of it ends with an error of the code not_found.
 func (c *Client) Tail(ctx context.Context, o TailOptions, fn func(Event) error) error {
 	req, err := o.request()
 	if err != nil {
@@ -165,9 +164,9 @@ func (f *feed) close() {
 	<-f.done
 }
 
-// FollowLogs tells fn each record of an item's log, those already there
-// first, and returns nil once the item is completed, dead or cancelled and its
-// last record has been told. It ends early with fn's error, or when ctx ends.
+// FollowLogs calls fn with each record of an item's log, the existing ones first, and
+// returns nil once the item is completed, dead or cancelled and fn has had its last
+// record. It ends early with fn's error, or when ctx ends.
 func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) error) error {
 	workID, err := events.ParseID(id)
 	if err != nil {
@@ -242,7 +241,7 @@ type logFeed struct {
 	cancel context.CancelFunc
 }
 
-// logged is a page of a log, or why there is none.
+// logged is a page of an item's log, or the error of reading it.
 type logged struct {
 	records []LogRecord
 	last    bool // it was asked for after finish, and nothing is behind it

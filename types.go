@@ -23,8 +23,8 @@ type (
 type PauseOptions struct {
 	Reason string // at most 256 bytes
 	By     string // at most 256 bytes
-	// Until is when the pause ends by itself, For how long it lasts from now on;
-	// at most one of them. Neither: until [Types.Resume].
+	// Until is the time at which the pause ends by itself, For its length from now
+	// on; set at most one. With neither, it lasts until [Types.Resume].
 	Until time.Time
 	For   time.Duration // at most ten years
 }

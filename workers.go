@@ -44,8 +44,7 @@ func (w Workers) Undrain(ctx context.Context, worker string) (changed bool, err 
 	return w.c.change(ctx, wire.APIUndrain, wire.Undrain{Worker: worker})
 }
 
-// Drains lists the workers that are marked to drain, by id, including those that
-// are not registered.
+// Drains lists the workers that are marked to drain, by id, registered or not.
 func (w Workers) Drains(ctx context.Context) ([]DrainMark, error) {
 	r, err := ask[wire.WorkersReply](ctx, w.c, wire.APIWorkers, struct{}{})
 	return r.Drains, err

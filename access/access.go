@@ -86,8 +86,8 @@ func NameOf(ctx context.Context) string {
 	return id.Name
 }
 
-// Needs returns the roles any one of which suffices for an endpoint (such as
-// wire.APISubmit). An unknown endpoint needs Operate.
+// Needs returns the roles for an endpoint (such as wire.APISubmit): any one of them
+// suffices. An unknown endpoint needs Operate.
 func Needs(endpoint string) Roles {
 	if e, ok := wire.EndpointOf(endpoint); ok {
 		return e.Roles

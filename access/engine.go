@@ -12,18 +12,19 @@ type EngineGrant struct {
 	Names      wire.Names
 	Partitions int    // at least 1
 	User       string // its inbox prefix is _INBOX or InboxPrefix(User)
-	// Subjects are others that the engine asks: that of a dedup hook.
+	// Subjects lists further subjects that the engine sends requests to: a dedup
+	// hook's.
 	Subjects []string
 }
 
 // Permissions computes what the engine needs, and no more: its own streams,
-// buckets and subjects, and the replies to those who ask it. Those of other
-// accounts are under _R_.
+// buckets and subjects, and the replies to requests. Replies to other accounts
+// are under _R_.
 func (g EngineGrant) Permissions() Permissions {
 	n := g.Names
 	p := &Permissions{Subscribe: []string{
 		"_INBOX.>", n.API("*"), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
-		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // that of workers over HTTP
+		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // for workers over HTTP
 		"$KV." + n.Bucket("partitions") + ".*", // a standby hears that the lease is free
 	}}
 	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"),
@@ -54,7 +55,7 @@ func (g EngineGrant) Permissions() Permissions {
 	return p.sorted()
 }
 
-// administer is what making a stream, reading it and keeping it in order takes.
+// administer grants what it takes to make, read and maintain a stream.
 func (g EngineGrant) administer(p *Permissions, stream string, more ...string) {
 	for _, op := range slices.Concat([]string{"CREATE", "UPDATE", "INFO", "PURGE", "MSG.GET", "MSG.DELETE"}, more) {
 		p.publish(g.Names.JetStream("STREAM." + op + "." + stream))

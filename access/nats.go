@@ -25,7 +25,7 @@ func InboxPrefix(user string) string {
 	return "_INBOX_" + user
 }
 
-// Grant is who gets which rights on NATS.
+// Grant says which rights a user gets on NATS.
 type Grant struct {
 	// Names has the JetStream domain, if any, by which the engine's account
 	// reaches the streams.
@@ -34,14 +34,14 @@ type Grant struct {
 	Roles Roles
 	// Account is the user's; empty: the one that the names tell.
 	Account string
-	// PublishOnly grants plain publishes of submissions, and nothing of Roles.
+	// PublishOnly grants plain publishes of submissions, and none of Roles.
 	PublishOnly bool
 	// NoDocuments leaves the object store of large params and results out. Its
-	// server tells readers of one object from those of another by nothing, so
-	// whoever may read it may read all.
+	// server can't restrict a reader to single objects: whoever may read it may
+	// read all of it.
 	NoDocuments bool
 	// NoPublish leaves plain publishes out of the role submit. The server stores
-	// them without a trace of who has sent them, so that no quota counts them.
+	// them without a trace of the sender, so that no quota counts them.
 	NoPublish bool
 	// Limits bound the user's account.
 	Limits AccountLimits

@@ -11,7 +11,7 @@ import (
 
 // ServerTLS is the TLS of a server, at least version 1.2, with a certificate
 // and key in PEM files. Clients must show a certificate of clientCA, or, if
-// optional, may; an empty clientCA asks for none. roots are those of clientCA.
+// optional, may; an empty clientCA asks for none. roots are clientCA's.
 func ServerTLS(cert, key, clientCA string, optional bool) (c *tls.Config, roots []*x509.Certificate, err error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -38,7 +38,7 @@ func ServerTLS(cert, key, clientCA string, optional bool) (c *tls.Config, roots 
 	return c, roots, nil
 }
 
-// certificates reads those of a PEM file, of which there must be one.
+// certificates reads the certificates of a PEM file, which must have at least one.
 func certificates(path string) (list []*x509.Certificate, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// roomFor is how long what the streams hold is taken for true: it is asked for
-	// once in that time, however many want to know.
+	// roomFor is the time for which the fill of the streams is cached: the server is
+	// asked once in that time, however many callers want to know.
 	roomFor = 5 * time.Second
 	// nearLimit is the part of a limit from which on an alarm warns, and atLimit
 	// that at which the next submission may be one too many.
@@ -53,7 +53,7 @@ type fill struct {
 
 // look takes what is known without asking anyone.
 func (s *Service) look() condition {
-	applied := s.Queries.Applied() // first, for it goes on
+	applied := s.Queries.Applied() // first, since it advances
 	s.mu.Lock()
 	running := !s.closed && s.micro != nil
 	s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
 	defer cancel()
 	if s.health.askedAt.IsZero() || time.Since(s.health.askedAt) >= readyFor {
 		info, err := s.js.AccountInfo(ctx)
-		if err != nil && asker.Err() != nil { // it says nothing of JetStream
+		if err != nil && asker.Err() != nil { // it says nothing about JetStream
 			return nil, err
 		}
 		s.health.askedAt, s.health.answer = time.Now(), err
@@ -230,7 +230,7 @@ func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
 }
 
 // streamFills returns how full the streams are that refuse messages at their limit.
-// One that can't be asked, or is not there, says nothing.
+// A stream that can't be asked, or does not exist, is left out.
 func (s *Service) streamFills(ctx context.Context) (fills []fill) {
 	for _, o := range []struct {
 		code, stream string

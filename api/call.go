@@ -166,8 +166,8 @@ func fieldName(f string) string {
 	return "field " + f
 }
 
-// decodeMany reads one T, or an array of at most most. Elements that can't be
-// read are told in errs, which is nil if all could.
+// decodeMany reads one T, or an array of at most most. errs has the errors of elements
+// that can't be read; it is nil if all can.
 func decodeMany[T any](data []byte, most int) (list []T, array bool, errs []error, err error) {
 	if !isArray(data) {
 		v, err := decode[T](data)
@@ -183,7 +183,7 @@ func decodeMany[T any](data []byte, most int) (list []T, array bool, errs []erro
 	return list, true, errs, err
 }
 
-// decodeEach reads an array of which some elements are wrong.
+// decodeEach reads an array that has wrong elements.
 func decodeEach[T any](data []byte) ([]T, []error, error) {
 	raws, err := decode[[]json.RawMessage](data)
 	if err != nil {
@@ -245,9 +245,9 @@ const (
 	aheadWithin = 2 * time.Second
 )
 
-// awaitNamed waits for a position that the caller has named. One beyond the
-// log's end is none that this engine has told: it is refused at once, unless it
-// is so near that the engine may be about to hear of it.
+// awaitNamed waits for a position that the caller has named. This engine has never
+// returned a position beyond the log's end: such a position is refused at once, unless
+// it is so near that the engine may be about to hear of it.
 func (e *engine) awaitNamed(ctx context.Context, seq events.Seq) error {
 	if seq <= e.Queries.Applied() {
 		return nil

@@ -118,8 +118,8 @@ func (a *submitAPI) storeChildren(ctx context.Context, reports []wire.Report, er
 	})
 }
 
-// eachSound calls fn with each report that has no error yet, and returns the
-// errors with those of fn.
+// eachSound calls fn with each report that has no error yet, and returns the errors
+// together with fn's.
 func eachSound(reports []wire.Report, errs []error, fn func(*wire.Report) error) []error {
 	for i := range reports {
 		if errs != nil && errs[i] != nil {

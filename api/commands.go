@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// submitAPI decides what those who submit and those who work ask for.
+// submitAPI decides the requests of producers and workers.
 type submitAPI struct {
 	*engine
 	spawns chan struct{} // a token for each request with large spawns

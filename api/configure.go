@@ -90,8 +90,8 @@ func (a *typeAPI) defaults() events.TypeSettings {
 	return set
 }
 
-// overlay lays the fields of a request over settings. Fields that are objects
-// are merged, as a backoff of which only the maximum is given.
+// overlay lays the fields of a request over settings. Fields that are objects are
+// merged, such as a backoff with only the maximum given.
 func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, error) {
 	if len(patch) == 0 {
 		return settings, events.Refuse(events.CodeBadRequest, "nothing to change: give settings")

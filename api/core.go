@@ -40,8 +40,8 @@ type Core interface {
 	AcceptClock(ctx context.Context, by string) (dispatcher.ClockStatus, error)
 }
 
-// Queries is what the service needs of the projection; a *projector.Store and a
-// query.Reader of it are it.
+// Queries is the part of the projection that the service needs; a *projector.Store
+// together with a query.Reader of it provides it.
 type Queries interface {
 	Meta() (events.Meta, error)
 	Types() ([]events.TypeInfo, error)

@@ -19,7 +19,7 @@ const (
 	decidedWithin = 2 * time.Second
 )
 
-// commits wakes those who wait for a commit of the projection.
+// commits wakes callers that wait for a commit of the projection.
 type commits struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next commit; nil: nobody waits
@@ -87,9 +87,9 @@ func (a *itemAPI) idOfIntake(ctx context.Context, seq uint64) (events.ID, error)
 }
 
 // decision returns the item that a message of the intake became, whether that is
-// decided, and why there is none.
+// decided, and the reason if it became none.
 func (a *itemAPI) decision(seq uint64) (id events.ID, decided bool, err error) {
-	meta, err := a.Queries.Meta() // first, for it goes on
+	meta, err := a.Queries.Meta() // first, since it advances
 	if err != nil {
 		return id, false, err
 	}

@@ -28,8 +28,8 @@ const (
 	DefaultLogMaxAge         = 7 * 24 * time.Hour
 	DefaultLogMaxBytes int64 = 1 << 30
 
-	// logRecordBytes is what a record counts for the bound of the stream in records,
-	// at least: each may have a subject of its own, which the server holds in memory
+	// logRecordBytes is the least that a record counts for the stream's bound in
+	// records: each may have a subject of its own, which the server holds in memory
 	// (about 350 bytes) while the record is kept. A record without a body takes 71
 	// bytes on disk, so bytes alone would bound that memory at five times the bound.
 	logRecordBytes = 1024

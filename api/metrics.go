@@ -47,8 +47,8 @@ type Metrics struct {
 	refused       *prometheus.CounterVec
 }
 
-// NewMetrics makes the engine's metrics, with those of the Go runtime and the
-// process, in a registry of their own.
+// NewMetrics makes the engine's metrics, with the Go runtime's and the process's, in a
+// registry of their own.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), again: make(chan struct{}, 1)}
 	c := &m.catalogue
@@ -97,12 +97,12 @@ func (m *Metrics) QuotaRefused(roles access.Roles, limit string) {
 	m.quotas.WithLabelValues(roles.String(), limit).Inc()
 }
 
-// CountFrom says that the log's events up to a position happened before this
-// process: they are not counted. It is called before the engine starts.
+// CountFrom excludes the log's events up to a position, which happened before this
+// process, from the counts. Call it before the engine starts.
 func (m *Metrics) CountFrom(seq events.Seq) { m.figures.CountFrom(seq) }
 
-// Hook adds the metrics to an engine's hooks; what is set there already is
-// called as well, afterwards.
+// Hook adds the metrics to an engine's hooks; hooks that are already set are called
+// afterwards.
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	o := h
 	h.Projected = func(c *core.Changes) {
@@ -241,8 +241,8 @@ func described(kind, name, help string, labels []string) *prometheus.Desc {
 	return d
 }
 
-// Catalogue lists the engine's own metrics by name, those of the Go runtime and
-// the process (go_*, process_*) left out.
+// Catalogue lists the engine's own metrics by name, without the metrics of the Go
+// runtime and the process (go_*, process_*).
 func Catalogue() []MetricInfo {
 	all := slices.Concat(NewMetrics().catalogue, scraped)
 	slices.SortFunc(all, func(a, b MetricInfo) int { return strings.Compare(a.Name, b.Name) })

@@ -56,9 +56,9 @@ func placed(p dispatcher.Place, meanRun time.Duration) wire.QueuePosition {
 	return out
 }
 
-// likelyRun returns how long a run of those in front of an item is likely to take: the
-// mean of what their submissions say, and of meanRun for those that don't. 0: not
-// known. With nothing known of others, the item's own estimate stands for them.
+// likelyRun returns the likely duration of a run of the items in front of an item: the
+// mean of their own estimates, and of meanRun for items without one. 0: not known. With
+// nothing known about the others, the item's own estimate stands for them.
 func likelyRun(p dispatcher.Place, meanRun time.Duration) time.Duration {
 	a := p.Ahead
 	switch {

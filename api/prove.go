@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// proofEvery is the time between two reports of progress while there is some, and
-	// proofAlive while there is none, so that the caller knows that we live.
+	// proofEvery is the time between two reports of progress, and proofAlive the time
+	// between repeats while there is none, to show the caller that the engine lives.
 	proofEvery = 100 * time.Millisecond
 	proofAlive = 5 * time.Second
 )

@@ -46,8 +46,9 @@ type ReadyCheck struct {
 
 // Ready says whether the engine can do work for others now: it is not stopping,
 // owns the partition, its projection is near the log's end, the NATS server's
-// clock is plausible, and JetStream answers. A lack of room for new work is no reason not to be ready, since what
-// was accepted goes on and queries are answered: that is /healthz's to tell.
+// clock is plausible, and JetStream answers. An engine without room for new work is
+// still ready, since accepted work continues and queries are answered: /healthz reports
+// the lack.
 func (s *Service) Ready(ctx context.Context) Readiness {
 	c := s.look()
 	if c.connected {

@@ -64,8 +64,8 @@ type Config struct {
 	TypeDefaults *events.TypeSettings
 	// MaxQueued is the engine's own limit of queued items, 0 for none.
 	MaxQueued int
-	// MaxRunning is the engine's own limit of items dispatched or running; 0:
-	// there is none beside those of the types.
+	// MaxRunning is the engine's own limit of items dispatched or running; 0: only
+	// the types' limits apply.
 	MaxRunning int
 	// Quotas bound what users may ask; nil: there are none. Accounts reports
 	// whether each NATS user, and this process's clients, are in accounts of their

@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of those who read the log.
+// Bounds of log readers.
 const (
 	// MaxTails bounds the requests for events under way at once, nearly all
 	// of them waiting for the next event.

@@ -90,8 +90,8 @@ func (b *treeBuilder) build(it *events.Item) (wire.TreeReply, error) {
 	return reply, nil
 }
 
-// grow adds a node's children, or notes that there are some that it does not
-// add, and returns those that may have children themselves.
+// grow adds a node's children, or notes that some are left out, and returns the
+// children that may have children themselves.
 func (b *treeBuilder) grow(g growing, deeper bool) ([]growing, error) {
 	room := b.left
 	if !deeper {

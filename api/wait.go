@@ -246,8 +246,8 @@ func (ws *waits) leave(w *waiter) {
 	}
 }
 
-// Notify tells those who wait what a commit of the projection has changed. It must
-// be called after each commit; it never waits.
+// Notify tells waiting callers what a commit of the projection has changed. It must
+// be called after each commit; it never blocks.
 func (s *Service) Notify(items []core.ItemChange) {
 	s.items.commits.happened()
 	ws := s.waits

@@ -24,8 +24,8 @@ type Config struct {
 	Limits      Limits
 	Retention   Retention
 	Workers     Workers
-	// WorkerCircuit is laid over the built-in circuit of workers; its names are
-	// those of [worker_circuit].
+	// WorkerCircuit is laid over the built-in circuit of workers; it has the names
+	// of [worker_circuit].
 	WorkerCircuit Patch
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
@@ -35,11 +35,11 @@ type Config struct {
 	Pools     map[string]Pool
 	// Quotas bound what each user may ask, by role and by name.
 	Quotas quota.Settings
-	// Schedules are those that the file owns, by name.
+	// Schedules holds the schedules that the file owns, by name.
 	Schedules map[string]Schedule
 }
 
-// Server is where and how the engine runs. Flags of the command line override
+// Server says where and how the engine runs. Flags of the command line override
 // it.
 type Server struct {
 	Dir        string // the data folder
@@ -51,8 +51,9 @@ type Server struct {
 	Prefix     string // of all subjects; streams have it in capitals
 	LogLevel   string // debug, info, warn, error
 	LogFormat  string // text, json
-	// MaxClockJump is how far the NATS server's clock may lie ahead of what the
-	// engine last knew and be followed by itself; negative: however far.
+	// MaxClockJump is the farthest that the NATS server's clock may lie ahead of the
+	// time the engine last knew and still be followed without an operator; negative:
+	// no limit.
 	MaxClockJump time.Duration
 	// NoDedupBucket leaves out the KV bucket of taken dedup keys.
 	NoDedupBucket bool
@@ -84,7 +85,7 @@ type Workers struct {
 	ProbeFailures int           // in a row, that make a worker unhealthy
 }
 
-// Retention is how long the log grows before it is cut.
+// Retention says how long the log grows before it is cut.
 type Retention struct {
 	CutEvents int // that it holds at least before it is cut
 }
@@ -114,7 +115,7 @@ const (
 	Interval Durability = "interval"
 )
 
-// Off is what NATSListen and HTTP say to be left out.
+// Off is the value of NATSListen and HTTP that disables them.
 const Off = "off"
 
 // Pool is slots that the types which name it share.
@@ -162,14 +163,14 @@ type NATS struct {
 type NATSUser struct {
 	Name         string
 	Password     string // in clear, or as a bcrypt hash
-	PasswordFile string // of which the first line is the password
+	PasswordFile string // its first line is the password
 	Nkey         string // public, beginning with U
 	Roles        access.Roles
 	NoDocuments  bool // without the object store of large params and results
 	NoPublish    bool // without plain publishes, which no quota counts
 }
 
-// Bounds of lists and names; those of types are in package events.
+// Bounds of lists and names; the bounds of types are in package events.
 const (
 	MaxHTTPClients = 1000
 	MaxHTTPHosts   = 100
@@ -181,7 +182,7 @@ const (
 	DefaultGrace   = 10 * time.Second
 )
 
-// The times of heartbeats, of which each is fitted to the other: see fit.
+// The times of heartbeats, each fitted to the other: see fit.
 const (
 	defaultHeartbeat    = 20 * time.Second
 	minHeartbeat        = 100 * time.Millisecond
@@ -211,8 +212,9 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// fit sets those of the heartbeat interval and the silence that the user has not
-// set. If one is set, the other is made to fit: three heartbeats to a silence.
+// fit sets the heartbeat interval, the silence after which a worker is dead, or both,
+// where the user has not. If one is set, the other is made to fit: three heartbeats to
+// a silence.
 func (w *Workers) fit(beatSet, deadSet bool) {
 	if !beatSet {
 		w.HeartbeatInterval = defaultHeartbeat
@@ -225,25 +227,25 @@ func (w *Workers) fit(beatSet, deadSet bool) {
 	}
 }
 
-// TypeDefaults are the settings of a type that nobody has configured.
+// TypeDefaults returns the settings of a type that nobody has configured.
 func (c Config) TypeDefaults() events.TypeSettings {
 	return c.Defaults.Apply(events.ProtectedTypeSettings())
 }
 
-// Settings are the settings of a type that only the file has configured: those that
-// it sets for the type, over the defaults.
+// Settings returns the settings of a type that only the file has configured: the
+// settings in its table, laid over the defaults.
 func (c Config) Settings(t events.Type) events.TypeSettings {
 	return c.Types[t].Patch.Apply(c.TypeDefaults())
 }
 
-// WorkerCircuitSettings are those of [worker_circuit] over the defaults.
+// WorkerCircuitSettings returns [worker_circuit] laid over the defaults.
 func (c Config) WorkerCircuitSettings() events.CircuitSettings {
 	s := events.TypeSettings{Circuit: events.DefaultWorkerCircuit()}
 	lay(workerCircuitSettings, c.WorkerCircuit, &s)
 	return s.Circuit
 }
 
-// EngineLimits are the limits that decisions look at.
+// EngineLimits returns the limits that decisions look at.
 func (c Config) EngineLimits() events.Limits {
 	l := events.Limits{MaxQueued: c.Limits.MaxQueued, QueueSteps: c.Limits.QueueSteps, Pools: make(map[string]events.Pool, len(c.Pools)), WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: c.Workers.StartTimeout}
 	if len(c.Limits.Types) > 0 {
@@ -261,9 +263,9 @@ func (c Config) EngineLimits() events.Limits {
 	return l
 }
 
-// ExecConnection is how the workers of types with exec connect, where the engine
-// itself connects by own, whose context has been read; ok is false if they have
-// no login of their own.
+// ExecConnection returns the connection settings for the workers of types with exec.
+// own are the engine's, with their context already read; ok is false if those workers
+// have no login of their own.
 func (c Config) ExecConnection(own connect.Settings) (s connect.Settings, ok bool) {
 	if c.ExecConnect == (connect.Settings{}) {
 		return own, false

@@ -18,7 +18,7 @@ type field struct {
 	get                 func() any        // the value that is set now
 	set                 func(v any) error // reads and checks a value of the file
 	check               func() error      // checks the value that is set now
-	fill                func()            // sets the default where the value is zero; nil: there is none
+	fill                func()            // sets the default where the value is zero; nil: no default
 
 	table func(key string) ([]field, error) // the fields below a table
 

@@ -321,7 +321,7 @@ var texts = kind[[]string]{name: "strings", parse: func(v any) ([]string, error)
 	return out, nil
 }}
 
-// atMost is texts with at most n elements, each of which is good.
+// atMost is the kind of lists of at most n texts, each of which passes each.
 func atMost(n int, each func(string) error) kind[[]string] {
 	return texts.that(func(list []string) error {
 		if len(list) > n {
@@ -392,7 +392,8 @@ var stringTable = kind[map[string]string]{name: "table", parse: func(v any) (map
 	return out, nil
 }}
 
-// tables is a list of tables, each with the same settings. An empty list is none.
+// tables is the kind of lists of tables, each with the same settings. An empty list
+// parses as nil.
 func tables[T any](fields func(*T) []field) kind[[]T] {
 	return kind[[]T]{name: "tables", parse: func(v any) ([]T, error) {
 		list, ok := v.([]any)

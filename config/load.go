@@ -57,7 +57,7 @@ func Load(path string) (Config, error) {
 	return Parse(path, data)
 }
 
-// Parse is Load of a file's content; file is what errors call it.
+// Parse is Load for a file's content; errors call it by the name in file.
 func Parse(file string, data []byte) (Config, error) {
 	var root map[string]any
 	if err := toml.Unmarshal(data, &root); err != nil {
@@ -77,7 +77,7 @@ func Parse(file string, data []byte) (Config, error) {
 	if len(r.errs) == 0 {
 		return c, nil
 	}
-	// Tables are read in no order: those of one line in that of their texts.
+	// Tables are read in random order: sort errors by line, then by text.
 	slices.SortFunc(r.errs, func(a, b *Error) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Error(), b.Error())) })
 	return Config{}, join(r.errs)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/internal/cron"
 )
 
-// Schedule is what the file says of one schedule; its name is the table's.
+// Schedule holds the settings of one schedule in the file; its name is the table's.
 type Schedule struct {
 	Type        string
 	Cron        string

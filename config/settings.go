@@ -108,7 +108,7 @@ func (u *NATSUser) fields() []field {
 	}
 }
 
-// connectFields are those of [connect] and, below it, [connect.exec].
+// connectFields returns the fields of [connect] and, below it, [connect.exec].
 func connectFields(s, exec *connect.Settings) []field {
 	return []field{
 		at("context", &s.Context, text, "", "a context of the nats program, by its name or the path of its file, which gives what is not set here and, without `nats_url`, the server; `--context`"),
@@ -226,7 +226,7 @@ func (s *Schedule) fields() []field {
 // fields of a type: the settings that the file sets for it, and its command.
 func (t *Type) fields() []field { return append(t.Patch.fields(), t.ownFields()...) }
 
-// ownFields are those that [defaults] does not have.
+// ownFields returns the fields of a type that [defaults] does not have.
 func (t *Type) ownFields() []field {
 	exec := func() *Exec {
 		if t.Exec == nil {

@@ -272,8 +272,8 @@ func appendAny(b []byte, name string, v any) ([]byte, error) {
 }
 
 // DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
-// wrap [ErrCorrupt], except that of a newer envelope, [ErrNewer]. A kind
-// that this package has no payload for keeps none.
+// wrap [ErrCorrupt], or [ErrNewer] for a newer envelope. An event of a kind
+// that this package does not know has no payload.
 func DecodeEvent(data []byte) (Event, error) {
 	if e, ok := decodeOwn(data); ok {
 		return e, nil
@@ -317,12 +317,12 @@ func decodeAny(data []byte) (Event, error) {
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
 
-// Checksum is that of an event's stored bytes. The projection keeps that of
-// the last event it applied, to notice a log that has changed under it.
+// Checksum returns the checksum of an event's stored bytes. The projection keeps the
+// checksum of the last event it applied, to notice a log that has changed under it.
 func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }
 
-// onlyGroup reports whether a payload's terms say nothing but the group, as
-// those of most submissions with a tenant.
+// onlyGroup reports whether a payload's terms say nothing but the group, as for most
+// submissions with a tenant.
 func (cr *Created) onlyGroup() bool {
 	t := *cr.SubmitOptions
 	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() && t.EstimateMS == 0 &&

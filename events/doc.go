@@ -14,8 +14,9 @@
 // deaths from these; package events/core decides commands and folds events.
 //
 // The package is pure, as those two are: no I/O, no clock, no randomness. It
-// imports nothing of ours. Every event that the core decides is below 2 MiB,
-// and can be decoded again: [MaxParamsBytes] and its neighbours bound each field.
+// imports no other package of this module. Every event that the core decides is
+// below 2 MiB, and can be decoded again: [MaxParamsBytes] and its neighbours bound
+// each field.
 //
 // An error of decoding wraps [ErrCorrupt] or [ErrNewer]. When the log and
 // anything else disagree, the log wins.

@@ -54,7 +54,7 @@ const (
 	CodeBadConfig    Code = "bad_config"    // a setting that is unknown, unreadable or out of bounds
 	CodeCannotListen Code = "cannot_listen" // an address that is in use, or not this machine's
 	CodeFolderInUse  Code = "folder_in_use" // another process has the data folder
-	CodeLogLost      Code = "log_lost"      // the event log is gone, or not that of the store
+	CodeLogLost      Code = "log_lost"      // the event log is gone, or does not belong to the store
 	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder
 )
 
@@ -105,8 +105,8 @@ type coded struct {
 func (e *coded) Error() string   { return e.cause.Error() }
 func (e *coded) Unwrap() []error { return []error{e.code, e.cause} }
 
-// CodeOf returns the code of err: that of the *Error in its chain, else
-// CodeInternal.
+// CodeOf returns the code of the *Error in err's chain, or CodeInternal if there is
+// none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

@@ -77,9 +77,9 @@ type Merged struct {
 	Reason string `json:"reason"`
 }
 
-// Queued is the payload of queued. OrderAt is the item's place among those of
-// its type and priority; AvailableAt, if set, is when it may run at the
-// earliest.
+// Queued is the payload of queued. OrderAt is the item's place among the items of
+// its type and priority; AvailableAt, if set, is the earliest time at which it may
+// run.
 type Queued struct {
 	Reason      string    `json:"reason"` // submitted, retry, after, continuation
 	OrderAt     time.Time `json:"order_at"`
@@ -97,7 +97,7 @@ type Claimed struct {
 	Token   Token     `json:"token"`
 	StartBy time.Time `json:"start_by,omitzero"`
 	// Probe says that the run tries the half-open circuit of its type,
-	// WorkerProbe that of its worker.
+	// WorkerProbe that it tries its worker's.
 	Probe       bool `json:"probe,omitempty"`
 	WorkerProbe bool `json:"worker_probe,omitempty"`
 	// Rates are the limits at dispatch that the run counts against.
@@ -125,7 +125,7 @@ type Failed struct {
 	Retryable  bool   `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
 	DurationMS int64  `json:"duration_ms"`
 	// MaxAttempts is the limit that applied, at least the attempt that failed.
-	// Absent in events of before it was always recorded: then it was the item's.
+	// Older events may lack it: the item's limit applied then.
 	MaxAttempts Attempt `json:"max_attempts,omitempty"`
 }
 
@@ -185,7 +185,7 @@ type Owned struct {
 	// whose outcome it does not know.
 	Barrier bool `json:"barrier,omitempty"`
 	// Clock is set when an operator has confirmed the server's clock: this event's
-	// time may lie before that of earlier ones.
+	// time may lie before the times of earlier events.
 	Clock *ClockAccepted `json:"clock,omitempty"`
 }
 
@@ -212,8 +212,8 @@ func (*Owned) Kind() Kind          { return KindOwned }
 func (*TypeConfigured) Kind() Kind { return KindTypeConfigured }
 
 // ClockAccepted is part of the payload of owned: an operator has confirmed the
-// server's clock. From this event on, time is that of the event, which may lie
-// before the times of earlier events. From is the log's last time before.
+// server's clock. Time continues from this event's, which may lie before the times
+// of earlier events. From is the log's last time before.
 type ClockAccepted struct {
 	From time.Time `json:"from"`
 	By   string    `json:"by,omitempty"`

@@ -55,7 +55,7 @@ type RateTaken struct {
 type Waiting struct {
 	Reason string `json:"reason"`          // after, defer, supersede, children
 	For    []ID   `json:"for,omitempty"`   // at first: what it waits for
-	Behind ID     `json:"behind,omitzero"` // that of them whose end counts as good whatever it is
+	Behind ID     `json:"behind,omitzero"` // the one of them whose end counts as good, whatever it is
 	Ended  ID     `json:"ended,omitzero"`
 	Left   int    `json:"left"`
 }
@@ -70,7 +70,7 @@ type Waiting struct {
 type Spawned struct {
 	Spawn        int         `json:"spawn"` // which of the item's spawns, from 1
 	Children     []ID        `json:"children"`
-	Existing     []ID        `json:"existing,omitempty"` // those of them that were there before, and have no created event here
+	Existing     []ID        `json:"existing,omitempty"` // the ones that existed before, and have no created event here
 	Continues    bool        `json:"continues,omitempty"`
 	Continuation string      `json:"continuation,omitempty"`
 	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
@@ -79,7 +79,7 @@ type Spawned struct {
 	Declared int    `json:"declared,omitempty"` // how many children or items there are to be
 	Pending  string `json:"pending,omitempty"`  // reference of the document that has the children, as JSON
 	Part     int    `json:"part,omitempty"`     // from 1
-	Taken    int    `json:"taken,omitempty"`    // of the declared children, those that the part makes or repeats
+	Taken    int    `json:"taken,omitempty"`    // how many declared children the part makes or repeats
 	Batch    bool   `json:"batch,omitempty"`
 	Sealed   bool   `json:"sealed,omitempty"`
 	Name     string `json:"name,omitempty"` // of the batch

@@ -146,7 +146,7 @@ type RejectedPurged struct {
 
 func (*RejectedPurged) Kind() Kind { return KindRejectedPurged }
 
-// KeptBytes is what a rejected submission counts as against
+// KeptBytes returns the size with which a rejected submission counts towards
 // MaxRejectedKeptBytes.
 func (r *Rejected) KeptBytes() int64 {
 	const beside = 256 // subject, code, and what the record itself takes
@@ -166,12 +166,12 @@ type KeptRejected struct {
 	Seq  Seq       `json:"seq"` // of its rejected event
 	Type Type      `json:"type,omitempty"`
 	At   time.Time `json:"at,omitzero"`
-	Size int64     `json:"size"`               // what it counts as; see [Rejected.KeptBytes]
+	Size int64     `json:"size"`               // its share of the bound; see [Rejected.KeptBytes]
 	Body *Rejected `json:"rejected,omitempty"` // nil: it was purged
 }
 
-// KeptAnswer is what a message of the intake stream became, if no item, as a
-// round re-states it.
+// KeptAnswer is the answer to a message of the intake stream that became no item, as
+// a round re-states it.
 type KeptAnswer struct {
 	Intake uint64 `json:"intake_seq"`
 	Seq    Seq    `json:"seq"`         // of its rejected event

@@ -35,7 +35,7 @@ type Item struct {
 
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	QueuedAt    time.Time `json:"queued_at,omitzero"`    // last queued
-	OrderAt     time.Time `json:"order_at,omitzero"`     // its place among those of its type and priority
+	OrderAt     time.Time `json:"order_at,omitzero"`     // its place among the items of its type and priority
 	AvailableAt time.Time `json:"available_at,omitzero"` // may run at the earliest; zero: at once
 	ClaimedAt   time.Time `json:"claimed_at,omitzero"`
 	StartBy     time.Time `json:"start_by,omitzero"`
@@ -58,7 +58,7 @@ type Item struct {
 	OwnTimeout     bool          `json:"own_timeout,omitzero"`      // its submission chose Timeout
 	AttemptsBefore Attempt       `json:"attempts_before,omitempty"` // those made before it was last replayed
 	LeasesLost     int           `json:"leases_lost,omitzero"`      // runs that ended with a lost lease
-	Probe          bool          `json:"probe,omitzero"`            // its run is one of those that try a half-open circuit
+	Probe          bool          `json:"probe,omitzero"`            // its run is a trial of a half-open circuit
 	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
 	HasCheckpoint bool       `json:"has_checkpoint,omitzero"`
 	Progress      Progress   `json:"progress,omitzero"` // of the current or last run
@@ -170,8 +170,8 @@ type Meta struct {
 	IntakeSeq uint64    `json:"intake_seq,omitzero"` // last intake message answered
 	Rejected  int64     `json:"rejected,omitzero"`   // rejected submissions, counted
 	Merges    int64     `json:"merges,omitzero"`
-	// MsgIDAt is when the last message with an id was published, of those
-	// answered: message ids expire by it.
+	// MsgIDAt is the publish time of the last answered message with an id:
+	// message ids expire by it.
 	MsgIDAt time.Time `json:"msg_id_at,omitzero"`
 	Pruned  int64     `json:"pruned,omitzero"`
 
@@ -193,10 +193,10 @@ type Meta struct {
 	Partial bool `json:"partial,omitzero"`
 }
 
-// KeyTime is the time by which keys of a kind expire: that of the last event; for
-// message ids, when the last message with one was published. So however long
-// messages lie in the intake stream before they are read, one that repeats
-// another within the window finds its id.
+// KeyTime returns the time by which keys of a kind expire: the time of the last event;
+// for message ids, the publish time of the last message with one. So however long
+// messages lie in the intake stream before they are read, one that repeats another
+// within the window finds its id.
 func (m Meta) KeyTime(k KeyKind) time.Time {
 	if k == KeyMsgID {
 		return m.MsgIDAt
@@ -245,8 +245,8 @@ type Relations struct {
 	// yet. Policy says what a bad end of one does.
 	Waits  []ID        `json:"waits,omitempty"`
 	Policy AfterPolicy `json:"after_policy,omitempty"`
-	// Behind is that one of Waits which it waits for because of its dedup key:
-	// however that ends, it goes on.
+	// Behind is the one of Waits that it waits for because of its dedup key:
+	// it is queued however that one ends.
 	Behind ID `json:"behind,omitzero"`
 	// Awaited counts the items that wait for this one.
 	Awaited int `json:"awaited,omitempty"`
@@ -272,7 +272,7 @@ type Relations struct {
 	Made      int    `json:"made,omitempty"`
 	Part      int    `json:"part,omitempty"`      // parts of the spawn made so far
 	Pending   string `json:"pending,omitempty"`   // reference of the document with the children to make, as JSON
-	Cancelled int    `json:"cancelled,omitempty"` // those of Failed that were cancelled
+	Cancelled int    `json:"cancelled,omitempty"` // how many of Failed were cancelled
 	// Batch says that the item is a batch: it runs nothing, and ends with the
 	// last of its items. Sealed says that the number of them is settled.
 	Batch  bool   `json:"batch,omitempty"`

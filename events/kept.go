@@ -39,7 +39,7 @@ type Record struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Cause is what items have died of: those whose type, reason, code and error
+// Cause is a cause of death. Items share it if their type, reason, code and error
 // text, with its numbers and ids left out, are the same.
 type Cause struct {
 	Type    Type      `json:"type"`
@@ -90,7 +90,7 @@ type Circuit struct {
 	Opens     int       `json:"opens,omitempty"`     // in a row, with no close between
 	Until     time.Time `json:"until,omitzero"`      // open: when it becomes half open
 	Probing   int       `json:"probing,omitempty"`   // runs under way that were begun to try it
-	Succeeded int       `json:"succeeded,omitempty"` // half open: of those that have ended
+	Succeeded int       `json:"succeeded,omitempty"` // half open: how many trials have succeeded
 	LastAt    time.Time `json:"last_at,omitzero"`    // of its last failure
 
 	// Of a type: the last event by which one of its items completed.

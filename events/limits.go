@@ -41,7 +41,7 @@ const (
 	MaxOutcomesBytes  = 256 << 10 // of the children's results that a continuation gets; beyond, it gets their ids
 	MaxProgressText   = 1024      // bytes
 	MaxSchedules      = 1000
-	MaxCauses         = 5000 // distinct causes of death that are told apart
+	MaxCauses         = 5000 // distinct causes of death
 	MaxWorkerCircuits = 1000
 	MaxCodes          = 64 // of a type's own code policies
 	MaxRates          = 16 // of a type

@@ -119,7 +119,7 @@ func (s *Schedule) CheckTiming() error {
 	return err
 }
 
-// checkItem checks what the items are made of, as far as it can be known before.
+// checkItem checks the parts of the items that are known in advance.
 func (s *Schedule) checkItem() error {
 	if s.Priority != nil && *s.Priority > MaxPriority {
 		return BadPriority(*s.Priority)

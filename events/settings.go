@@ -63,9 +63,9 @@ type PriorityOverride struct {
 	Backoff     *Backoff `json:"backoff,omitempty"`
 }
 
-// ProtectedTypeSettings are what an engine's configuration begins with: the
-// defaults, a circuit and a bound of the queue. Which apply to a type is recorded
-// when it becomes known; a log from before they existed has none of both.
+// ProtectedTypeSettings returns the settings that an engine's configuration begins
+// with: the defaults, with a circuit and a queue limit. The settings of a type are
+// recorded when it becomes known; logs from before these existed have neither.
 func ProtectedTypeSettings() TypeSettings {
 	s := DefaultTypeSettings()
 	s.Circuit.Consecutive = DefaultConsecutive
@@ -73,8 +73,8 @@ func ProtectedTypeSettings() TypeSettings {
 	return s
 }
 
-// DefaultTypeSettings are those of a type that neither the log nor a
-// configuration says anything about: nothing limits it but its capacity.
+// DefaultTypeSettings returns the settings of a type that neither the log nor a
+// configuration mentions: nothing limits it but its capacity.
 func DefaultTypeSettings() TypeSettings {
 	return TypeSettings{
 		Capacity:    MaxCapacity,

@@ -29,14 +29,14 @@ const (
 	// others do its work meanwhile.
 	DefaultWorkerMaxCooldown = 10 * time.Minute
 
-	// DefaultConsecutive is how many failures in a row, with no success among
-	// them, open the circuit of a type that sets none. So few come of no type that
-	// works at all: where one run in ten succeeds, once in 40,000.
+	// DefaultConsecutive is the number of failures in a row, with no success among
+	// them, that opens the circuit of a type that sets none. A type that works at
+	// all hardly gets there: where one run in ten succeeds, once in 40,000.
 	DefaultConsecutive = 100
 )
 
-// The failure codes that have a retry policy unless a type has its own for
-// them, beside those that the engine itself records.
+// The failure codes that have a retry policy unless a type has its own for them,
+// beside the codes that the engine itself records.
 const (
 	FailTransient    = "transient"
 	FailNetwork      = "network"

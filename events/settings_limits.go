@@ -195,7 +195,7 @@ func (l Limits) Validate() error {
 }
 
 // Key names the limit's state for a value of what it is per; empty for a limit
-// per type. A changed N or Burst goes on with the state that there is.
+// per type. After a change of N or Burst the present state stays in use.
 func (r RateLimit) Key(value string) string {
 	return r.At + " " + strconv.FormatInt(r.IntervalMS, 10) + " " + r.Per + "=" + value
 }

@@ -25,10 +25,9 @@ func (s TypeSettings) validateDedup() (errs []error) {
 	return errs
 }
 
-// QueueStep narrows what is accepted as a queue grows: where more than Over
-// items would wait, only those of MinPriority and above (0: of none), or from
-// one of Sources ([Provenance].Source), are. Of several steps, the last that is
-// exceeded counts.
+// QueueStep narrows what is accepted as a queue grows: where more than Over items
+// would wait, it admits only items of MinPriority and above (0: of no priority), or
+// from one of Sources ([Provenance].Source). The last step that is exceeded counts.
 type QueueStep struct {
 	Over        int      `json:"over"`
 	MinPriority Priority `json:"min_priority,omitempty"`

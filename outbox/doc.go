@@ -18,9 +18,8 @@
 //
 // # Order
 //
-// One relay publishes in the order of insertion, as far as transactions had
-// committed by then. With several relays, or transactions side by side, there is
-// no order between items.
+// One relay publishes the items of committed transactions in the order of insertion.
+// With several relays, or concurrent transactions, there is no order between items.
 //
 // # What can't be published
 //

@@ -185,8 +185,8 @@ func (o Outbox) InsertMany(ctx context.Context, tx Tx, items []streamwright.Item
 	return ids, nil
 }
 
-// InsertSQL is Insert for database/sql, with a driver whose placeholders are $1,
-// as those of pgx and lib/pq are.
+// InsertSQL is Insert for database/sql, with a driver whose placeholders are $1, such
+// as pgx or lib/pq.
 func (o Outbox) InsertSQL(ctx context.Context, tx SQLTx, item streamwright.Item) (id string, err error) {
 	table, err := o.table()
 	if err != nil {

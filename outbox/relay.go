@@ -40,7 +40,7 @@ type Config struct {
 	DB     *pgxpool.Pool // the relay takes one connection of it, and opens another to LISTEN
 	NATS   *nats.Conn    // whose user may publish to work.submit.>
 	Prefix string        // of the engine's subjects; empty: work
-	Domain string        // the JetStream domain that has the engine's streams; empty: that of the server
+	Domain string        // the JetStream domain that has the engine's streams; empty: the server's
 	// Batch is the number of items published in one transaction, 1 to MaxBatch;
 	// 0: DefaultBatch.
 	Batch int
@@ -48,7 +48,7 @@ type Config struct {
 	// 0: DefaultPoll. While LISTEN does not work it is Degraded; 0:
 	// DefaultDegraded.
 	Poll, Degraded time.Duration
-	// Published, if set, is told of each batch that has left the outbox. It must
+	// Published, if set, is called for each batch that has left the outbox. It must
 	// not block.
 	Published func(items int)
 	Logger    *slog.Logger // nil: none

@@ -8,9 +8,9 @@
 //	e.Advance(time.Hour)
 //	e.Drain()
 //
-// Nothing runs by itself: items wait until [Engine.Drain] runs those that are due.
-// Time passes as usual; [Engine.Advance] makes it jump ahead, so that what is
-// delayed, a retry or a schedule's tick becomes due without waiting.
+// Nothing runs by itself: items wait until [Engine.Drain] runs the ones that are due.
+// Time passes as usual; [Engine.Advance] makes it jump ahead, so that a delayed item,
+// a retry or a schedule's tick becomes due without waiting.
 //
 // Every engine is independent of all others, so tests may run in parallel. It ends
 // with its test.

@@ -79,11 +79,10 @@ func (e *Engine) Advance(d time.Duration) {
 	}
 }
 
-// Drain runs the items that are due, and those that they give rise to, one at a
-// time until none is left, and returns how many runs that took. Items that are due
-// later stay: see [Engine.Advance]. So do items of types without a handler. A run
-// that fails does not fail the test; look at the item, or at what the handler has
-// done.
+// Drain runs the items that are due, and the items that result from them, one at a time
+// until none is left, and returns the number of runs. Items that are due later stay: see
+// [Engine.Advance]. So do items of types without a handler. A failed run does not fail
+// the test; look at the item, or at what the handler has done.
 //
 // The test fails if an item is due but the engine holds it back, for instance
 // since its type is paused; the message says why.
@@ -139,11 +138,11 @@ func (e *Engine) worker() (*workers.Worker, *atomic.Int64) {
 	return w, &ran
 }
 
-// state is what Drain sees at one look.
+// state is a snapshot that Drain takes of the engine.
 type state struct {
 	position string
 	stats    workers.Stats
-	pending  string // an item that is due or running; empty: there is none
+	pending  string // an item that is due or running; empty: none
 }
 
 // look sees everything that the engine has decided so far.

@@ -45,11 +45,10 @@ func (e *Engine) Enqueued(typ string) []streamwright.WorkItem {
 	return items
 }
 
-// RequireEnqueued fails the test unless exactly one item was submitted that is as
-// wanted, and returns it. Type must be set; of the other fields, those that are set
-// are compared: Params as JSON, Delay and AvailableAt to the millisecond, Labels as
-// a part of the item's. After, AfterPolicy, Batch, DedupPolicy and Trace are not
-// compared.
+// RequireEnqueued fails the test unless exactly one submitted item matches want, and
+// returns it. Type must be set; other fields are compared if they are set: Params as
+// JSON, Delay and AvailableAt to the millisecond, Labels as a part of the item's. After,
+// AfterPolicy, Batch, DedupPolicy and Trace are not compared.
 //
 //	e.RequireEnqueued(streamwright.Item{Type: "email", Params: Mail{To: "ada@example.org"}, Priority: streamwright.Priority(8)})
 //	e.RequireEnqueued(Welcome.Item(Mail{To: "ada@example.org"}))

@@ -51,8 +51,8 @@ func Format(sc trace.SpanContext) string {
 // traceparentLen is the length of a traceparent of version 00.
 const traceparentLen = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
-// Parse reads a traceparent, as that of a span of another process. What can't
-// be read is no valid span context.
+// Parse reads a traceparent as the span context of another process. If it can't be
+// read, the span context is not valid.
 func Parse(traceparent string) trace.SpanContext {
 	if traceparent == "" {
 		return trace.SpanContext{}
@@ -64,9 +64,9 @@ func Parse(traceparent string) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// parsePlain reads a traceparent as nearly all are (version 00, no flags but
-// sampled and random) without allocating: the engine reads that of an item several times in
-// its life. What is not of that kind is left to the propagator.
+// parsePlain reads the usual kind of traceparent (version 00, no flags but sampled and
+// random) without allocating: the engine reads an item's several times in its life.
+// Other kinds are left to the propagator.
 func parsePlain(s string) (trace.SpanContext, bool) {
 	if len(s) != traceparentLen || s[:3] != "00-" || s[35] != '-' || s[52:54] != "-0" || s[54] < '0' || s[54] > '3' {
 		return trace.SpanContext{}, false
@@ -102,9 +102,9 @@ var unset = func() trace.TracerProvider {
 	return nil
 }()
 
-// Start begins a span by the global tracer provider, named by what is done and to
-// what. As long as the program has set no provider it costs nothing: ctx is as it
-// was, so a trace that it carries goes on, and the span does nothing.
+// Start begins a span by the global tracer provider, named by verb and what. As long as
+// the program has set no provider it costs nothing: ctx is unchanged, so a trace that it
+// carries continues, and the span does nothing.
 func Start(ctx context.Context, verb, what string, kind trace.SpanKind) (context.Context, trace.Span) {
 	if tp := otel.GetTracerProvider(); tp == unset {
 		return ctx, noop.Span{}
@@ -112,8 +112,8 @@ func Start(ctx context.Context, verb, what string, kind trace.SpanKind) (context
 	return Tracer().Start(ctx, verb+" "+what, trace.WithSpanKind(kind))
 }
 
-// SpanCounts are the spans that a process has ended and that are sampled, by what
-// has become of them; those that wait to be sent are in none.
+// SpanCounts counts the sampled spans that a process has ended, by what became of them;
+// spans that wait to be sent are not counted.
 type SpanCounts struct {
 	Sent    uint64 // the receiver has taken them
 	Failed  uint64 // the receiver did not take them, or not in time

@@ -54,7 +54,7 @@ func (n Names) answered(header map[string][]string, body []byte) bool {
 	return false
 }
 
-// owns reports whether a stream's name is that of one of the engine's.
+// owns reports whether a stream is one of the engine's, by its name.
 func (n Names) owns(stream string) bool {
 	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {
 		if strings.HasPrefix(stream, prefix) {

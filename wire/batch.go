@@ -40,9 +40,9 @@ type BatchReply struct {
 	Position Position         `json:"position,omitempty"`
 }
 
-// Commands makes the commands of the request: that of the batch, and, with a
-// callback, its submission. newID makes fresh ids, which rise. The error is an
-// *events.Error.
+// Commands returns the commands of the request: the one that makes the batch and, with
+// a callback, the callback's submission. newID returns fresh, ascending ids. The error
+// is an *events.Error.
 func (b Batch) Commands(newID func() events.ID) ([]core.Command, error) {
 	if b.Count < 0 || b.Count > events.MaxBatchCount {
 		return nil, events.Refuse(events.CodeTooLarge, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)

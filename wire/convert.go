@@ -35,8 +35,8 @@ func (p Position) Seq() (events.Seq, error) {
 	return seq, nil
 }
 
-// FromError is the wire form of err: that of the *events.Error in its chain,
-// else an internal one. Nil stays nil.
+// FromError returns the wire form of the *events.Error in err's chain, or of an
+// internal error if there is none. It returns nil for nil.
 func FromError(err error) *Error {
 	if err == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 // see [Cause].
 type Selection struct {
 	List
-	Cause string    `json:"cause,omitempty"` // only those that died of this cause
-	Since time.Time `json:"since,omitzero"`  // only those that ended at this time or later
-	Until time.Time `json:"until,omitzero"`  // only those that ended at this time or before
+	Cause string    `json:"cause,omitempty"` // only items that died of this cause
+	Since time.Time `json:"since,omitzero"`  // only items that ended at this time or later
+	Until time.Time `json:"until,omitzero"`  // only items that ended at this time or before
 }
 
 // Narrow reports whether a selection says more than a state.
@@ -30,7 +30,7 @@ type CausesQuery struct {
 	Reason      string   `json:"reason,omitempty"` // only of this reason
 	Code        string   `json:"code,omitempty"`   // only of this code
 	Sort        string   `json:"sort,omitempty"`   // last (if left out), first, count or dead; the highest first
-	All         bool     `json:"all,omitempty"`    // include resolved causes, of which nothing is dead now
+	All         bool     `json:"all,omitempty"`    // include resolved causes: no item of theirs is dead now
 	Limit       int      `json:"limit,omitempty"`  // how many at most
 	MinPosition Position `json:"min_position,omitempty"`
 }
@@ -104,7 +104,7 @@ type Bulk struct {
 	Action string    `json:"action"`
 	Select Selection `json:"select"`
 	All    bool      `json:"all,omitempty"`     // the selection may name nothing but a state
-	DryRun bool      `json:"dry_run,omitempty"` // only say what is meant
+	DryRun bool      `json:"dry_run,omitempty"` // only return what would change
 
 	Params      json.RawMessage `json:"params,omitempty"`       // replay: the same for all of them
 	Patch       json.RawMessage `json:"patch,omitempty"`        // replay: a JSON merge patch, applied to each item's own params
@@ -116,8 +116,8 @@ type Bulk struct {
 	Reason      string          `json:"reason,omitempty"`       // replay, purge, cancel
 }
 
-// BulkReply answers a Bulk. Errors holds those of the first few items that failed,
-// Sample the ids of the first few that matched.
+// BulkReply answers a Bulk. Errors holds the errors of the first few items that
+// failed, Sample the ids of the first few that matched.
 type BulkReply struct {
 	Matched    int         `json:"matched"`
 	Changed    int         `json:"changed"`
@@ -223,7 +223,7 @@ type Rejected struct {
 }
 
 // GetRejected asks for one rejected submission, with its original: by the
-// sequence of its event, or by that of its message in the intake stream.
+// sequence of its event, or by the sequence of its message in the intake stream.
 type GetRejected struct {
 	Seq         events.Seq `json:"seq,omitempty"` // the position of its rejected event
 	IntakeSeq   uint64     `json:"intake_seq,omitempty"`

@@ -93,8 +93,8 @@ type Route struct {
 	Method, Path   string
 	Tag            string
 	Summary, About string
-	// Refusals are the refusals that this operation has beside those that any may
-	// have.
+	// Refusals lists the codes that are specific to this operation, beside those
+	// that any operation may return.
 	Refusals []events.Code
 
 	Renamed map[string]string // parameters of the path that are fields of another name
@@ -120,7 +120,7 @@ var endpoints = func() []Endpoint {
 		position  = []string{"min_position"}
 	)
 	return []Endpoint{
-		// Of those who submit.
+		// For producers.
 		{Name: APISubmit, Roles: submits, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
 		{Name: APIBatch, Roles: submits, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
 			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"}, Refusals: []events.Code{events.CodeWrongState, events.CodeQueueFull},
@@ -172,7 +172,7 @@ var endpoints = func() []Endpoint {
 		{Name: APIProbed, Roles: works, Request: typeOf[Probed](), Reply: typeOf[OK]()},
 		{Name: APIUnregister, Roles: works, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
 
-		// Of operators, and of those who watch.
+		// For operators and observers.
 		{Name: APIStats, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[StatsReply](), Routes: []Route{
 			{ID: "stats", Method: get, Path: v1 + "/stats", Tag: "engine",
 				Summary: "Show the engine at a glance", About: "Items by state, type and priority, what runs, the workers, and the rates."},
@@ -310,8 +310,8 @@ var endpointByName = func() map[string]*Endpoint {
 	return m
 }()
 
-// Endpoints lists every endpoint, those of producers first, then those of workers,
-// then those of operators. The list is the caller's to read, not to change.
+// Endpoints lists every endpoint: first for producers, then for workers, then for
+// operators. The caller must not change the list.
 func Endpoints() []Endpoint { return endpoints }
 
 // EndpointOf returns the endpoint of a name, such as APISubmit.

@@ -22,9 +22,9 @@ var submitHeaders = []string{
 
 const workPrefix = "Work-"
 
-// ServerHeader returns the first header, by name, that shows that a NATS server
-// sent a message, and no client: a status, or any Nats-… but
-// [HeaderRequestInfo]. Empty: there is none.
+// ServerHeader returns the first header, by name, that shows that a message comes
+// from a NATS server and not from a client: a status, or any Nats-… header but
+// [HeaderRequestInfo]. It returns the empty string if there is none.
 func ServerHeader(header map[string][]string) string {
 	found := ""
 	for name := range header {
@@ -59,7 +59,7 @@ func ParseSubmission(subject string, header map[string][]string, body []byte, na
 	var first error
 	for name, values := range header {
 		// All headers are read, so that one bad header does not hide the others
-		// from the record; map order must not choose the error that is told.
+		// from the record; map order must not choose the error that is reported.
 		if err := s.readHeader(name, values); err != nil && (first == nil || err.Error() < first.Error()) {
 			first = err
 		}

@@ -136,8 +136,8 @@ type TreeNode struct {
 	Reason   string           `json:"reason,omitempty"`
 	Code     string           `json:"code,omitempty"` // of its last failure
 	Children []TreeNode       `json:"children,omitempty"`
-	// Truncated says that it has further children, which are not shown for
-	// want of depth or because of the limit.
+	// Truncated says that it has further children, left out because of the depth
+	// or the limit.
 	Truncated bool `json:"truncated,omitempty"`
 }
 

@@ -153,8 +153,8 @@ type Get struct {
 // Error finds items by the words of their last failure's message and code; all of
 // them must occur, in any order, and the last may be the beginning of a word. A
 // word is a run of letters and digits of 2 bytes or more, in upper or lower case;
-// of longer ones the first 40 bytes count. The first 24 different words of an item
-// are known, those of its code first; of a question the first 8 count.
+// only the first 40 bytes of a longer one count. The first 24 different words of an
+// item are known, beginning with those of its code; the first 8 of a query count.
 //
 // Q finds what a person types: the item with that id; else the items whose type,
 // tenant, dedup key or a label's value equals it, and those that Error would find.
@@ -163,10 +163,10 @@ type List struct {
 	Type          string    `json:"type,omitempty"`          // only of this type
 	Tenant        string    `json:"tenant,omitempty"`        // only of this tenant
 	Label         string    `json:"label,omitempty"`         // only with this label: name=value
-	Worker        string    `json:"worker,omitempty"`        // only those that this worker holds now: claimed or running
-	Schedule      string    `json:"schedule,omitempty"`      // only those that this schedule has made
-	Batch         string    `json:"batch,omitempty"`         // only those of this batch, or that this item has spawned
-	Reason        string    `json:"reason,omitempty"`        // only those that are in their state for this reason
+	Worker        string    `json:"worker,omitempty"`        // only items that this worker holds now: claimed or running
+	Schedule      string    `json:"schedule,omitempty"`      // only items that this schedule has made
+	Batch         string    `json:"batch,omitempty"`         // only items of this batch, or spawned by this item
+	Reason        string    `json:"reason,omitempty"`        // only items that are in their state for this reason
 	Code          string    `json:"code,omitempty"`          // only those whose last failure has this code
 	Error         string    `json:"error,omitempty"`         // only those whose last failure has all these words, in any order; the last may be the beginning of one
 	Q             string    `json:"q,omitempty"`             // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
@@ -295,7 +295,7 @@ type ReadEvents struct {
 	// are the defaults. One event is sent in any case.
 	Limit    int `json:"limit,omitempty"`
 	MaxBytes int `json:"max_bytes,omitempty"`
-	// WaitMS is how long to wait for an event if there is none yet; at most
+	// WaitMS is the time to wait for an event if there is none yet; at most
 	// 60,000.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 }
@@ -303,7 +303,7 @@ type ReadEvents struct {
 // EventsReply answers a ReadEvents.
 type EventsReply struct {
 	Events  []HistoryEvent `json:"events"`
-	NextSeq events.Seq     `json:"next_seq"`       // where to go on
+	NextSeq events.Seq     `json:"next_seq"`       // where to continue
 	More    bool           `json:"more,omitempty"` // the reply is at a bound: ask again at once
 	Gap     *EventsGap     `json:"gap,omitempty"`
 }
@@ -325,12 +325,12 @@ type LogRecord struct {
 	Message string    `json:"message"` // at most 8 KiB
 }
 
-// TypesReply lists the types and their settings. Defaults are those of a type
-// that has none of its own: the built-in ones with engine.toml's laid over them.
+// TypesReply lists the types and their settings. Defaults are the settings of a type
+// that has none of its own: the built-in ones, overridden by engine.toml.
 type TypesReply struct {
 	Types    []TypeReply          `json:"types"`
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`
-	// Unset is what a setting does that is left out, or 0.
+	// Unset shows the effect of each setting that is left out or 0.
 	Unset *events.TypeSettings `json:"unset,omitempty"`
 }
 
@@ -340,7 +340,7 @@ type TypeReply struct {
 	Source   string              `json:"source"` // of the settings: default, file, api
 	Settings events.TypeSettings `json:"settings"`
 	Paused   *events.Pause       `json:"paused,omitempty"`  // nil: it is not
-	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: it is closed, or there is none
+	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: closed, or none exists
 	// SetInFile names the settings that engine.toml makes for the type, as it
 	// spells them (lease_ms, backoff.max_ms): requests can't change them.
 	SetInFile []string `json:"set_in_file,omitempty"`
@@ -371,13 +371,13 @@ type InfoReply struct {
 	Now        time.Time `json:"now"`
 	DataDir    string    `json:"data_dir,omitempty"`
 	HTTP       string    `json:"http,omitempty"`
-	// NATS is where other processes connect (`engine --server`), without
-	// passwords; empty: nothing listens. Prefix is that of the engine's subjects.
+	// NATS is the address for other processes (`engine --server`), without
+	// passwords; empty: nothing listens. Prefix begins the engine's subjects.
 	NATS   string `json:"nats,omitempty"`
 	Prefix string `json:"prefix,omitempty"`
-	// JetStreamDomain is where whoever asks has the engine's streams: requests
-	// begin with $JS.<domain>.API. It is set if the asker's account is not the
-	// engine's.
+	// JetStreamDomain is the domain in which the caller reaches the engine's
+	// streams: requests begin with $JS.<domain>.API. It is set if the caller's
+	// account is not the engine's.
 	JetStreamDomain string `json:"js_domain,omitempty"`
 	// Retention is left out while the engine is not the partition's owner.
 	Retention *Retention `json:"retention,omitempty"`
@@ -452,7 +452,7 @@ func DedupEntry(t events.Type, key string) string {
 	return string(t) + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
 }
 
-// MaxPlaces is how many items one Place asks about.
+// MaxPlaces is the largest number of items that one QueuePositions may ask about.
 const MaxPlaces = 100
 
 // QueuePositions asks where queued items stand. Counting takes time in a deep queue, so
@@ -463,15 +463,15 @@ type QueuePositions struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
-// PlaceReply answers a Place, in its order.
+// PlaceReply answers a QueuePositions, in its order.
 type PlaceReply struct {
 	Places []QueuePosition `json:"places"`
 }
 
-// QueuePosition is where an item stands now. Ahead is left out for an item that is not
-// queued, or is not due yet; 10,000 means so many or more. EstimatedWaitMS is
-// left out where nothing is known to compute it from: no worker, or no run of
-// the type of late.
+// QueuePosition is an item's present place in its queue. Ahead is left out for an item
+// that is not queued, or is not due yet; 10,000 means 10,000 or more. EstimatedWaitMS is
+// left out where there is nothing to compute it from: no worker, or no recent run of the
+// type.
 type QueuePosition struct {
 	ID              string `json:"id"`
 	Ahead           *int   `json:"ahead,omitempty"`

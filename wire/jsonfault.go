@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// jsonFaults are what the decoder looks for where it finds something else, and
+// jsonFaults maps the decoder's own words for what it was looking for to advice on
 // what to write there.
 var jsonFaults = []struct{ looking, write string }{
 	{"looking for beginning of value", "expected a value: a text must be in double quotes"},

@@ -7,10 +7,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Names spells the subjects and streams of one engine. Prefix is that of the
-// subjects; streams have it in capitals. Domain is the JetStream domain that
-// has the streams, where it is not the one of the server that is connected to;
-// empty for that.
+// Names spells the subjects and streams of one engine. Subjects begin with Prefix,
+// streams with Prefix in capitals. Domain is the JetStream domain that has the
+// streams; it is empty if that is the domain of the connected server.
 type Names struct{ Prefix, Domain string }
 
 // Default are the names under the prefix "work".
@@ -43,8 +42,9 @@ func (n Names) JetStream(request string) string {
 // engine's import its streams: the prefix, as one word.
 func (n Names) ImportDomain() string { return strings.ReplaceAll(n.Prefix, ".", "_") }
 
-// Entries is what the subjects begin with to which a bucket's entries are
-// published. The server moves the domain's to those of the bucket's stream.
+// Entries returns the prefix of the subjects to which a bucket's entries are
+// published. With a Domain, the server maps them to the subjects of the bucket's
+// stream.
 func (n Names) Entries(bucket string) string {
 	entries := "$KV." + n.Bucket(bucket) + "."
 	if n.Domain == "" {
@@ -77,20 +77,20 @@ func (n Names) IntakeStream() string { return n.stream("INTAKE") }
 // EventStream is the log of partition p.
 func (n Names) EventStream(p int) string { return n.stream("EVENTS_" + strconv.Itoa(p)) }
 
-// DispatchStream holds what is dispatched and not yet let go.
+// DispatchStream holds dispatches that are not yet released.
 func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 
 // LeaseStream captures the server's advisories of expired leases.
 func (n Names) LeaseStream() string { return n.stream("LEASES") }
 
-// NativeStream holds what is dispatched to native workers and not yet recorded.
+// NativeStream holds dispatches to native workers whose outcome is not yet recorded.
 func (n Names) NativeStream() string { return n.stream("NATIVE") }
 
 // NativeAckStream captures what native workers answer, as they have sent it.
 func (n Names) NativeAckStream() string { return n.stream("NATIVE_ACKS") }
 
-// NativeSignalStream captures the server's word on each of those answers, and
-// on those that did not come in time.
+// NativeSignalStream captures the server's report of each of those answers, and of
+// answers that did not come in time.
 func (n Names) NativeSignalStream() string { return n.stream("NATIVE_SIGNALS") }
 
 // Native is the subject to which items of a type are dispatched whose protocol
@@ -114,7 +114,7 @@ func (n Names) NativeSignals() []string {
 // LogStream holds the items' logs.
 func (n Names) LogStream() string { return n.stream("LOGS") }
 
-// Submit is where a plain publish submits an item of type t.
+// Submit is the subject for plain publishes of items of type t.
 func (n Names) Submit(t events.Type) string { return n.subject("submit", string(t)) }
 
 // SubmitAll matches every Submit subject.
@@ -171,10 +171,11 @@ func (n Names) Log(t events.Type, id events.ID) string {
 // LogAll matches every Log subject.
 func (n Names) LogAll() string { return n.subject("log", "*", "*") }
 
-// Control is where a worker hears of cancels and drains.
+// Control is the subject on which a worker receives cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
 
-// Probe is where a worker that says so hears the engine's probes.
+// Probe is the subject on which a worker that registered with Probe receives the
+// engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
 
 // API is the subject of a request, such as "submit".

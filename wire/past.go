@@ -6,7 +6,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// PastPosition names the event as of which an item is shown.
+// PastPosition names the event up to which an item's history is shown.
 type PastPosition struct {
 	Position Position  `json:"position"`
 	At       time.Time `json:"at"`
@@ -38,7 +38,7 @@ type State struct {
 	Owner     string             `json:"owner,omitempty"`
 	Types     []TypeState        `json:"types"`
 	Schedules []events.Schedule  `json:"schedules"`
-	Workers   map[string]Circuit `json:"worker_circuits,omitempty"` // those that are not closed
+	Workers   map[string]Circuit `json:"worker_circuits,omitempty"` // only circuits that are not closed
 	Drains    []DrainMark        `json:"drains,omitempty"`          // workers that are to drain
 	Causes    int                `json:"causes"`                    // of death, with dead items
 	Rejected  int64              `json:"rejected"`

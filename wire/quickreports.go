@@ -9,10 +9,10 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Reports and their answers are two requests an item. What follows writes and
-// reads those that nearly all of them are (claim, complete, release and what is
-// said to them) without reflection: the same bytes, the same values. Of anything
-// else it says that it can't, and encoding/json does it.
+// Reports and their answers make two requests per item. The code below writes and
+// reads the most common ones (claim, complete, release and their answers) without
+// reflection: the same bytes, the same values. Everything else is left to
+// encoding/json.
 
 // EncodeReports is json.Marshal of the reports, with < > & as they are.
 func EncodeReports(b []byte, reports []Report) ([]byte, error) {
@@ -119,7 +119,7 @@ func DecodeReports(data []byte) (reports []Report, ok bool) {
 	return reports, true
 }
 
-// again is text as a string: the last one, if it is that.
+// again returns text as a string: last itself, if they are equal.
 func again(text []byte, last string) string {
 	if string(text) == last {
 		return last
@@ -216,8 +216,7 @@ func DecodeReported(list []Reported, data []byte) (_ []Reported, ok bool) {
 	return list, s.whole()
 }
 
-// quick reads JSON of which it is known what stands where. What it does not find
-// there makes it bad.
+// quick reads JSON of a known layout. Anything that deviates from it sets bad.
 type quick struct {
 	b   []byte
 	i   int
@@ -248,7 +247,7 @@ func (s *quick) list(element func()) {
 // whole reports whether all was read as expected.
 func (s *quick) whole() bool { return !s.bad && s.i == len(s.b) }
 
-// text is what stands before the next quote, if nothing in it is escaped.
+// text reads up to the next quote. An escape in the text sets bad.
 func (s *quick) text() []byte {
 	n := bytes.IndexByte(s.b[s.i:], '"')
 	if s.bad || n < 0 || !plainText(s.b[s.i:s.i+n]) {
@@ -260,7 +259,7 @@ func (s *quick) text() []byte {
 	return text
 }
 
-// int is a whole number that is not negative.
+// int reads a whole number that is not negative.
 func (s *quick) int() int64 {
 	start, n := s.i, int64(0)
 	for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' && s.i-start < 18 {

@@ -12,8 +12,8 @@ import (
 // Bounds of the params of a spawn's children together, in bytes.
 const (
 	MaxSpawnBytes = 16 << 20
-	// MaxWholeSpawnBytes is the bound of a spawn that is one decision; larger ones
-	// are made in parts, as are those with more than events.MaxWholeSpawn children.
+	// MaxWholeSpawnBytes bounds a spawn that is made in one decision. Larger spawns,
+	// and spawns of more than events.MaxWholeSpawn children, are made in parts.
 	MaxWholeSpawnBytes = 1 << 20
 )
 
@@ -27,7 +27,7 @@ type ReportFlow struct {
 	// Of spawn. No Continuation: the item completes when its children have.
 	Children []Submit `json:"children,omitempty"`
 	// ChildrenRef, in place of Children, refers to an object that holds them as
-	// a JSON array: what no message has room for is put there first.
+	// a JSON array: children too large for a message are put there first.
 	ChildrenRef  json.RawMessage    `json:"children_ref,omitempty"`
 	Continuation *ContinueWith      `json:"continuation,omitempty"`
 	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty"`

@@ -72,8 +72,8 @@ func (s Roles) String() string {
 	return strings.Join(out, ",")
 }
 
-// HeaderRequestInfo is what a NATS server adds to each message that comes from
-// another account by an import: who has sent it.
+// HeaderRequestInfo is the header in which a NATS server names the sender of a
+// message that it imports from another account.
 const HeaderRequestInfo = "Nats-Request-Info"
 
 // maxRequestInfo bounds the header, in bytes.

@@ -19,7 +19,7 @@ type StateDurations struct {
 }
 
 // Measure computes an item's waits and run times from its events, oldest first.
-// It sets those of each event that ends one, and returns the sums.
+// It sets them in each event that ends a wait or a run, and returns the sums.
 func Measure(evs []HistoryEvent) StateDurations {
 	var m measure
 	for i := range evs {

@@ -7,13 +7,13 @@ import (
 )
 
 // StatsReply is the engine at a glance. Counts are exact as of Position; rates,
-// means and recoveries are this process's own, since it has started.
+// means and recoveries cover this process only, since it started.
 type StatsReply struct {
 	Types    []TypeStats `json:"types"`
 	Workers  int         `json:"workers"` // that are not dead
 	Rejected int64       `json:"rejected"`
 	Position Position    `json:"position"`
-	// Circuits are those of workers that are not closed, by worker.
+	// Circuits lists the circuits of workers that are not closed, by worker.
 	Circuits []Circuit `json:"worker_circuits,omitempty"`
 	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
 	MaxQueued int `json:"max_queued,omitempty"`
@@ -23,10 +23,10 @@ type StatsReply struct {
 	// Capacity bounds InFlight: the sum of the types' capacities, at most the
 	// engine's own max_running.
 	Capacity int `json:"capacity"`
-	// WorkersByStatus counts active, draining, unhealthy and dead workers; the
-	// dead are those of the last ten minutes. All four are always there.
+	// WorkersByStatus counts active, draining and unhealthy workers, and those that
+	// died within the last ten minutes. All four are always present.
 	WorkersByStatus map[WorkerStatus]int `json:"workers_by_status"`
-	// Slots are those of the workers that take work (active), Load what they run.
+	// Slots is the number of slots of all active workers.
 	Slots int `json:"slots"`
 	// PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all.
 	PerSecond PerSecond `json:"per_second"`
@@ -87,7 +87,7 @@ type TypeStats struct {
 	Slots    int              `json:"slots"`                      // of those workers, shared with their other types
 	OldestMS int64            `json:"oldest_queued_ms,omitempty"` // Ages.OldestMS
 	Paused   *events.Pause    `json:"paused,omitempty"`           // nil: it is not
-	Circuit  *Circuit         `json:"circuit,omitempty"`          // nil: it is closed, or there is none
+	Circuit  *Circuit         `json:"circuit,omitempty"`          // nil: closed, or none exists
 	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
 	MaxQueued int `json:"max_queued,omitempty"`
 
@@ -154,8 +154,8 @@ const (
 	ClockBehind    = "behind" // implausibly far behind the event log, or an earlier run
 )
 
-// Clock answers clock and clock_accept: the engine's time, and what it makes of
-// the NATS server's.
+// Clock answers clock and clock_accept: the engine's time, and its judgement of the
+// NATS server's.
 type Clock struct {
 	// Verdict is one of the Clock constants. What is not plausible is not
 	// followed.
@@ -163,8 +163,8 @@ type Clock struct {
 	EngineTime time.Time `json:"engine_time"` // by which everything is recorded
 	ServerTime time.Time `json:"server_time"` // of the NATS server
 	LastEvent  time.Time `json:"last_event,omitzero"`
-	// KnownGood is when the server's clock was last plausible to an earlier process
-	// of this engine.
+	// KnownGood is the last time at which an earlier process of this engine found
+	// the server's clock plausible.
 	KnownGood    time.Time `json:"known_good,omitzero"`
 	DifferenceMS int64     `json:"difference_ms"` // server_time less engine_time
 	// MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is

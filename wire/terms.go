@@ -20,7 +20,7 @@ type SubmitOptions struct {
 	// out, they are the type's.
 	DedupPolicy   events.DedupPolicy `json:"dedup_policy,omitempty"`
 	DedupWindowMS *int64             `json:"dedup_window_ms,omitempty"`
-	// ExpiresAt is when it is cancelled if it has not started.
+	// ExpiresAt is the time at which the item is cancelled if it has not started.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Batch is the batch that it belongs to.
 	Batch string `json:"batch,omitempty"`

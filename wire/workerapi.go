@@ -74,8 +74,8 @@ type WorkerHeartbeat struct {
 	Health   *Health  `json:"health,omitempty"`
 }
 
-// WorkerOrders answers a WorkerHeartbeat. A run that is in neither list goes on,
-// its lease renewed.
+// WorkerOrders answers a WorkerHeartbeat. A run that is in neither list continues,
+// and its lease is renewed.
 type WorkerOrders struct {
 	ShouldDrain bool         `json:"should_drain"`
 	HeartbeatMS int64        `json:"heartbeat_ms"`     // how often to send a heartbeat from now on

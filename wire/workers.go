@@ -31,8 +31,8 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
-	// JetStreamDomain is where the worker has the stream; see InfoReply. Pulls go
-	// to $JS.<domain>.API.CONSUMER.MSG.NEXT if it is set.
+	// JetStreamDomain is the domain in which the worker reaches the stream; see
+	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
 	JetStreamDomain string `json:"js_domain,omitempty"`
 }
 
@@ -171,7 +171,7 @@ type Continuation struct {
 	Children json.RawMessage `json:"children"`       // how they ended, in order: an array of [events.Outcome]
 }
 
-// WorkersReply lists the registered workers and those that died recently.
+// WorkersReply lists the registered workers and the ones that died recently.
 type WorkersReply struct {
 	Workers []WorkerInfo `json:"workers"`
 	Drains  []DrainMark  `json:"drains,omitempty"` // including those of workers that are not registered

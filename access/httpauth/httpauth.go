@@ -39,7 +39,7 @@ type Authenticator struct {
 	origin *http.CrossOriginProtection
 }
 
-// known is who is known from one load of the configuration to the next.
+// known is who may make requests, from one load of the configuration to the next.
 type known struct {
 	cfg    Config
 	tokens Tokens              // of the file and the environment
@@ -119,7 +119,7 @@ func (a *Authenticator) Prepare(cfg Config) (*Next, error) {
 	return &Next{a: a, k: k}, nil
 }
 
-// Tokens counts those that there will be.
+// Tokens returns the number of tokens once it is applied.
 func (n *Next) Tokens() int { return len(n.k.tokens) }
 
 // HasTokens reports whether there will be tokens.
@@ -129,8 +129,8 @@ func (n *Next) HasTokens() bool { return len(n.k.tokens) > 0 }
 // connections that were made when others were accepted.
 func (n *Next) Accept(roots []*x509.Certificate) { n.k.roots = roots }
 
-// Apply puts it into force for every request from now on, and tells those who
-// watch (see [Authenticator.Changed]). It is called at most once.
+// Apply puts it into force for every request from now on, and notifies watchers (see
+// [Authenticator.Changed]). It is called at most once.
 func (n *Next) Apply() { n.a.now.Swap(n.k).end() }
 
 // Changed returns a context that ends as soon as something else is in force
@@ -248,7 +248,7 @@ func (k *known) checkHost(hostport string) error {
 	return events.Refuse(events.CodeForbidden, "this engine is open to everyone who reaches it, and was asked under the name %q: ask it by its address or as localhost, add the name to [http] hosts, or configure tokens", events.Clip(host, MaxNameLen))
 }
 
-// ErrOpen is why an engine does not start.
+// ErrOpen says that an engine is open to everyone, so that it must not start.
 var ErrOpen = errors.New("everyone who reaches it could do everything")
 
 // CheckListen refuses an address (host:port) that others than this machine

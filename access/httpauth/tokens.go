@@ -54,9 +54,9 @@ func (t Tokens) find(presented string) (found access.Identity, ok bool) {
 
 // ParseTokens reads lines of the form `name token role[,role…]`. What is behind
 // a # at the beginning of a line or after a space is a comment. In place of the
-// token its SHA-256 may stand, as sha256: and 64 hexadecimal digits. from is
-// what errors call the text. The error joins all that is wrong, each with its
-// line; no error quotes a token.
+// token its SHA-256 may stand, as sha256: and 64 hexadecimal digits. Errors call
+// the text by from. The error joins all that is wrong, each with its line; no error
+// quotes a token.
 func ParseTokens(from string, text []byte) (Tokens, error) {
 	var list Tokens
 	var errs []error

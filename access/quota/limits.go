@@ -41,7 +41,7 @@ const (
 	MaxNameLen    = 256       // of a user, in bytes
 )
 
-// over lays l over what others say: what l sets wins.
+// over lays l over under: limits that l sets win.
 func (l Limits) over(under Limits) Limits {
 	set(&under.ItemsPerSecond, l.ItemsPerSecond)
 	set(&under.BytesPerSecond, l.BytesPerSecond)

@@ -11,8 +11,8 @@ import (
 
 // Bounds of a Book.
 const (
-	// MaxUsers is how many users are counted at once. Beyond, those who have
-	// nothing open and nothing to pay off are forgotten.
+	// MaxUsers is the number of users that are counted at once. Beyond it, users
+	// with nothing open and nothing to pay off are forgotten.
 	MaxUsers = 10_000
 	// Burst is the part of a rate that may be taken at once.
 	Burst = time.Second
@@ -139,9 +139,9 @@ type bucket struct{ paid time.Time }
 
 func (b *bucket) owes(now time.Time) bool { return b.paid.After(now) }
 
-// wait is how long until something may be taken again: until no more than Burst
-// is left to pay off. So a request of any size comes through when its time has
-// come, and the rate holds in the mean.
+// wait returns the time until something may be taken again: until no more than Burst
+// is left to pay off. So a request of any size gets through in the end, and the rate
+// holds on average.
 func (b *bucket) wait(now time.Time) time.Duration {
 	if !b.owes(now) {
 		return 0 // and no difference of times that are far apart
@@ -262,7 +262,7 @@ func (u *User) typeCounts(t events.Type) bool {
 	return of(u.limits.Types) == 0 || known || mine
 }
 
-// Wait counts a wait, long poll or feed in. release counts it out, however often
+// Wait counts a wait, long poll or feed in. release counts it out, once however often
 // it is called.
 func (u *User) Wait() (release func(), err error) {
 	if u == nil {

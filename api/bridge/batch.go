@@ -29,7 +29,7 @@ type batch struct {
 	bytes int
 }
 
-// batches are those of all workers, oldest first. Guarded by Bridge.mu.
+// batches holds the batches of all workers, oldest first. Guarded by Bridge.mu.
 type batches struct {
 	list  []*batch
 	bytes int
@@ -102,10 +102,10 @@ func (p *poll) repeats() bool {
 	return h != nil && p.id == h.poll && p.claim == h.claim
 }
 
-// again returns to a repeated poll what was returned before and is still the
-// worker's. It renews the leases, as a heartbeat does. A batch that was given up
+// again returns to a repeated poll the items that were returned before and are still
+// the worker's. It renews the leases, as a heartbeat does. A batch that was given up
 // is handed back instead: its worker has shown that it does not have it. Nil: the
-// poll goes on. REQUIRES: mu.
+// poll continues. REQUIRES: mu.
 func (p *poll) again(now time.Time) *wire.Polled {
 	if !p.repeats() {
 		return nil

@@ -129,7 +129,7 @@ func New(cfg Config) (*Bridge, error) {
 	return b, nil
 }
 
-// Start subscribes to what comes for the sessions. It is called once.
+// Start subscribes to the messages for the sessions. Call it once.
 func (b *Bridge) Start() (err error) {
 	if b.control, err = b.cfg.Conn.Subscribe(b.cfg.Names.Control(">"), b.onControl); err != nil {
 		return fmt.Errorf("start worker bridge: subscribe to control messages: %w", err)
@@ -147,7 +147,7 @@ func (b *Bridge) Start() (err error) {
 // Stop ends the open polls, hands back what has been pulled and not handed out,
 // and returns when that is done or ctx ends. Nothing is registered or polled
 // from then on; reports and heartbeats go through as long as the engine answers,
-// and what the workers run stays theirs. It is called once, after Start.
+// and the workers keep their runs. Call it once, after Start.
 func (b *Bridge) Stop(ctx context.Context) error {
 	b.mu.Lock()
 	b.stopping = true

@@ -50,9 +50,9 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 	return out, nil
 }
 
-// renewRuns renews the leases of the runs that are named. It returns those that
-// may be the worker's, those that are lost to it, and which of the first this
-// bridge has never seen.
+// renewRuns renews the leases of the named runs. It returns the runs that may be the
+// worker's, the runs that it has lost, and which of the former this bridge has never
+// seen.
 func (s *session) renewRuns(refs []wire.RunRef) (named, lost []wire.RunRef, unknown map[string]bool) {
 	now := time.Now()
 	s.b.mu.Lock()

@@ -27,8 +27,8 @@ type Documents interface {
 // be stored.
 //
 // An object whose report is refused is left where it is: the same result of an
-// earlier report has the same name. It goes with its item; that of a child that
-// was not made, with the next sweep.
+// earlier report has the same name. It is removed with its item, or, for a child that
+// was not made, by the next sweep.
 func (p *passage) storeLarge(ctx context.Context) {
 	docs := p.s.b.cfg.Documents
 	if docs == nil {

@@ -190,7 +190,7 @@ func (p *poll) gathered(want int, now time.Time) bool {
 	return p.sweep == nil || p.swept()
 }
 
-// asking reports whether a consumer is being asked what it has. REQUIRES: mu.
+// asking reports whether a consumer is being asked for messages. REQUIRES: mu.
 func (p *poll) asking() bool { return p.sweep != nil && p.sweep.left > 0 }
 
 // swept reports whether all consumers were asked what they have. A poll that does

@@ -50,7 +50,7 @@ func (b *Bridge) Probe(ctx context.Context, worker string, req wire.ProbeWait) (
 	}
 }
 
-// asked takes the probe that waits for the worker; empty: there is none.
+// asked takes the probe that waits for the worker; empty: none.
 func (s *session) asked(w *waiter) (nonce string, err error) {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 )
 
 // lane is the inbox that the pull requests of one session to one consumer are
-// answered to, one request at a time. A delivered message says nothing of the
-// request that it answers, but its subscription does. Guarded by Bridge.mu.
+// answered to, one request at a time. A delivered message does not name the request
+// that it answers, but its subscription does. Guarded by Bridge.mu.
 type lane struct {
 	s        *session
 	consumer string
@@ -37,8 +37,8 @@ type request struct {
 	until time.Time // when it surely is over
 }
 
-// openLanes subscribes an inbox for each consumer that has none. It is called
-// without mu, and not twice at once for one session.
+// openLanes subscribes an inbox for each consumer that has none. Call it without mu,
+// and not twice at once for one session.
 func (s *session) openLanes(consumers map[string][]string) (fresh []*lane, err error) {
 	s.b.mu.Lock()
 	known := maps.Clone(s.lanes)
@@ -74,7 +74,7 @@ func (l *lane) close() {
 func (l *lane) ask(n int, wait time.Duration, now time.Time) *request {
 	p := &request{left: n, until: now.Add(sweepLimit)}
 	// With no_wait the server ends the request when there is nothing more, so
-	// that nothing of it is left when its poll has returned.
+	// that the request is over when its poll has returned.
 	if wait > 0 {
 		p.until = now.Add(wait + pull.Grace)
 	}

@@ -123,8 +123,8 @@ func (q *releases) noteEmpty() {
 	}
 }
 
-// wait returns once nothing is left to be handed back, or with ctx's error. It is
-// called by Stop alone.
+// wait returns once nothing is left to be handed back, or with ctx's error. Only Stop
+// calls it.
 func (q *releases) wait(ctx context.Context) error {
 	empty := make(chan struct{})
 	q.b.mu.Lock()

@@ -45,7 +45,7 @@ type passage struct {
 	todo    []int // the reports that are to be passed on
 }
 
-// check makes the reports the worker's own, and answers those that can't be.
+// check makes the reports the worker's own, and answers the reports that can't be.
 func (p *passage) check() {
 	s := p.s
 	s.b.mu.Lock()
@@ -142,9 +142,9 @@ func (s *session) claimRefused(r *run, e *wire.Error) {
 	}
 }
 
-// claim claims and starts runs for their worker, and returns those that were
-// granted. It waits for the engine even when the client has gone, since what is
-// granted must be handed back then.
+// claim claims and starts runs for their worker, and returns the granted ones. It
+// waits for the engine even when the client has gone, since granted runs must be
+// handed back then.
 func (s *session) claim(taken []*run) (granted []*run, err error) {
 	reports := make([]wire.Report, len(taken))
 	for i, r := range taken {

@@ -16,7 +16,7 @@ type run struct {
 	// Immutable.
 	id    string
 	token string
-	reply string        // where the message is acked and renewed; empty: there is none any more
+	reply string        // where the message is acked and renewed; empty: no longer
 	lease time.Duration // as announced
 
 	// Guarded by Bridge.mu.

@@ -43,10 +43,10 @@ type session struct {
 	longest   time.Duration // lease of its types
 	benched   time.Time     // nothing is pulled before
 
-	probing *waiter // the open wait for probes; nil: there is none
-	nonce   string  // of a probe that the worker has not seen; empty: there is none
+	probing *waiter // the open wait for probes; nil: none
+	nonce   string  // of a probe that the worker has not seen; empty: none
 
-	polling *waiter          // the open poll; nil: there is none, and inbox is empty
+	polling *waiter          // the open poll; nil: none, and inbox is empty
 	batch   *batch           // what the last named poll has returned; nil: the worker has it
 	inbox   []*run           // arrived, not handed out
 	runs    map[string]*run  // handed out and not ended, by token
@@ -182,8 +182,8 @@ func (s *session) is(ctx context.Context, token string) bool {
 
 func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// find returns the session of a request, nil if this bridge does not know it, and
-// an error if it is not that of the request. REQUIRES: mu.
+// find returns the session of a request, nil if this bridge does not know it, and an
+// error if the worker's session is another. REQUIRES: mu.
 func (b *Bridge) find(ctx context.Context, worker, token string) (*session, error) {
 	s := b.sessions[worker]
 	if s != nil && !s.is(ctx, token) {

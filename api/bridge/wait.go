@@ -26,7 +26,7 @@ type waiter struct {
 	replaced bool // another request has taken over; guarded by Bridge.mu
 }
 
-// poke has the waiter look again; nil: there is none. REQUIRES: mu.
+// poke has the waiter look again; a nil waiter does nothing. REQUIRES: mu.
 func (w *waiter) poke() {
 	if w != nil {
 		w.wake.send()

@@ -17,7 +17,7 @@ const Window = time.Minute
 
 const ringSeconds = int64(Window/time.Second) + 1
 
-// Figures counts what the projection tells. Feed is called by one goroutine at a
+// Figures counts the changes in the projection. Feed is called by one goroutine at a
 // time, with the batches in order; all else may be used by any goroutine.
 type Figures struct {
 	vectors
@@ -149,8 +149,8 @@ type Tally struct {
 	Completed int64 // runs
 	Failed    int64 // runs
 	Dead      int64 // items
-	// RunTime is that of the completed runs, AllRunTime that of the failed ones
-	// as well.
+	// RunTime is the time spent in completed runs, AllRunTime the time spent in
+	// failed ones as well.
 	RunTime, AllRunTime time.Duration
 }
 
@@ -255,8 +255,8 @@ func (f *Figures) Minute(t events.Type, now time.Time) Tally {
 	return Tally{}
 }
 
-// Span returns how long the last minute was: all of its seconds, of which the
-// present one is not over, or the time since Begin if that is less; at least a
+// Span returns the time that the last minute covers so far: its seconds, with the
+// present one not over yet, or the time since Begin if that is less; at least a
 // second.
 func (f *Figures) Span(now time.Time) time.Duration {
 	f.mu.Lock()

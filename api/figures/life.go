@@ -83,7 +83,7 @@ func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, 
 	return v
 }
 
-// deadReasons are those of events.Dead.
+// deadReasons lists the reasons in events.Dead.
 var deadReasons = []string{"exhausted", "not_retryable", "poisoned", "child_dead", "upstream_dead"}
 
 // Zero has a type's deaths counted from 0 on: Prometheus can't tell that a
@@ -126,7 +126,7 @@ func (f *Figures) enter(c *core.Changes) {
 	f.lives = f.lives[:0]
 	clear(f.index)
 	if c.Meta.Applied <= f.from {
-		return // nothing of it is counted
+		return // none of it is counted
 	}
 	for i := range c.Items {
 		it := c.Items[i].New
@@ -218,7 +218,7 @@ func (l *life) enter(ev *events.Event, from events.ItemState) {
 	}
 }
 
-// reasons counts why something failed, or goes on.
+// reasons counts why something failed, or continues.
 func (f *Figures) reasons(l *life, ev *events.Event) {
 	switch b := ev.Body.(type) {
 	case *events.Failed:

@@ -38,10 +38,10 @@ func levelFor(distance int64) int8 {
 	return int8(min(max(bits.Len64(uint64(distance)>>(bits0+bitsP))-1, 0), maxLevel))
 }
 
-// queue counts the places of one type and priority. As time goes on, buckets of
-// the past become part of wider ones, so there are few of them however many
-// items wait: about 2 × Precision for each level in use, of which ten years need
-// 28, and the double until they are folded.
+// queue counts the places of one type and priority. As time passes, buckets of the
+// past become part of wider ones, so there are few of them however many items wait:
+// about 2 × Precision for each level in use (ten years need 28 levels), and twice as
+// many until they are folded.
 type queue struct {
 	buckets map[bucket]int64 // none is 0
 	n       int64

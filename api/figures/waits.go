@@ -137,10 +137,9 @@ func (f *Figures) change(at spot, n, now int64) {
 type Wait struct {
 	Waiting   int64 // queued items that may run
 	Scheduled int64 // queued items that may not run yet
-	// P50 and P95 are how long half, and 95 %, of the waiting items have waited
-	// at most; Oldest is the most that any has. They are right to the bounds that
-	// the package's constants say: [Resolution], or 1/[Precision] of the age (of
-	// the delay, for an item that was delayed), whichever is more.
+	// P50 and P95 are percentiles of the time that waiting items have waited;
+	// Oldest is the maximum. They are right within [Resolution], or 1/[Precision]
+	// of the age (of the delay, for an item that was delayed), whichever is more.
 	P50, P95, Oldest time.Duration
 }
 

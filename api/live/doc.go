@@ -14,8 +14,8 @@
 // The trends are samples of the totals of package api/figures.
 //
 // A client is served by its own HTTP handler, from a mailbox that the loop never
-// waits for: of figures it keeps the newest, of events the newest maxBacklog
-// frames, and what had no room is told as skipped with the next. A client that
+// waits for. The mailbox keeps the newest figures and the newest maxBacklog frames of
+// events; what had no room is reported as skipped with the next frame. A client that
 // takes nothing for writeTimeout is dropped.
 //
 // # What it is not

@@ -201,7 +201,7 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	return ctl.Flush()
 }
 
-// reserve makes room for a feed, or says that there is none.
+// reserve makes room for a feed, or fails if there is none.
 func (h *Hub) reserve() error {
 	h.feedMu.Lock()
 	defer h.feedMu.Unlock()

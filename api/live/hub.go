@@ -220,8 +220,7 @@ func (h *Hub) run() {
 	}
 }
 
-// admit takes in a client, and shows it the figures if they are still those of
-// now.
+// admit takes in a client, and sends it the figures if they are still current.
 func (r *runner) admit(c *client) {
 	r.mu.Lock()
 	r.watching[c] = len(r.window.types) == 0 // else the next frame has what was before it came

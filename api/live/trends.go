@@ -103,8 +103,8 @@ func (s *series) render(b []byte, n, samples int) []byte {
 	return append(b, '}')
 }
 
-// appendRow appends the last so many values of a ring of which n were written,
-// oldest first.
+// appendRow appends the last samples values of a ring into which n were written, oldest
+// first.
 func appendRow[V uint32 | int64](b []byte, n, samples int, values []V) []byte {
 	b = append(b, '[')
 	for i := n - samples; i < n; i++ {

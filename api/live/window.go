@@ -16,9 +16,9 @@ const (
 	// maxWindow bounds the events kept between two frames for all clients
 	// together, at most MaxEvents of a type.
 	maxWindow = 512
-	// maxWindowTypes bounds the types told apart between two frames: submissions
-	// may be rejected because of their type. What is beyond it counts for those
-	// who watch all types.
+	// maxWindowTypes bounds the types told apart between two frames: submissions may
+	// be rejected because of their type. Beyond it, events count only for clients
+	// that watch all types.
 	maxWindowTypes = 2 * events.MaxTypes
 	// maxEventData bounds the data of an event that is shown; more is left out, and
 	// found in the item's history.

@@ -64,8 +64,8 @@ type guard struct {
 	forget   func() bool // guarded by mu
 }
 
-// guarded is admit for a request that takes its time. Its context is ctx, with
-// an end; release is called at the request's.
+// guarded is admit for a long request. The returned context is ctx with a cancel;
+// call release when the request ends.
 func (s *Server) guarded(ctx context.Context, r *http.Request, needed access.Roles) (_ context.Context, release func(), _ error) {
 	changed := s.cfg.Auth.Changed() // before who makes it is known: a change in between counts
 	id, err := s.admit(r, needed)

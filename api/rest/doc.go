@@ -7,6 +7,6 @@
 // two say the same in the same words; errors come back as RFC 9457 problem
 // documents with the engine's codes.
 //
-// Each operation and each mounted handler names the roles any one of which it
-// needs ([access.Roles]); who asks is told by the [Authenticator].
+// Each operation and each mounted handler names its roles ([access.Roles]), any one of
+// which suffices; the [Authenticator] identifies the caller.
 package rest

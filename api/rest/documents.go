@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// mountDocuments serves an item's params and result, also those that the item
-// only refers to because they are large.
+// mountDocuments serves an item's params and result, also where the item only has a
+// reference to them because they are large.
 func (s *Server) mountDocuments() {
 	needed := access.RolesOf(access.Read, access.Work)
 	for _, d := range []struct {

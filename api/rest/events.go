@@ -201,8 +201,8 @@ func moment(text string) (time.Time, error) {
 	return t, nil
 }
 
-// errCut ends a feed whose log was cut ahead of it: the client connects again,
-// and is told of the gap.
+// errCut ends a feed whose log was cut ahead of it: the client connects again, and
+// hears of the gap.
 var errCut = errors.New("retention has cut the log ahead of the feed")
 
 // source gives the feed's records.
@@ -228,8 +228,8 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 	})
 }
 
-// checkCut looks whether positions that the feed has passed over are gone, or
-// only count for nothing, as those of a decision that was never completed.
+// checkCut looks whether positions that the feed has passed over were cut from the
+// log, or do not count, such as the events of a decision that was never completed.
 func (f *feed) checkCut(ctx context.Context, due events.Seq) error {
 	kept, err := f.log.Kept(ctx)
 	if err == nil && kept.First > due {

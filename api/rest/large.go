@@ -123,9 +123,9 @@ func (o *offload) storeOne(ctx context.Context, element int, m map[string]json.R
 	return json.Marshal(m)
 }
 
-// settle removes the objects of submissions that have come to nothing: those
-// that were refused, and those that were answered with an earlier item. Where
-// that is not certain they are left to the sweep.
+// settle removes the objects of submissions that became no item: they were refused,
+// or answered with an earlier item. Where that is not certain, the objects are left to
+// the sweep.
 func (o *offload) settle(ctx context.Context, replies []PlacedItem, err error) {
 	o.remove(ctx, slices.DeleteFunc(o.put, func(p stored) bool {
 		switch {

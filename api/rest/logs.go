@@ -150,8 +150,8 @@ type logEnd struct {
 	err  error
 }
 
-// source gives the records of the log and, once the item has ended and all of
-// them are told, its end.
+// source passes fn the records of the log and, once the item has ended and all its
+// records are sent, its end.
 func (f *followed) source(ctx context.Context, fn func(record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -83,8 +83,8 @@ var tags = [][2]string{
 	{tagOther, "What is served beside the API."},
 }
 
-// schemaNames are those of types of package events whose name is taken by what
-// is said on the wire.
+// schemaNames names the types of package events whose own name is taken by a type of
+// package wire.
 var schemaNames = map[reflect.Type]string{
 	typeOf[events.Pause](): "PauseInEffect", typeOf[events.Schedule](): "ScheduleState", typeOf[events.Circuit](): "CircuitState",
 	typeOf[events.Cause](): "CauseState", typeOf[events.Retention](): "RetentionSettings",
@@ -175,8 +175,8 @@ func (d *document) describeBody(o operation) {
 	}
 }
 
-// bodySchema is the schema of a request's body: that of the type, without the
-// fields that the path says, and with nothing beside its own.
+// bodySchema returns the schema of a request's body: the schema of the type, without
+// the fields that are in the path, and closed to other fields.
 func (d *document) bodySchema(t reflect.Type, omit []string) *huma.Schema {
 	if t == typeOf[submission]() {
 		return d.submissionSchema()
@@ -229,8 +229,8 @@ type Doc struct {
 	Refusals             []int // statuses beside the usual ones
 }
 
-// Describe says in the OpenAPI document what a mounted pattern with a method
-// serves. It is called behind its Mount.
+// Describe documents a mounted pattern with a method in the OpenAPI document. Call it
+// after Mount.
 func (s *Server) Describe(pattern string, d Doc) {
 	method, path, _ := strings.Cut(pattern, " ")
 	op := s.doc.find(method, path)
@@ -331,7 +331,7 @@ func (d *document) complete() {
 	}
 }
 
-// rolesOf returns the roles any one of which an operation needs.
+// rolesOf returns the roles for an operation: any one of them suffices.
 func rolesOf(op *huma.Operation) access.Roles {
 	if needed, ok := op.Metadata[needsKey].(access.Roles); ok {
 		return needed

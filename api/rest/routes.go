@@ -87,8 +87,8 @@ func (s *Server) registerRoute(e *wire.Endpoint, r wire.Route) {
 	s.api.Adapter().Handle(&op, s.api.Middlewares().Handler(rt.serve))
 }
 
-// requestFields lists the fields of a request's JSON, those of embedded structs
-// among them.
+// requestFields lists the fields of a request's JSON, including fields of embedded
+// structs.
 func requestFields(t reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || !f.IsExported() })
 }

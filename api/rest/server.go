@@ -51,7 +51,7 @@ type Config struct {
 	Engine    Caller
 	Events    Events        // nil: the engine has no feed of events
 	Logs      Logs          // nil: the items' logs can't be followed
-	Documents Documents     // the object store; nil: there is none
+	Documents Documents     // the object store; nil: none
 	Auth      Authenticator // nil: everyone may do everything
 	Quotas    *quota.Book   // what each may ask; nil: anything
 	TLS       *tls.Config   // nil: plain HTTP
@@ -234,8 +234,8 @@ func (s *Server) Addr() string {
 	return s.addr.String()
 }
 
-// Stop ends live feeds and long polls, lets other requests end, until ctx ends,
-// and closes. It is called once, and without Listen does nothing.
+// Stop ends live feeds and long polls, waits for other requests until ctx ends, and
+// closes. Call it once; without Listen it does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stop()
 	if s.srv == nil {

@@ -21,8 +21,8 @@ type takes struct {
 	body  bool
 }
 
-// takesOf reads from the document what each operation takes, by its pattern. It
-// is called once all are registered.
+// takesOf reads from the document what each operation takes, by its pattern. Call it
+// once all operations are registered.
 func (d *document) takesOf() map[string]takes {
 	all := map[string]takes{}
 	for pattern, op := range d.all() {

@@ -172,7 +172,7 @@ func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
 // must not wait for it.
 const placeTime = 500 * time.Millisecond
 
-// place adds to replies where the items stand, as far as that can be told.
+// place adds the items' places in their queues to replies, where they are known.
 func (s *Server) place(ctx context.Context, replies []PlacedItem) {
 	var ask wire.QueuePositions
 	var at []int

@@ -27,7 +27,7 @@ type WorkerBridge interface {
 // is a large one, which would have a place while a poll waits.
 const maxControlBody = LargeBody
 
-// RegisterWorkers adds the worker API. It is called before Listen.
+// RegisterWorkers adds the worker API. Call it before Listen.
 func (s *Server) RegisterWorkers(b WorkerBridge) {
 	handleWorker(s, workerOperation{
 		"register-worker", http.MethodPost, "/api/v1/workers", wire.APIRegister, ordinary, http.StatusCreated, "Register a worker",

@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/internal/cli"
 )
 
-// otherNames are what people type for a command that is called otherwise here.
+// otherNames lists, for each command, other names that people try for it.
 var otherNames = map[string][]string{
 	"serve": {"server", "start", "run", "up", "daemon"}, "status": {"stats", "info", "health", "stat"}, "list": {"items", "item", "ls", "ps", "jobs", "queue", "find", "search"},
 	"show": {"get", "describe", "inspect"}, "history": {"events"}, "logs": {"log"}, "why": {"explain"}, "tail": {"watch", "follow"},

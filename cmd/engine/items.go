@@ -154,7 +154,7 @@ document instead, just as it is stored, even if the object store has it.`,
 					return docs.write(cmd.Context(), a, c, it)
 				}
 				err = a.show(it, err, func() { a.printItem(it) })
-				if err != nil || a.JSON || past { // the tree is that of now
+				if err != nil || a.JSON || past { // the tree shows the present
 					return err
 				}
 				return a.printTree(ctx, c, it)
@@ -177,7 +177,7 @@ func failure(e *wire.ItemError) string {
 	return e.Code + ": " + e.Message
 }
 
-// fields prints the fields of one thing, those that are set, one on a line.
+// fields prints the fields that are set, one on a line.
 type fields struct {
 	*app
 	now time.Time

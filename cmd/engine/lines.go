@@ -163,7 +163,7 @@ func submissionFault(err error) string {
 	return wire.JSONFault(err)
 }
 
-// overlay returns the item of a line: what it says, over what the flags say.
+// overlay returns the item of a line: its own fields, laid over those of the flags.
 func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	item.Type, item.ID, item.DedupKey, item.IdempotencyKey = s.Type, s.ID, s.DedupKey, s.IdempotencyKey
 	if len(s.Params) > 0 {

@@ -181,9 +181,9 @@ func logger(w io.Writer, s config.Server) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// serveConnection returns how to reach an existing NATS, as far as the command
-// line and the environment say. An embedded server needs none of it: the
-// environment is meant for clients then, and flags are a mistake.
+// serveConnection returns the settings for an existing NATS that the command line and
+// the environment give. An embedded server needs none of them: the environment is
+// meant for clients then, and flags are a mistake.
 func (a *app) serveConnection(o embedded.Options) (connect.Settings, error) {
 	flags := a.Flagged
 	flags.URL = ""
@@ -198,7 +198,7 @@ func (a *app) serveConnection(o embedded.Options) (connect.Settings, error) {
 	if err := cmp.Or(flags.Check("the command line"), env.Check("the environment")); err != nil {
 		return none, cli.Usage(err)
 	}
-	// The server is that of nats_url, and a context one that is asked for.
+	// nats_url names the server, and a context must be asked for.
 	env.URL, env.Context = "", ""
 	if flags.Context != "" {
 		var err error

@@ -136,7 +136,8 @@ func (a *app) showWorkers(workers []streamwright.WorkerInfo, err error) error {
 	})
 }
 
-// usage returns what a worker reports that it uses, - for what it does not.
+// usage returns the CPU and memory use that a worker reports, or - where it reports
+// none.
 func usage(h *wire.Health) (cpu, memory string) {
 	cpu, memory = "-", "-"
 	if h == nil {

@@ -87,8 +87,8 @@ func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
 	return []events.Event{d.event(it, d.freed(it, "after"))}
 }
 
-// endedBadly reports whether an ended item counts as failed for those that come
-// after it: a batch does when one of its items has.
+// endedBadly reports whether an ended item counts as failed for the items that come
+// after it: a batch does when one of its items has failed.
 func endedBadly(it *events.Item) bool {
 	r := relationsOf(it)
 	return it.State != events.StateCompleted || r.Batch && r.Failed > 0
@@ -106,7 +106,7 @@ func (d *decider) badEnd(it, up *events.Item, policy events.AfterPolicy) []event
 	return []events.Event{d.cancelled(it, reason, up.ID)}
 }
 
-// freed queues an item that has waited: behind those that are queued already,
+// freed queues an item that has waited: behind the items that are queued already,
 // unless its place was settled before.
 func (d *decider) freed(it *events.Item, reason string) *events.Queued {
 	q := &events.Queued{Reason: reason, OrderAt: d.now}

@@ -31,13 +31,13 @@ type BatchBase interface {
 // Changes holds what a run of whole decisions has changed: the difference
 // between two positions of the log, which the projection writes in one atomic
 // batch. It holds final values: applying the Changes of several runs one after
-// the other, or those of one longer run, leaves the same store.
+// the other, or the Changes of one longer run, leaves the same store.
 //
 // A key whose Until is set and not after Meta.KeyTime has expired: the writer
-// leaves it out, and removes those that it holds, so that the keys which a
-// store holds depend on its position alone. A key may be given to another
-// holder, with a later Until, before the writer has removed the expired one:
-// an expiry found in an index is only that of the key if its Until is the same.
+// leaves it out, and removes expired keys that it holds, so that the keys in a
+// store depend on its position alone. A key may be given to another holder, with
+// a later Until, before the writer has removed the expired one: an expiry found
+// in an index belongs to the key only if its Until is the same.
 type Changes struct {
 	Meta      events.Meta // as of Meta.Applied
 	Types     []events.TypeInfo

@@ -28,9 +28,9 @@ const (
 	MaxEndEvents = 200
 )
 
-// Carry re-states an item in the round under way. History and Merged are what
-// the projection holds of it, complete: see [State.Projectable]. An item that needs
-// it not is a Repeat.
+// Carry re-states an item in the round under way. History and Merged are the
+// projection's, complete: see [State.Projectable]. For an item that need not be carried
+// the Decision is a Repeat.
 type Carry struct {
 	ID      events.ID
 	History []events.StoredEvent

@@ -222,8 +222,8 @@ func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, er
 	return true, nil
 }
 
-// succeeded returns the end of a run that has succeeded, ev, and what it does to
-// the circuits.
+// succeeded returns ev, the end of a run that has succeeded, and the events by which
+// circuits change with it.
 func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	evs := []events.Event{ev}
 	t, _ := d.state.info(it.Type)
@@ -257,11 +257,10 @@ func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events
 	return append(evs, d.workerAfter(it, t, f)...)
 }
 
-// workerAfter opens the circuit of a worker that has failed so many items in a
-// row, of which others complete some meanwhile: an item of the type that has
-// failed now has completed since its first failure in the row, and not by it,
-// or the row would have ended. So where a type fails everywhere, no worker is
-// blamed for it.
+// workerAfter opens the circuit of a worker that has failed as many items in a row as
+// its settings allow, while others succeed: an item of the type that has failed now has
+// completed since the row's first failure, and not on this worker, or the row would have
+// ended. So where a type fails everywhere, no worker is blamed for it.
 func (d *decider) workerAfter(it *events.Item, t *events.TypeInfo, f *events.Failed) []events.Event {
 	set := d.state.limits.WorkerCircuit
 	if !set.On() || it.Worker == "" || it.Worker.Native() {

@@ -44,9 +44,9 @@ func (d *decider) accept(c *AcceptClock) *events.ClockAccepted {
 	return &events.ClockAccepted{From: d.state.meta.LastAt, By: events.Shorten(c.By, events.MaxNameLen)}
 }
 
-// SetDue says that times in commands and items are due by another time than
-// that of the decision, an earlier one; zero: by that one. It is for an owner
-// that can't trust the log's own times.
+// SetDue sets the time, earlier than the decision's, at which times in commands and
+// items fall due; zero: the decision's own. It is for an owner that can't trust the
+// log's own times.
 func (s *State) SetDue(at time.Time) { s.due = at }
 
 // setBack has time go on from an event that lies before was, the latest time
@@ -112,8 +112,7 @@ func (s *State) goneBack(h events.HeldKey) bool {
 	return slices.ContainsFunc(s.setBacks, func(b setBack) bool { return b.from.expired(h) })
 }
 
-// setBackProjected forgets when the clock was set back, as far as the base
-// knows it.
+// setBackProjected forgets the set-backs of the clock that the base knows.
 func (s *State) setBackProjected() {
 	s.setBacks = slices.DeleteFunc(s.setBacks, func(b setBack) bool { return b.seq <= s.projected })
 }

@@ -12,13 +12,13 @@ import (
 // followUpPage bounds the items that one FollowUp decides about.
 const followUpPage = 100
 
-// FollowUp decides what follows from what has become of an item, for those
-// that it concerns, a bounded number at a time: to be repeated until the
-// Decision is a Repeat. See [events.Item.NeedsFollowUp].
+// FollowUp decides the consequences of an item's fate for the items that it concerns,
+// a bounded number at a time: repeat it until the Decision is a Repeat. See
+// [events.Item.NeedsFollowUp].
 type FollowUp struct{ ID events.ID }
 
-// decide decides what follows from what has become of an item: for its
-// parent's sake, for those that wait for it, for its children.
+// decide decides the consequences of an item's fate: for its parent, for the items
+// that wait for it, for its children.
 func (c FollowUp) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
 	it, err := d.state.Item(c.ID)
@@ -52,8 +52,8 @@ func (d *decider) childDead(it, child *events.Item) []events.Event {
 	return d.dead(it, &events.Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: events.Shorten(msg, events.MaxErrorText), Code: reasonChildDead, By: child.ID})
 }
 
-// childrenEnded decides how a parent goes on whose children have ended, or one
-// of whose children has ended badly.
+// childrenEnded decides what becomes of a parent when all its children have ended, or
+// one of them has ended badly.
 func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, error) {
 	r := relationsOf(it)
 	if r.Batch {
@@ -114,8 +114,8 @@ func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
 	return kids, nil
 }
 
-// cancelChildren cancels children of an item that has ended before them, but for
-// those of a spawn made in parts and of a batch: see [EndBatchItem].
+// cancelChildren cancels children of an item that has ended before them, except the
+// children of a spawn made in parts and the items of a batch: see [EndBatchItem].
 func (FollowUp) cancelChildren(d *decider, it *events.Item) ([]events.Event, error) {
 	p, err := d.plan()
 	if err != nil {
@@ -144,13 +144,13 @@ func (FollowUp) cancelChildren(d *decider, it *events.Item) ([]events.Event, err
 // maxOutcomeError bounds the error text of one outcome, in bytes.
 const maxOutcomeError = 512
 
-// outcomes are how the children of a spawn ended, as JSON. Results that, with
-// those before them, pass MaxOutcomesBytes are left out, and so are the texts
-// of errors beyond as many bytes again: it becomes part of one event.
+// outcomes lists how the children of a spawn ended, for JSON. It becomes part of one
+// event, so results are left out once their sum passes MaxOutcomesBytes, and error
+// texts beyond as many bytes again.
 type outcomes struct{ list []events.Outcome }
 
-// outcomes collects how children ended. kids are what they have become, nil
-// for one that is not there any more.
+// outcomes collects how children ended. kids are the items of ids, nil for one that
+// is gone.
 func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, error) {
 	o := &outcomes{list: make([]events.Outcome, len(ids))}
 	results, texts := events.MaxOutcomesBytes, events.MaxOutcomesBytes

@@ -16,8 +16,7 @@ type Replay struct {
 	Reason      string
 }
 
-// decide queues a dead or cancelled item again, as the last among those that
-// wait.
+// decide queues a dead or cancelled item again, behind all queued ones.
 func (c Replay) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {

@@ -40,7 +40,7 @@ func (o *overlay[K, V]) get(k K) (V, bool) {
 	return e.v, ok
 }
 
-// settle lets go of what the base has. forget, if set, is told of each.
+// settle drops the entries that the base has, and calls forget, if set, for each.
 func (o *overlay[K, V]) settle(projected events.Seq, forget func(K)) {
 	for t, ok := o.touched.peek(); ok && t.seq <= projected; t, ok = o.touched.peek() {
 		o.touched.pop()
@@ -123,8 +123,8 @@ func (s *State) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
 func compareIDs(a, b events.ID) int { return bytes.Compare(a[:], b[:]) }
 
 // TakeFollowUps returns the items that, by what was applied since the last
-// call, may need a [FollowUp], each once. What has not been taken when
-// [State.TakeChanges] is called is left to the projection, whose index has it.
+// call, may need a [FollowUp], each once. Items not taken when [State.TakeChanges]
+// is called are left to the projection, whose index has them.
 func (s *State) TakeFollowUps() []events.ID {
 	ids := s.follow
 	s.follow = nil
@@ -238,8 +238,8 @@ func (r *records[T]) take(to []events.Record) []events.Record {
 	return to
 }
 
-// record is the value of a key in the form that is kept; with no Data if there
-// is none.
+// record returns a key's value in the form that is kept; without Data if the key has
+// no value.
 func (r *records[T]) record(key string) events.Record {
 	rec := events.Record{Kind: r.kind, Key: key}
 	if v := r.m[key]; v != nil {

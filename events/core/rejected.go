@@ -100,7 +100,7 @@ func boundBody(r *events.Rejected) {
 	}
 }
 
-// boundHeaders keeps the headers, in order of name, as far as they fit.
+// boundHeaders keeps the headers that fit, in order of name.
 func boundHeaders(r *events.Rejected) {
 	if len(r.Headers) == 0 {
 		r.Headers = nil
@@ -167,8 +167,8 @@ func (a *applier) restateRejected(b *events.Snapshot) {
 	}
 }
 
-// cutRejected lets go of what the round that has ended did not re-state. A round
-// without Kept, as they once were, re-states nothing of it.
+// cutRejected drops what the round that has ended did not re-state. An old round,
+// without Kept, re-states nothing of it.
 func (a *applier) cutRejected(b *events.Snapshot) {
 	cut := RejectedChange{Cut: a.meta.RoundAt, CutAnswers: a.meta.RoundAt}
 	if b.Kept != nil {

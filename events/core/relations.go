@@ -133,9 +133,9 @@ func (a *applier) dropOutcomes(it *events.Item) {
 	}
 }
 
-// before is what is needed of an item as it was before an event, whatever the
-// event is: comparing the two keeps right what is counted of items, and what
-// other items know of this one.
+// before holds the fields of an item from before an event. Comparing them with the
+// item keeps the counts of items, and what other items know of this one, right
+// whatever the event was.
 type before struct {
 	state  events.ItemState
 	waits  []events.ID
@@ -159,8 +159,8 @@ func running(st events.ItemState) bool {
 // live reports whether an item in this state is still to end, and has begun.
 func live(st events.ItemState) bool { return st > events.StateCreated && !st.Terminal() }
 
-// retie brings what others know of an item, which was so before an event, up to
-// date. What is not there any more (it was pruned) is passed over.
+// retie updates what other items know of an item after an event; was holds its fields
+// from before. Items that are gone (pruned) are passed over.
 func (a *applier) retie(it *events.Item, was before, at time.Time) error {
 	if it.DedupKey != "" {
 		if err := a.rekey(it, live(was.state), at); err != nil {
@@ -210,11 +210,11 @@ func (a *applier) rekey(it *events.Item, was bool, at time.Time) error {
 	return nil
 }
 
-// takeKey makes an item the holder of its key, as its HoldsKey says: from then
-// on a former holder is none. What the key is here says that too, but not in a
-// log that has been cut, whose reader may not know the holder yet. Without it a
-// free key is taken all the same: a log from before dedup_policy had to say so
-// has items whose policy is distinct and which hold their keys.
+// takeKey makes an item the holder of its key, as its HoldsKey says: a former holder
+// loses it. The state of the key would show that too, except in a log that has been
+// cut, whose reader may not know the holder yet. Without HoldsKey a free key is taken
+// all the same: in logs from before dedup_policy was always recorded, items with the
+// policy distinct hold their keys.
 func (a *applier) takeKey(it *events.Item, ref events.KeyRef, at time.Time) error {
 	held, has, err := a.Key(ref, at)
 	if err != nil {
@@ -343,7 +343,7 @@ func msgID(it *events.Item) events.KeyRef {
 	return events.KeyRef{Kind: events.KeyMsgID, Type: it.Type, Key: it.MsgID}
 }
 
-// allKeys are the keys that can lead to the item.
+// allKeys returns the keys that can lead to the item.
 func allKeys(it *events.Item) []events.KeyRef {
 	refs := keyRefs(it)
 	if it.MsgID != "" {
@@ -352,7 +352,7 @@ func allKeys(it *events.Item) []events.KeyRef {
 	return refs
 }
 
-// keyRefs are those of them that the submitter chose for the item.
+// keyRefs returns the keys that the submitter chose for the item.
 func keyRefs(it *events.Item) (refs []events.KeyRef) {
 	if it.DedupKey != "" {
 		refs = append(refs, events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey})

@@ -318,8 +318,8 @@ func (c Due) decide(d *decider) (Decision, error) {
 	return nothing, nil
 }
 
-// failed records a failure and what follows from it: a retry, or the end, and
-// what it does to the circuits.
+// failed records a failure and its consequences: a retry or the end of the item, and
+// the changes of circuits.
 func (d *decider) failed(it *events.Item, c Fail) Decision {
 	set, _ := d.state.Settings(it.Type)
 	forCode := policy.ForCode(set, c.Code)
@@ -447,7 +447,7 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
 }
 
-// AckSignal is how a native worker has answered: see [events.ProtocolAck].
+// AckSignal is a native worker's answer to a message: see [events.ProtocolAck].
 type AckSignal uint8
 
 // The ack signals.
@@ -459,10 +459,10 @@ const (
 	NativeExpired                      // neither answered nor renewed within the lease
 )
 
-// Native says how far a native worker has come with what was dispatched to it.
-// One outcome may be told any number of times, by whatever has seen it: only
-// the first counts, the others are answered by a Repeat, and so is what
-// concerns another dispatch than the item's current one.
+// Native reports how far a native worker has come with what was dispatched to it.
+// An outcome may be reported any number of times: the first report counts, and the
+// others are answered by a Repeat, as are reports about a dispatch that is not the
+// item's current one.
 type Native struct {
 	ID         events.ID
 	Token      events.Token // of the message that it is about

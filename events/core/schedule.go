@@ -224,8 +224,8 @@ func applyScheduleFired(a *applier, b *events.ScheduleFired) error {
 	return nil
 }
 
-// canonicalSchedule returns the schedule in the one form that its JSON gives back,
-// so that the live state equals that of a replay. REQUIRES: it is valid.
+// canonicalSchedule returns the schedule as it comes back from its JSON, so that the
+// live state equals the state read from the log. REQUIRES: it is valid.
 func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	s.Params = bytes.TrimSpace(s.Params)
 	switch {
@@ -251,7 +251,7 @@ func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	return s, nil
 }
 
-// Schedule returns a schedule, false if there is none of that name.
+// Schedule returns the schedule of that name, or false if there is none.
 func (s *State) Schedule(name string) (events.Schedule, bool) { return s.schedules.value(name) }
 
 // ScheduleNames lists the schedules in order.

@@ -31,7 +31,7 @@ const maxOtherEvents = 8
 // item is queued again for its continuation, or completes if there is none.
 type Spawn struct {
 	Run
-	Children     []Submit // their NewID set, those of the batch in ascending order
+	Children     []Submit // each with its NewID set, in ascending order
 	Continues    bool     // there is a continuation
 	Continuation string   // its name, for the handler; may be empty
 	Policy       events.ChildPolicy
@@ -299,8 +299,8 @@ func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
 	return nil
 }
 
-// childrenOf lists the children of an item's last spawn, in their order; not
-// those of a batch.
+// childrenOf lists the children of an item's last spawn, in their order; not the
+// items of a batch.
 func (s *State) childrenOf(id events.ID, r *events.Relations) ([]events.ID, error) {
 	if r.Declared == 0 || r.Batch {
 		return r.Children, nil

@@ -94,7 +94,7 @@ type entry struct {
 	prev     *events.Item // at the last TakeChanges; nil: it did not exist
 	reborn   bool         // it has been forgotten since, and exists anew
 	params   []byte
-	paramsAt events.Seq // of the replayed event that gave them; 0: they are those of its base
+	paramsAt events.Seq // of the replayed event that gave them; 0: they came from the base
 	fresh    bool       // cur was made since the last TakeChanges: only the State has it
 	dirty    bool       // in dirtyItems
 	seq      events.Seq // of its newest touch
@@ -338,7 +338,7 @@ func (a *applier) typeOf(t events.Type) *typeEntry {
 // setKey gives a key to a holder, or (has false) frees it.
 func (a *applier) setKey(held events.HeldKey, has bool) {
 	if a.meta.Partial && held.Ref.Kind.Unowned() {
-		return // what it was before is not known; the end of the round says what it is
+		return // its former value is unknown; the end of the round has the new one
 	}
 	a.putKey(held, has)
 }
@@ -404,9 +404,9 @@ func (s *State) Projected(seq events.Seq) {
 	s.evict()
 }
 
-// evict takes the items that have rested longest out of memory, as far as the
-// base has them and the bounds ask for it. What is still to be projected, or
-// is being changed, stays.
+// evict drops the items that have rested longest from memory, as far as the bounds
+// ask for it and the base has them. Items that are still to be projected, or are
+// being changed, stay.
 func (s *State) evict() {
 	for s.touched.len() > s.maxItems || s.cacheBytes > s.maxBytes {
 		t, ok := s.touched.peek()
@@ -436,8 +436,8 @@ func (e *entry) appendChanges(to []ItemChange) []ItemChange {
 }
 
 // Projectable reports whether the projection, at the position last given to
-// [State.Projected], has all that has become of an item. Only then is what it holds
-// beside the item complete.
+// [State.Projected], has every change of an item. Only then is what it holds beside
+// the item complete.
 func (s *State) Projectable(id events.ID) bool {
 	e := s.items[id]
 	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)

@@ -33,7 +33,7 @@ type Submit struct {
 	Provenance     events.Provenance
 	Trace          string
 	Intake         events.Intake // set when it came by the intake stream
-	// PublishedAt is when it came into the intake stream; zero: not known.
+	// PublishedAt is the time it came into the intake stream; zero: not known.
 	PublishedAt time.Time
 
 	After       []events.ID // items that must end first
@@ -61,7 +61,7 @@ type submission struct {
 	*decider
 	c   Submit           // a copy, which stays on the stack where a pointer would not
 	typ *events.TypeInfo // of the submission's type, with the defaults for a new one
-	it  events.Item      // the item, of which only the id and the type are set
+	it  events.Item      // the item, with only its id and type set
 	cr  *events.Created  // the payload of its created event
 	evs []events.Event   // of the decision so far
 }
@@ -371,7 +371,7 @@ func (s *submission) place() (Decision, error) {
 	return s.ends(q), nil
 }
 
-// queued returns how a submission that waits for nothing goes on.
+// queued returns the queued payload of a submission that waits for nothing.
 func (s *submission) queued() *events.Queued {
 	q := &events.Queued{Reason: "submitted", OrderAt: s.now, AvailableAt: s.cr.AvailableAt}
 	if !q.AvailableAt.IsZero() {

@@ -31,9 +31,9 @@ func FoldCircuit(c events.Circuit, ev events.Event) (events.Circuit, bool) {
 	return c, false
 }
 
-// RunEnded returns the circuit after a run has ended. probe says that the run was begun
-// to try it. Only those count while it is not closed: what was begun before it
-// opened says nothing of now.
+// RunEnded returns the circuit after a run has ended. probe says that the run was a
+// trial of the circuit. Only trials count while it is not closed: a run that began
+// before it opened says nothing about its present health.
 func RunEnded(c events.Circuit, set events.CircuitSettings, at time.Time, failed, probe bool) events.Circuit {
 	if failed {
 		c.LastAt = at

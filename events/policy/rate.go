@@ -7,8 +7,9 @@ import (
 )
 
 // Take lets one through at now, behind ahead others that pass at now or later and
-// are not in tat yet. tat is the theoretical arrival time so far, the zero time for
-// a full bucket. Take returns the new one; or, with ok false, when the next may pass.
+// are not in tat yet. tat is the theoretical arrival time so far, the zero time for a
+// full bucket. Take returns the new theoretical arrival time; or, with ok false, the
+// time at which the next may pass.
 //
 // A rate limit is the generic cell rate algorithm (GCRA, ITU-T I.371, as a virtual
 // schedule). The theoretical arrival time is when the bucket is full again. It is a

@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// picks is how many items are picked at each depth.
+// picks is the number of items picked at each depth.
 const picks = 2000
 
 // measureDiscovery is (g): what it costs to find the next item behind which a

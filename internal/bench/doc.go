@@ -1,6 +1,6 @@
 // Package bench measures the engine against a floor, in one run on one server:
-// a raw JetStream memory work queue with publish, pull and ack, and nothing of a
-// work engine. Rates come with their ratio to that floor, because machines differ
+// a raw JetStream memory work queue with publish, pull and ack, without any work
+// engine. Rates come with their ratio to that floor, because machines differ
 // and are noisy while ratios hold.
 //
 // It drives the engine from outside, by the Go client and package workers, as

@@ -28,8 +28,8 @@ func floorConsumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consu
 	return js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
 }
 
-// measureFloor is what the server does with nothing of ours: a memory work
-// queue, asynchronous publishes, one pulling consumer with acks.
+// measureFloor measures the server without the engine: a memory work queue,
+// asynchronous publishes, one pulling consumer with acks.
 func (r *rig) measureFloor(ctx context.Context) error {
 	nc, err := r.eng.Connect(nats.Name("bench-floor"))
 	if err != nil {

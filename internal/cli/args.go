@@ -40,7 +40,7 @@ func wantsMore(cmd *cobra.Command, check cobra.PositionalArgs, args []string) bo
 	return false
 }
 
-// usageLine is how a command is written, in quotes for the shell's sake.
+// usageLine returns the usage of a command, in backquotes.
 func usageLine(cmd *cobra.Command) string {
 	line := cmd.CommandPath()
 	if _, rest, ok := strings.Cut(cmd.Use, " "); ok {
@@ -78,7 +78,7 @@ func meant(cmd *cobra.Command, name string) string {
 
 func isMeant(cmd *cobra.Command, name string) bool { return meant(cmd, name) != "" }
 
-// mostListed is how many commands are listed where one is unknown.
+// mostListed bounds the commands that are listed where one is unknown.
 const mostListed = 8
 
 // unknownCommand says that there is no such command below one, and what was

@@ -25,7 +25,7 @@ const (
 // groupKey is the annotation of a flag that names its group.
 const groupKey = "streamwright group"
 
-// Common puts flags into the group of those that all commands have.
+// Common puts flags into the group of flags that all commands have.
 func Common(fs *pflag.FlagSet, names ...string) { inGroup(fs, groupCommon, names...) }
 
 // inGroup puts flags into a group of the help. A flag may be in several.
@@ -158,8 +158,8 @@ func addHelp(root *cobra.Command, out io.Writer) {
 	root.SetHelpCommand(help)
 }
 
-// ConnectFlags adds the flags that say how NATS is reached, and that of the engine's
-// prefix. They have the nats program's names, and so has the environment.
+// ConnectFlags adds the flags that say how NATS is reached, and the flag for the
+// engine's prefix. They and the environment variables have the nats program's names.
 func ConnectFlags(root *cobra.Command, c *connect.Settings, prefix *string) {
 	f := root.PersistentFlags()
 	server := streamwright.Redact(os.Getenv(connect.Env.URL)) // --help shows it

@@ -32,12 +32,12 @@ func Usage(err error) error {
 // Usagef makes the error of a wrong command line.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// IsUsage reports whether an error is that of a wrong command line.
+// IsUsage reports whether an error is about a wrong command line.
 func IsUsage(err error) bool { return errors.As(err, new(*usageError)) }
 
-// Prepare makes a tree of commands ready to run: it gives it the help, and makes
-// whatever cobra finds wrong an error of the command line. Errors are for the
-// caller to print. out is where the help goes.
+// Prepare makes a tree of commands ready to run: it adds the help, and turns whatever
+// cobra finds wrong into an error of the command line. The caller prints errors. Help
+// is written to out.
 func Prepare(root *cobra.Command, args []string, out io.Writer) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
@@ -46,8 +46,8 @@ func Prepare(root *cobra.Command, args []string, out io.Writer) {
 	strict(root)
 }
 
-// strict makes every wrong argument an error of the command line, also those that
-// a command, such as one of cobra's own, checks by itself or not at all.
+// strict turns every wrong argument into an error of the command line, also where a
+// command, such as one of cobra's own, checks its arguments itself or not at all.
 func strict(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

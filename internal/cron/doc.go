@@ -1,5 +1,5 @@
-// Package cron computes when periodic work is due: the ticks of a cron
-// expression in a time zone, and those of an interval.
+// Package cron computes when periodic work is due: the ticks of a cron expression in
+// a time zone, or of an interval.
 //
 // It is outside the pure core because it needs the time zone database, whose
 // content changes from one machine and year to the next. What it computes is

@@ -42,7 +42,7 @@ type Options struct {
 	Report   *Report   // is filled in, unless it is nil
 }
 
-// Report is what a demo has found, for programs.
+// Report is the outcome of a demo, for programs.
 type Report struct {
 	Files     int    `json:"files"`
 	ElapsedMS int64  `json:"elapsed_ms"` // from the first submission to the last completion

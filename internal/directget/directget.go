@@ -40,8 +40,8 @@ type Message struct {
 	Data    []byte
 }
 
-// Get sends a request to the direct get subject of a stream. pending is how many
-// messages that match are left behind those returned. None at all is no error.
+// Get sends a request to the direct get subject of a stream. pending is the number of
+// matching messages after the returned ones. No match at all is not an error.
 func Get(ctx context.Context, nc *nats.Conn, subject string, req Request) (msgs []Message, pending uint64, err error) {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -154,8 +154,8 @@ func end(m *nats.Msg, msgs []Message) (pending uint64, err error) {
 	}
 }
 
-// last is the last value of a header: the server puts its own behind those that
-// the message was stored with.
+// last returns the last value of a header: the server puts its own after the values
+// that the message was stored with.
 func last(h nats.Header, key string) string {
 	if v := h[key]; len(v) > 0 {
 		return v[len(v)-1]

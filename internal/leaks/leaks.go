@@ -8,13 +8,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Check runs the tests of a package whose tests run a NATS server in their
-// process, or an engine, and fails if any of ours is left at the end. What the server
-// and its client leave themselves is known, and is none of ours: a server that has not
+// Check runs the tests of a package that run a NATS server in their process, or an
+// engine, and fails if any goroutine of ours is left at the end. The goroutines that
+// the server and its client always leave are known and ignored; a server that has not
 // been stopped leaves others too.
 //
-// Such tests wait more than they compute, so four of those that are parallel run at
-// once however few processors there are; the flag -parallel still overrides that.
+// Such tests wait more than they compute, so four parallel tests run at once however
+// few processors there are; the flag -parallel still overrides that.
 func Check(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err) // testing has no such flag any more

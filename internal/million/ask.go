@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// deepPages is how many pages of 1,000 items lie before the deep one.
+// deepPages is the number of pages of 1,000 items before the deep one.
 const deepPages = 300
 
-// questions are what the screens ask for, and each filter alone and with others.
+// questions lists the requests of the screens, and each filter alone and with others.
 var questions = []struct{ name, path string }{
 	{"overview: stats", "stats"},
 	{"overview: figures of the last hour", "trends"},
@@ -85,7 +85,7 @@ func ask(ctx context.Context, o options, out io.Writer) error {
 	return a.cpu(ctx)
 }
 
-// page is what is read of a list.
+// page holds the fields that are read of a list.
 type page struct {
 	Items  []struct{ ID, CreatedAt json.RawMessage } `json:"items"`
 	Cursor string                                    `json:"next_cursor"`
@@ -154,7 +154,8 @@ func (a asker) deep(ctx context.Context, name, query string) error {
 	return a.measure(ctx, fmt.Sprintf("work, %s: page behind %d items", name, n), "work?limit=50"+query+"&cursor="+cursor)
 }
 
-// earliest is when the engine's log began, so near as its items tell.
+// earliest returns the approximate time at which the engine's log began: the creation
+// of the first item that `million load` makes.
 func (a asker) earliest(ctx context.Context) (at time.Time, err error) {
 	data, _, err := a.get(ctx, "work?limit=1&q=order-0")
 	if err != nil {
@@ -174,7 +175,8 @@ func (a asker) earliest(ctx context.Context) (at time.Time, err error) {
 	return p.Items[0].CreatedAt, nil
 }
 
-// cpu is what a page of the list costs the engine's process, by its own metric.
+// cpu measures the CPU time that a page of the list costs the engine's process, by its
+// own metric.
 func (a asker) cpu(ctx context.Context) error {
 	const pages = 500
 	before, err := a.seconds(ctx)
@@ -193,7 +195,7 @@ func (a asker) cpu(ctx context.Context) error {
 	return err
 }
 
-// seconds is how much CPU time the engine's process has used.
+// seconds returns the CPU time that the engine's process has used.
 func (a asker) seconds(ctx context.Context) (float64, error) {
 	data, _, err := a.get(ctx, "/metrics")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// eventsOfItem is how many events an item that completes at once makes:
+	// eventsOfItem is the number of events of an item that completes at once:
 	// created, queued, claimed, running, completed.
 	eventsOfItem = 5
 	driveWorkers = 4

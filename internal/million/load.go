@@ -26,8 +26,8 @@ const (
 	reportTime = 10 * time.Second
 )
 
-// served are the types that have a worker while loading, idle those that have
-// none: their items stay queued.
+// served are the types that have a worker while loading; idle types have none, so
+// their items stay queued.
 var (
 	served = []string{"email", "charge", "sync", "thumbnail", "index", "report", "export", "notify"}
 	idle   = []string{"archive", "reindex", "audit", "cleanup"}

@@ -19,7 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screens are what is looked at, and what says that it is there.
+// screens lists the page's screens, each with the expression that is true once it is
+// shown.
 var screens = []struct{ hash, there string }{
 	{"#/", `document.querySelectorAll('.tile-value').length > 0`},
 	{"#/work", rows(".work-table")},
@@ -37,7 +38,7 @@ func rows(table string) string {
 	return fmt.Sprintf(`document.querySelectorAll('main %s tbody tr').length > 0`, table)
 }
 
-// patience is how long a screen may take to be there.
+// patience bounds the time until a screen is shown.
 const patience = time.Minute
 
 // look measures each screen in Chromium: how long it takes to be there, the share
@@ -84,7 +85,7 @@ func look(ctx context.Context, o options, out io.Writer) error {
 const watch = `(() => { const gaps = []; window.gaps = gaps; let last = performance.now();
 	const f = (now) => { gaps.push(now - last); last = now; if (window.gaps === gaps) requestAnimationFrame(f); }; requestAnimationFrame(f); })()`
 
-// seen is what a screen's frames say.
+// seen holds the measurements of a screen's frames.
 type seen struct {
 	P99, Longest float64
 	Nodes        int

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// options are what the flags say. Each command uses some of them.
+// options holds the values of the flags. Each command uses some of them.
 type options struct {
 	server   string        // of NATS
 	http     string        // base address of the HTTP API

@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// The ports of Address. They lie below those that the kernels of our platforms give
+// The ports of Address. They lie below the ports that the kernels of our platforms give
 // to connections and to listeners of port 0 (Linux: 32768 to 60999, by
-// net.ipv4.ip_local_port_range), and above those of common services.
+// net.ipv4.ip_local_port_range), and above the ports of common services.
 const (
 	firstPort = 20_000
 	lastPort  = 32_000
 )
 
-// Address returns a loopback address that nobody listens on, for a server that a
-// test starts later, or again. Its port is none that the machine gives away by
-// itself, so that nothing takes it in between: a port that a listener of port 0 had,
-// and has closed, may be the end of somebody's connection a moment later.
+// Address returns a loopback address that nobody listens on, for a server that a test
+// starts later, or again. The machine does not assign its port by itself, so nothing
+// takes it in between: the port of a closed listener of port 0 may be the end of
+// somebody's connection a moment later.
 func Address(t testing.TB) *net.TCPAddr {
 	t.Helper()
 	for range 100 {

@@ -1,3 +1,3 @@
-// Package nodeclient has only tests: those of clients/node, run by npm against
+// Package nodeclient has only tests: it runs the tests of clients/node, by npm, against
 // the engine of this source tree.
 package nodeclient

@@ -92,9 +92,9 @@ type Request struct {
 	NoWait bool
 }
 
-// Body returns the request as JSON. It has no idle heartbeat: a lost request shows
-// by the clock. It says nothing of bytes: with max_bytes the server sends a status
-// behind the last message too, which would be taken for that of the next request.
+// Body returns the request as JSON. It has no idle heartbeat: a lost request shows by
+// the clock. It sets no max_bytes: with it the server sends a status after the last
+// message too, which would be taken for the next request's.
 func (r Request) Body() []byte {
 	b := append(make([]byte, 0, 64), '{')
 	if r.NoWait {

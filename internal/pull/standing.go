@@ -17,9 +17,9 @@ const (
 	MinHeartbeat = 100 * time.Millisecond
 )
 
-// Standing is what the engine has last said of one worker: in the replies to its
-// registration and heartbeats, in control messages, and by refusing its claims.
-// It is not safe for concurrent use.
+// Standing is one worker's latest standing with the engine, from the replies to its
+// registration and heartbeats, from control messages, and from refused claims. It is
+// not safe for concurrent use.
 type Standing struct {
 	Registered bool          // the engine knows the worker, and its consumers are current
 	Heard      time.Time     // when the engine last heard of the worker

@@ -16,7 +16,7 @@ import (
 // field with dots between them.
 type comments map[string]string
 
-// readComments reads those of the packages in folders below root, by the last
+// readComments reads the comments of the packages in folders below root, by the last
 // element of their path.
 func readComments(root string, packages ...string) (comments, error) {
 	c := comments{}

@@ -82,8 +82,7 @@ func wireBook(texts comments) (*book, error) {
 	return b, nil
 }
 
-// eventBook has the payloads of events. The names of their schemas are those of
-// the Go types.
+// eventBook has the payloads of events. Their schemas are named after the Go types.
 func eventBook(texts comments) (*book, error) {
 	b := newBook(texts)
 	for _, t := range payloads {

@@ -16,7 +16,7 @@ import (
 // schema is a JSON Schema, or a part of one.
 type schema = map[string]any
 
-// dialect is what the schemas are written in.
+// dialect is the JSON Schema dialect of the schemas.
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
 const refPrefix = "#/$defs/"
@@ -37,7 +37,7 @@ var fixed = map[reflect.Type]schema{
 	reflect.TypeFor[wire.AlarmSeverity](): {"type": "string", "enum": []string{string(wire.AlarmCritical), string(wire.AlarmWarning)}},
 }
 
-// renamed are types whose name is that of another, too.
+// renamed names the types that share their name with another.
 var renamed = map[reflect.Type]string{
 	reflect.TypeFor[events.Pause]():     "PauseInfo",
 	reflect.TypeFor[events.Schedule]():  "ScheduleRecord",
@@ -133,7 +133,7 @@ func tidy(s schema, t reflect.Type) {
 		t = t.Elem()
 	}
 	if list, ok := s["type"].([]any); ok {
-		s["type"] = list[0] // nothing of ours is null
+		s["type"] = list[0] // our fields are never null
 	}
 	delete(s, "format")
 	if t == reflect.TypeFor[json.RawMessage]() {
@@ -169,7 +169,7 @@ type field struct {
 	owner reflect.Type
 }
 
-// fields are those of a struct's JSON, with those of embedded structs.
+// fields returns the fields of a struct's JSON, including fields of embedded structs.
 func fields(t reflect.Type) (out []field) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil

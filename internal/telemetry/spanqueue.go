@@ -24,10 +24,10 @@ func (t *Tracing) SpanCounts() tracing.SpanCounts {
 	return tracing.SpanCounts{Sent: q.sent.Load(), Failed: q.failed.Load(), Dropped: q.dropped.Load()}
 }
 
-// spanQueue stands before the SDK's batching processor and behind it, before the
-// exporter. The SDK drops what its queue has no room for and tells nobody; here
-// as many spans are let in as it has room for, so that it never has to, and those
-// that are not are counted. It may be used by any goroutine.
+// spanQueue stands both before the SDK's batching processor and between it and the
+// exporter. The SDK silently drops spans that its queue has no room for. spanQueue lets
+// in only as many as there is room for, so that the SDK never drops any, and counts the
+// rest. It may be used by any goroutine.
 type spanQueue struct {
 	sdktrace.SpanProcessor // the batching one
 	exporter               sdktrace.SpanExporter

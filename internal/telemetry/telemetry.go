@@ -37,11 +37,11 @@ func On() bool {
 }
 
 // Provider makes the tracer provider that the environment asks for; nil if it
-// asks for none. The exporter, its endpoint, headers, certificates and timeout,
-// the sampler, the batching and the resource are those of the usual OTEL_
-// variables. Spans are sent from a bounded queue (2,048 by default,
-// OTEL_BSP_MAX_QUEUE_SIZE), beyond which they are dropped and counted: tracing
-// never holds work up, whatever the receiver does. Call its Shutdown at the end, which sends what is left.
+// asks for none. The usual OTEL_ variables set the exporter, its endpoint, headers,
+// certificates and timeout, the sampler, the batching and the resource. Spans are sent
+// from a bounded queue (2,048 by default, OTEL_BSP_MAX_QUEUE_SIZE), beyond which they
+// are dropped and counted: tracing never holds work up, whatever the receiver does.
+// Call its Shutdown at the end, which sends what is left.
 func Provider(ctx context.Context, service, version string) (*Tracing, error) {
 	if !On() {
 		return nil, nil

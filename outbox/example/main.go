@@ -24,7 +24,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Order is what a customer buys.
+// Order is a customer's order.
 type Order struct {
 	Customer string `json:"customer"`
 	Amount   int    `json:"amount"`

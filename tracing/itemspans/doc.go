@@ -14,9 +14,9 @@
 // durable and projected. Nothing is kept in between: the ids of the spans that
 // others hang below (the item's, each attempt's) follow from the item's id and
 // the dispatch's token, so that the worker can name its parent before that span
-// exists, and an engine that takes over makes the same ids. A span may so be
-// made twice after a crash, under the same id, and those of items that have not
-// ended are missing until they do.
+// exists, and an engine that takes over makes the same ids. So a span may be made
+// twice after a crash, under the same id, and the spans of items that have not ended
+// are missing until they do.
 //
 // An item submitted without a traceparent begins a trace of its own, whose id
 // is the item's ULID; whether it is sampled is for the provider's sampler.

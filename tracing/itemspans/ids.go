@@ -24,7 +24,7 @@ func with(ctx context.Context, w wanted) context.Context {
 	return context.WithValue(ctx, wantedKey{}, w)
 }
 
-// IDs generates the ids of spans: those that a [Recorder] wants, and random
+// IDs generates the ids of spans: the ids that a [Recorder] asks for, and random
 // ones for all others. A tracer provider for a Recorder must be made with it
 // (sdktrace.WithIDGenerator). It may be used by any goroutine.
 type IDs struct{}

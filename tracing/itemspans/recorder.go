@@ -59,9 +59,8 @@ func (r *Recorder) Traceparent(it *events.Item, token events.Token) string {
 	return tracing.Format(parent.WithSpanID(attemptSpan(it.ID, token)))
 }
 
-// parent returns the span that an item's own is below, or, of an item without a
-// trace of its submitter's, that of the item itself; it says whether the trace
-// is sampled.
+// parent returns the parent of an item's span, or, for an item submitted without a
+// trace, the item's own span; it says whether the trace is sampled.
 func (r *Recorder) parent(it *events.Item) trace.SpanContext {
 	if sc := tracing.Parse(it.Trace); sc.IsValid() {
 		return sc
@@ -107,7 +106,7 @@ func (r *Recorder) Projected(c *core.Changes) {
 	}
 }
 
-// resume returns an item's life as of before the batch.
+// resume returns an item's life as it was before the batch.
 func (r *Recorder) resume(ch core.ItemChange, parent trace.SpanContext) *life {
 	l := &life{r: r, item: ch.New, parent: parent, before: ch.New.AttemptsBefore}
 	old := ch.Old
@@ -209,7 +208,7 @@ func (l *life) leave(ev *events.Event) {
 	}
 }
 
-// below returns the context of spans below that of the item.
+// below returns the context of spans below the item's.
 func (l *life) below(span trace.SpanID) context.Context {
 	item := l.parent.WithSpanID(itemSpan(l.item.ID, l.before)).WithRemote(true)
 	return with(trace.ContextWithRemoteSpanContext(context.Background(), item), wanted{span: span})

@@ -106,7 +106,7 @@ export interface Bulk {
   available_at?: string;
   /** reschedule */
   delay_ms?: number;
-  /** only say what is meant */
+  /** only return what would change */
   dry_run?: boolean;
   /** replay */
   max_attempts?: number;
@@ -129,7 +129,7 @@ export interface BulkError {
   id: string;
 }
 
-/** BulkReply answers a Bulk. Errors holds those of the first few items that failed, Sample the ids of the first few that matched. */
+/** BulkReply answers a Bulk. Errors holds the errors of the first few items that failed, Sample the ids of the first few that matched. */
 export interface BulkReply {
   changed: number;
   errors?: BulkError[];
@@ -178,7 +178,7 @@ export interface Cause {
 
 /** CausesQuery asks what items have died of. */
 export interface CausesQuery {
-  /** include resolved causes, of which nothing is dead now */
+  /** include resolved causes: no item of theirs is dead now */
   all?: boolean;
   /** only of this code */
   code?: string;
@@ -260,7 +260,7 @@ export interface CircuitSettings {
   window_ms?: number;
 }
 
-/** Clock answers clock and clock_accept: the engine's time, and what it makes of the NATS server's. */
+/** Clock answers clock and clock_accept: the engine's time, and its judgement of the NATS server's. */
 export interface Clock {
   /** server_time less engine_time */
   difference_ms: number;
@@ -268,7 +268,7 @@ export interface Clock {
   engine_time: string;
   /** Held names what rests until the clock is plausible or accepted. */
   held?: string[];
-  /** KnownGood is when the server's clock was last plausible to an earlier process of this engine. */
+  /** KnownGood is the last time at which an earlier process of this engine found the server's clock plausible. */
   known_good?: string;
   last_event?: string;
   /** MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is followed. */
@@ -368,7 +368,7 @@ export interface EventsReply {
   gap?: EventsGap;
   /** the reply is at a bound: ask again at once */
   more?: boolean;
-  /** where to go on */
+  /** where to continue */
   next_seq: number;
 }
 
@@ -388,7 +388,7 @@ export interface Get {
   min_position?: string;
 }
 
-/** GetRejected asks for one rejected submission, with its original: by the sequence of its event, or by that of its message in the intake stream. */
+/** GetRejected asks for one rejected submission, with its original: by the sequence of its event, or by the sequence of its message in the intake stream. */
 export interface GetRejected {
   intake_seq?: number;
   min_position?: string;
@@ -491,9 +491,9 @@ export interface InfoReply {
   epoch: number;
   held?: string;
   http?: string;
-  /** JetStreamDomain is where whoever asks has the engine's streams: requests begin with $JS.<domain>.API. It is set if the asker's account is not the engine's. */
+  /** JetStreamDomain is the domain in which the caller reaches the engine's streams: requests begin with $JS.<domain>.API. It is set if the caller's account is not the engine's. */
   js_domain?: string;
-  /** NATS is where other processes connect (`engine --server`), without passwords; empty: nothing listens. Prefix is that of the engine's subjects. */
+  /** NATS is the address for other processes (`engine --server`), without passwords; empty: nothing listens. Prefix begins the engine's subjects. */
   nats?: string;
   now: string;
   owner: string;
@@ -587,12 +587,12 @@ export interface ItemError {
 /**
  * List asks for a page of items, newest state change first. An item must match all of the filters.
  *
- * Error finds items by the words of their last failure's message and code; all of them must occur, in any order, and the last may be the beginning of a word. A word is a run of letters and digits of 2 bytes or more, in upper or lower case; of longer ones the first 40 bytes count. The first 24 different words of an item are known, those of its code first; of a question the first 8 count.
+ * Error finds items by the words of their last failure's message and code; all of them must occur, in any order, and the last may be the beginning of a word. A word is a run of letters and digits of 2 bytes or more, in upper or lower case; only the first 40 bytes of a longer one count. The first 24 different words of an item are known, beginning with those of its code; the first 8 of a query count.
  *
  * Q finds what a person types: the item with that id; else the items whose type, tenant, dedup key or a label's value equals it, and those that Error would find.
  */
 export interface List {
-  /** only those of this batch, or that this item has spawned */
+  /** only items of this batch, or spawned by this item */
   batch?: string;
   /** only those whose last failure has this code */
   code?: string;
@@ -611,9 +611,9 @@ export interface List {
   min_position?: string;
   /** an item's id; else a type, tenant, dedup key or label's value, or words of the last failure */
   q?: string;
-  /** only those that are in their state for this reason */
+  /** only items that are in their state for this reason */
   reason?: string;
-  /** only those that this schedule has made */
+  /** only items that this schedule has made */
   schedule?: string;
   /** only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged */
   state?: string;
@@ -621,7 +621,7 @@ export interface List {
   tenant?: string;
   /** only of this type */
   type?: string;
-  /** only those that this worker holds now: claimed or running */
+  /** only items that this worker holds now: claimed or running */
   worker?: string;
 }
 
@@ -698,7 +698,7 @@ export interface Outcome {
   type: string;
 }
 
-/** PastPosition names the event as of which an item is shown. */
+/** PastPosition names the event up to which an item's history is shown. */
 export interface PastPosition {
   at: string;
   /** nothing has happened to it since */
@@ -797,7 +797,7 @@ export interface PurgedRejected {
   seq: number;
 }
 
-/** QueueStep narrows what is accepted as a queue grows: where more than Over items would wait, only those of MinPriority and above (0: of none), or from one of Sources ([Provenance].Source), are. Of several steps, the last that is exceeded counts. */
+/** QueueStep narrows what is accepted as a queue grows: where more than Over items would wait, it admits only items of MinPriority and above (0: of no priority), or from one of Sources ([Provenance].Source). The last step that is exceeded counts. */
 export interface QueueStep {
   min_priority?: number;
   over: number;
@@ -829,7 +829,7 @@ export interface ReadEvents {
   since?: string;
   /** only of these types */
   types?: string[];
-  /** WaitMS is how long to wait for an event if there is none yet; at most 60,000. */
+  /** WaitMS is the time to wait for an event if there is none yet; at most 60,000. */
   wait_ms?: number;
 }
 
@@ -852,7 +852,7 @@ export interface Registered {
   /** by type */
   consumers: { [key: string]: string[] };
   heartbeat_ms: number;
-  /** JetStreamDomain is where the worker has the stream; see InfoReply. Pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT if it is set. */
+  /** JetStreamDomain is the domain in which the worker reaches the stream; see InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT. */
   js_domain?: string;
   /** by type */
   lease_ms: { [key: string]: number };
@@ -921,7 +921,7 @@ export interface Report {
   child_policy?: "fail" | "continue";
   /** Of spawn. No Continuation: the item completes when its children have. */
   children?: Submit[];
-  /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: what no message has room for is put there first. */
+  /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: children too large for a message are put there first. */
   children_ref?: unknown;
   code?: string;
   continuation?: ContinueWith;
@@ -1138,9 +1138,9 @@ export interface SchedulesReply {
 
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
 export interface Selection {
-  /** only those of this batch, or that this item has spawned */
+  /** only items of this batch, or spawned by this item */
   batch?: string;
-  /** only those that died of this cause */
+  /** only items that died of this cause */
   cause?: string;
   /** only those whose last failure has this code */
   code?: string;
@@ -1159,11 +1159,11 @@ export interface Selection {
   min_position?: string;
   /** an item's id; else a type, tenant, dedup key or label's value, or words of the last failure */
   q?: string;
-  /** only those that are in their state for this reason */
+  /** only items that are in their state for this reason */
   reason?: string;
-  /** only those that this schedule has made */
+  /** only items that this schedule has made */
   schedule?: string;
-  /** only those that ended at this time or later */
+  /** only items that ended at this time or later */
   since?: string;
   /** only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged */
   state?: string;
@@ -1171,9 +1171,9 @@ export interface Selection {
   tenant?: string;
   /** only of this type */
   type?: string;
-  /** only those that ended at this time or before */
+  /** only items that ended at this time or before */
   until?: string;
-  /** only those that this worker holds now: claimed or running */
+  /** only items that this worker holds now: claimed or running */
   worker?: string;
 }
 
@@ -1191,7 +1191,7 @@ export interface State {
   rejected: number;
   schedules: ScheduleRecord[];
   types: TypeState[];
-  /** those that are not closed */
+  /** only circuits that are not closed */
   worker_circuits?: { [key: string]: Circuit };
 }
 
@@ -1225,7 +1225,7 @@ export interface StateReply {
   total: number;
 }
 
-/** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries are this process's own, since it has started. */
+/** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries cover this process only, since it started. */
 export interface StatsReply {
   ages: Ages;
   /** Alarms lists what keeps the engine from its work, or soon will, the gravest first. */
@@ -1244,16 +1244,16 @@ export interface StatsReply {
   recoveries: { [key: string]: number };
   rejected: number;
   scheduled: number;
-  /** Slots are those of the workers that take work (active), Load what they run. */
+  /** Slots is the number of slots of all active workers. */
   slots: number;
   /** of all types, by state, zeros left out */
   states: { [key: string]: number };
   types: TypeStats[];
-  /** Circuits are those of workers that are not closed, by worker. */
+  /** Circuits lists the circuits of workers that are not closed, by worker. */
   worker_circuits?: Circuit[];
   /** that are not dead */
   workers: number;
-  /** WorkersByStatus counts active, draining, unhealthy and dead workers; the dead are those of the last ten minutes. All four are always there. */
+  /** WorkersByStatus counts active, draining and unhealthy workers, and those that died within the last ten minutes. All four are always present. */
   workers_by_status: { [key: string]: number };
 }
 
@@ -1278,7 +1278,7 @@ export interface Submit {
   delay_ms?: number;
   /** EstimatedDurationMS is the likely duration of a run. The estimated waits of the items behind it go by it; unlike timeout_ms it bounds nothing. */
   estimated_duration_ms?: number;
-  /** ExpiresAt is when it is cancelled if it has not started. */
+  /** ExpiresAt is the time at which the item is cancelled if it has not started. */
   expires_at?: string;
   id?: string;
   idempotency_key?: string;
@@ -1344,7 +1344,7 @@ export interface TreeNode {
   progress?: Progress;
   reason?: string;
   state: ItemState;
-  /** Truncated says that it has further children, which are not shown for want of depth or because of the limit. */
+  /** Truncated says that it has further children, left out because of the depth or the limit. */
   truncated?: boolean;
   type: string;
 }
@@ -1366,7 +1366,7 @@ export interface TypeRemove {
 
 /** TypeReply is one type. */
 export interface TypeReply {
-  /** nil: it is closed, or there is none */
+  /** nil: closed, or none exists */
   circuit?: Circuit;
   /** Defaults and Unset as in TypesReply; in replies about one type over HTTP. */
   defaults?: TypeSettings;
@@ -1442,7 +1442,7 @@ export interface TypeStats {
   /** AgesByPriority has the priorities at which something waits. */
   ages_by_priority?: { [key: string]: Ages };
   capacity: number;
-  /** nil: it is closed, or there is none */
+  /** nil: closed, or none exists */
   circuit?: Circuit;
   /** DesiredWorkers is the number of workers that the type needs: see docs/reference/METRICS.md#desired_workers. */
   desired_workers: number;
@@ -1471,11 +1471,11 @@ export interface TypeStats {
   workers: number;
 }
 
-/** TypesReply lists the types and their settings. Defaults are those of a type that has none of its own: the built-in ones with engine.toml's laid over them. */
+/** TypesReply lists the types and their settings. Defaults are the settings of a type that has none of its own: the built-in ones, overridden by engine.toml. */
 export interface TypesReply {
   defaults?: TypeSettings;
   types: TypeReply[];
-  /** Unset is what a setting does that is left out, or 0. */
+  /** Unset shows the effect of each setting that is left out or 0. */
   unset?: TypeSettings;
 }
 
@@ -1560,7 +1560,7 @@ export interface WorkerInfo {
   worker: string;
 }
 
-/** WorkersReply lists the registered workers and those that died recently. */
+/** WorkersReply lists the registered workers and the ones that died recently. */
 export interface WorkersReply {
   /** including those of workers that are not registered */
   drains?: DrainMark[];

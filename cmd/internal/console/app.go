@@ -44,14 +44,14 @@ type App struct {
 
 	TellRefusals bool // by the NATS server, that concern no request
 
-	// Program is what the program is called on the command line; empty: what its
-	// root command is called, which its texts call it.
+	// Program is the program's name on the command line; empty: the name of its root
+	// command, which its texts use.
 	Program string
 	own     *regexp.Regexp // finds calls of the program in texts
 }
 
-// Program returns what this process is called: the name of its file if that begins
-// with streamwright, as in a release, else name.
+// Program returns the name of this program: the name of its file if that begins with
+// streamwright, as in a release, else name.
 func Program(name string) string {
 	file := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	if strings.HasPrefix(file, "streamwright") {
@@ -92,7 +92,7 @@ func (a *App) called(text string) string {
 	return a.own.ReplaceAllString(text, a.Program+" $1")
 }
 
-// defaultTimeout is how long a request may take.
+// defaultTimeout bounds a request.
 const defaultTimeout = 10 * time.Second
 
 // Flags adds the flags that all commands have.
@@ -143,7 +143,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	root.SetArgs(append([]string{}, args...)) // nil would mean the process's own
 	cli.Prepare(root, args, a.Out)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.exit(cmd, err)
@@ -213,8 +213,9 @@ func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*stream
 	return streamwright.Connect(ctx, "", append(opts, more...)...)
 }
 
-// natsError tells what the server refuses beside a request. A request that it
-// concerns fails of it, and is told of anyway; what a worker does is told here.
+// natsError reports a refusal of the server that fails no request. A request that is
+// refused fails and reports that itself; refusals of what a worker does are reported
+// here.
 func (a *App) natsError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if a.TellRefusals || !errors.Is(err, nats.ErrPermissionViolation) {
 		a.Notef("NATS: %s", Clean(err.Error()))

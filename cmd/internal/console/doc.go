@@ -1,4 +1,4 @@
-// Package console is what the programs under cmd share: the flags by which
+// Package console is shared by the programs under cmd: the flags by which
 // they find the engine, their exit codes, how they show things to people, and
 // the tail. A program is a tree of cobra commands over an [App]; [App.Run]
 // drives it with given arguments and streams, so that tests use it as people

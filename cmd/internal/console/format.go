@@ -111,7 +111,7 @@ func Children(n int) string {
 // Style leaves it as it is, so that files and programs get the whole.
 type Style struct{ colours, cuts bool }
 
-// styleFor returns the style for a stream: that of a terminal if it is one, without
+// styleFor returns the style for a stream: a terminal's style if it is one, without
 // colours if NO_COLOR is set.
 func styleFor(w io.Writer) Style {
 	on := OnTerminal(w)

@@ -15,8 +15,7 @@ import (
 	"github.com/streamwright/streamwright/internal/cli"
 )
 
-// TailCommand is `tail`, as a program and as a command; called is how it is
-// called.
+// TailCommand returns `tail`, as a program and as a command; called is its name.
 func TailCommand(a *App, called string) *cobra.Command {
 	var o streamwright.TailOptions
 	cmd := &cobra.Command{
@@ -63,7 +62,7 @@ func (a *App) tail(ctx context.Context, o streamwright.TailOptions) error {
 	})
 }
 
-// EventLine shows an event on one line, its fields under those of the lines
+// EventLine shows an event on one line, with its fields in the columns of the lines
 // above.
 func EventLine(ev streamwright.Event, style Style) string {
 	who := ""

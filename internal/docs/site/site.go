@@ -194,7 +194,7 @@ func (s *Site) target(p *Page, link string) string {
 	return repository + file + fragment
 }
 
-// view is what the layout shows.
+// view holds the data of the layout.
 type view struct {
 	*Page
 	Base       string

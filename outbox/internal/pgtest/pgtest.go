@@ -59,7 +59,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// user is whom to be: PostgreSQL does not run as root.
+// user returns the user to run as: PostgreSQL does not run as root.
 func (s *Server) user() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -89,7 +89,7 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// URL is where to connect.
+// URL returns the connection string.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable&connect_timeout=5", s.port)
 }
