@@ -53,7 +53,7 @@ func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
-	flood := fewer(20_000)
+	flood := max(fewer(20_000), 5_000)
 	items := make([]streamwright.Item, flood)
 	for i := range items {
 		items[i] = streamwright.Item{Type: "email", Params: i, Tenant: "acme"}

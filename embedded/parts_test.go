@@ -15,11 +15,11 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// fewer returns n, or a quarter of it under the race detector, which finds in so many
+// fewer returns n, or a twentieth of it under the race detector, which finds in so many
 // what it would find in all.
 func fewer(n int) int {
 	if need.Race {
-		return n / 4
+		return n / 20
 	}
 	return n
 }

@@ -55,8 +55,8 @@ type RunRef struct {
 type HeartbeatReply struct {
 	ShouldDrain bool     `json:"should_drain"`
 	Cancel      []RunRef `json:"cancel,omitempty"` // runs that must stop
-	// Status is the engine's view of the worker, left out while it is active, and
-	// Reason explains it. An unhealthy worker should not pull: its claims are refused.
+	// Status is the engine's view of the worker, and Reason explains it unless the
+	// worker is active. An unhealthy worker should not pull: its claims are refused.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
 }

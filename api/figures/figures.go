@@ -2,6 +2,7 @@ package figures
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,6 +83,10 @@ func (f *Figures) Begin(now time.Time) {
 func (f *Figures) Feed(c *core.Changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, name := range c.Forgotten { // first: one that has come back since starts afresh
+		delete(f.types, name)
+		f.forget(name)
+	}
 	f.wait(c)
 	f.enter(c)
 	newest := c.Meta.LastAt.Unix()
@@ -100,9 +105,10 @@ func (f *Figures) Feed(c *core.Changes) {
 		}
 	}
 	f.others(c)
-	for _, name := range c.Forgotten {
-		delete(f.types, name)
-		f.forget(name)
+	for _, name := range c.Forgotten { // its last events have counted
+		if !slices.ContainsFunc(c.Types, func(t events.TypeInfo) bool { return t.Type == name }) {
+			delete(f.types, name)
+		}
 	}
 }
 

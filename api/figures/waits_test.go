@@ -192,6 +192,34 @@ func TestWaitsStayFew(t *testing.T) {
 	}
 }
 
+// A type that is forgotten and comes back in one batch counts from there.
+func TestTypeComesBack(t *testing.T) {
+	w, now := newRig(), start
+	m := &model{}
+	if err := w.Load(now, m.scan(func() {})); err != nil {
+		t.Fatal(err)
+	}
+	back := &events.Item{Type: "email", State: events.StateQueued, OrderAt: now}
+	w.Feed(&core.Changes{
+		Meta: events.Meta{Applied: 3, LastAt: now}, Forgotten: []events.Type{"email", "gone"}, Types: []events.TypeInfo{{Type: "email"}},
+		Items:   []core.ItemChange{{New: back}},
+		History: []events.Event{{Seq: 1, Kind: events.KindTypeForgotten, Type: "gone", At: now, Body: &events.TypeForgotten{}}},
+	})
+	if _, all, _ := w.Waits("email", now); all.Waiting != 1 {
+		t.Errorf("%+v", all)
+	}
+	if w.types["gone"] != nil {
+		t.Error("the type that is gone is kept")
+	}
+	w.Feed(&core.Changes{
+		Meta: events.Meta{Applied: 4, LastAt: now}, Types: []events.TypeInfo{{Type: "email"}},
+		Items: []core.ItemChange{{Old: back, New: &events.Item{Type: "email", State: events.StateClaimed}}},
+	})
+	if _, all, _ := w.Waits("email", now); all.Waiting != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
 func BenchmarkWaitsFeed(b *testing.B) {
 	w, now := newRig(), start
 	if err := w.Load(now, (&model{}).scan(func() {})); err != nil {

@@ -131,7 +131,7 @@ func (h *Hub) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case h.join <- c:
 	case <-h.quit:
-		rest.WriteProblem(w, events.ErrShuttingDown)
+		rest.WriteProblem(w, errStopping)
 		return
 	case <-r.Context().Done():
 		return
@@ -167,7 +167,7 @@ func (h *Hub) serve(ctx context.Context, ctl *http.ResponseController, w http.Re
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.quit:
-			return events.ErrShuttingDown
+			return errStopping
 		case <-heartbeat.C:
 			if err := h.write(ctl, w, []byte(": still here\n\n")); err != nil {
 				return err
@@ -192,7 +192,7 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	}
 	select {
 	case <-h.quit: // a stop's deadline was just moved
-		return events.ErrShuttingDown
+		return errStopping
 	default:
 	}
 	if _, err := w.Write(data); err != nil {
@@ -201,12 +201,15 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	return ctl.Flush()
 }
 
+// errStopping ends a feed. Its readers are many: they come back later than others.
+var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: connect again", RetryAfter: retryAfter}
+
 // reserve makes room for a feed, or fails if there is none.
 func (h *Hub) reserve() error {
 	h.feedMu.Lock()
 	defer h.feedMu.Unlock()
 	if h.ended {
-		return events.ErrShuttingDown
+		return errStopping
 	}
 	if h.clients.Load() >= MaxClients {
 		return &events.Error{Code: events.CodeUnavailable, RetryAfter: retryAfter,

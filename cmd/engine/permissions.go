@@ -83,8 +83,8 @@ JWTs.`,
 	f.StringArrayVar(&p.users, "user", nil, "a user and its roles, `NAME=ROLE[+ROLE…]`; repeat it for each")
 	f.StringVar(&p.engine, "engine", "engine", "the `name` of the engine's own user")
 	f.StringSliceVar(&p.subjects, "ask", nil, "a `subject` that the engine asks, that of [dedup_hook]")
-	f.Func("password-file", "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input", console.Pairs(&p.passwords, "NAME=FILE"))
-	f.Func("nkey", "a user and its public key, in place of a password, `NAME=KEY`", console.Pairs(&p.nkeys, "NAME=KEY"))
+	f.Func("password-file", "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input", onePerUser(&p.passwords, "NAME=FILE"))
+	f.Func("nkey", "a user and its public key, in place of a password, `NAME=KEY`", onePerUser(&p.nkeys, "NAME=KEY"))
 	f.StringSliceVar(&p.certificates, "certificate", nil, "the `names` of users who are known by a client certificate with that name (verify_and_map), in place of a password")
 	f.StringSliceVar(&p.noDocuments, "no-documents", nil, "the `names` of users without the object store of large params and results")
 	f.StringSliceVar(&p.noPublish, "no-publish", nil, "the `names` of users without plain publishes, which no quota counts: requests alone")
@@ -122,17 +122,31 @@ func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
 			}
 		}
 	}
-	for user, file := range p.passwords {
-		if file == "" {
+	for _, user := range users(p.passwords) {
+		if p.passwords[user] == "" {
 			return out, fmt.Errorf("--password-file: %s has no file: use NAME=FILE", user)
 		}
 	}
-	for _, key := range p.nkeys {
-		if !nkeys.IsValidPublicUserKey(key) {
+	for _, user := range users(p.nkeys) {
+		if key := p.nkeys[user]; !nkeys.IsValidPublicUserKey(key) {
 			return out, fmt.Errorf("--nkey: %q is not a user's public key: it begins with U", key)
 		}
 	}
 	return out, nil
+}
+
+// onePerUser decodes NAME=VALUE, and refuses a second value for a name.
+func onePerUser(dst *map[string]string, form string) func(string) error {
+	return func(s string) error {
+		before := len(*dst)
+		if err := console.Pairs(dst, form)(s); err != nil {
+			return err
+		}
+		if len(*dst) == before {
+			return errors.New("this user is given twice: give each user once")
+		}
+		return nil
+	}
 }
 
 func users(logins map[string]string) []string { return slices.Sorted(maps.Keys(logins)) }

@@ -113,6 +113,7 @@ func TestPermissionsRefuses(t *testing.T) {
 		"no user \"c\"":       {"--user", "a=work", "--certificate", "c"},
 		"no user \"d\"":       {"--user", "a=work", "--no-documents", "d"},
 		"use NAME=FILE":       {"--user", "a=work", "--password-file", "x"},
+		"given twice":         {"--user", "a=work", "--nkey", "a=U1", "--nkey", "a=U2"},
 		"more than one of":    {"--user", "a=work", "--password-file", "a=x", "--certificate", "a"},
 	} {
 		engine(t, "", append([]string{"permissions", "--certificate", "engine"}, args...)...).wants(t, 2, want)

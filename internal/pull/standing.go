@@ -27,10 +27,15 @@ type Standing struct {
 	Draining   bool          // the worker is to take no new work; never taken back
 	Status     wire.WorkerStatus
 	Reason     string // of Status
+
+	asked time.Time // when a heartbeat was last asked for; see Ask
 }
 
 // Due returns the time of the next heartbeat.
 func (s *Standing) Due() time.Time { return s.Heard.Add(s.Every) }
+
+// Ask makes a heartbeat due at once, even if another one is on its way.
+func (s *Standing) Ask(now time.Time) { s.Heard, s.asked = time.Time{}, now }
 
 // Unhealthy returns why the engine takes the worker for unhealthy; empty: it does
 // not.
@@ -52,7 +57,9 @@ func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
 
 // Beaten follows from a heartbeat that was sent at a time.
 func (s *Standing) Beaten(r *wire.HeartbeatReply, sent time.Time) {
-	s.Heard = sent
+	if sent.After(s.asked) {
+		s.Heard = sent
+	}
 	s.Told(&wire.Control{Drain: r.ShouldDrain, Status: r.Status, Reason: r.Reason})
 }
 

@@ -430,7 +430,7 @@ export interface HeartbeatReply {
   cancel?: RunRef[];
   reason?: string;
   should_drain: boolean;
-  /** Status is the engine's view of the worker, left out while it is active, and Reason explains it. An unhealthy worker should not pull: its claims are refused. */
+  /** Status is the engine's view of the worker, and Reason explains it unless the worker is active. An unhealthy worker should not pull: its claims are refused. */
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 

@@ -121,6 +121,9 @@ func Choices[T ~string](dst *[]T, of ...T) func(string) error {
 
 // collect decodes values between commas.
 func collect[T any](dst *[]T, s string, one func(*T) func(string) error) error {
+	if s == "" { // such as an unset variable of a script: none
+		return nil
+	}
 	for part := range strings.SplitSeq(s, ",") {
 		var v T
 		if err := one(&v)(part); err != nil {
