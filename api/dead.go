@@ -196,7 +196,7 @@ func (a *deadAPI) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 func checkBulk(b *wire.Bulk) error {
 	states, known := bulkStates[b.Action]
 	if !known {
-		return events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", events.Clip(b.Action, 64))
+		return b.UnknownAction()
 	}
 	if b.Select.Limit == 0 {
 		b.Select.Limit = MaxBulk

@@ -116,11 +116,19 @@ func eachRecord[T any](s interface {
 		return err
 	}
 	for _, rec := range recs {
-		var v T
-		if err := json.Unmarshal(rec.Data, &v); err != nil {
-			return fmt.Errorf("read the record %s: %w", rec.Key, err)
+		v, err := recordOf[T](rec)
+		if err != nil {
+			return err
 		}
 		fn(rec.Key, v)
 	}
 	return nil
+}
+
+// recordOf decodes a record.
+func recordOf[T any](rec events.Record) (v T, err error) {
+	if err := json.Unmarshal(rec.Data, &v); err != nil {
+		return v, fmt.Errorf("read the record %s: %w", rec.Key, err)
+	}
+	return v, nil
 }

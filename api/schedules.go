@@ -94,12 +94,16 @@ func (a *scheduleAPI) changed(ctx context.Context, name string, cmd core.Command
 	if err := a.await(ctx, reply.Position); err != nil {
 		return nil, err
 	}
-	all, err := a.all()
-	i := slices.IndexFunc(all, func(v events.Schedule) bool { return v.Name == name })
+	recs, err := a.Queries.Records(events.RecordSchedule)
+	i := slices.IndexFunc(recs, func(r events.Record) bool { return r.Key == name })
 	if err != nil || i < 0 { // removed since
 		return reply, err
 	}
-	info, err := a.info(&all[i])
+	v, err := recordOf[events.Schedule](recs[i])
+	if err != nil {
+		return nil, err
+	}
+	info, err := a.info(&v)
 	reply.Schedule = &info
 	return reply, err
 }

@@ -187,7 +187,12 @@ func (b *Bulk) Command(id string, now time.Time) (core.Command, error) {
 	case BulkReschedule:
 		return Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, DelayMS: b.DelayMS, Now: b.Now}.Command(now)
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", events.Clip(b.Action, maxQuoted))
+	return nil, b.UnknownAction()
+}
+
+// UnknownAction returns the refusal of a Bulk whose Action is none of the four.
+func (b *Bulk) UnknownAction() error {
+	return events.Refuse(events.CodeBadRequest, "unknown action %q: use replay, purge, cancel or reschedule", events.Clip(b.Action, maxQuoted))
 }
 
 // ListRejected asks for a page of rejected submissions, newest first.
