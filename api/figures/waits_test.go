@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// model is what the waits say in other words: every queued item, in a list.
+// model lists every queued item, from which a test computes the waits again.
 type model struct {
 	items []*events.Item
 	seq   events.Seq

@@ -119,7 +119,7 @@ func uploadOf(r *http.Request) (id events.ID, kind blobs.Kind, err error) {
 	q := r.URL.Query()
 	for name := range q {
 		if name != "item" && name != "kind" {
-			return id, kind, events.Refuse(events.CodeBadRequest, "there is no query parameter %q: check its spelling", events.Clip(name, 64))
+			return id, kind, events.Refuse(events.CodeBadRequest, "unknown query parameter %q: check its spelling", events.Clip(name, 64))
 		}
 	}
 	switch kind = blobs.Kind(q.Get("kind")); kind {

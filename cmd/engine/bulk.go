@@ -92,7 +92,7 @@ func (f *bulkFlags) check(ids []string, most int) error {
 // shows what these are, and asks.
 func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did string) error {
 	if !f.dryRun && !f.yes && !console.OnTerminal(a.In) {
-		return cli.Usagef("there is no terminal to ask on: look with --dry-run, then say --yes")
+		return cli.Usagef("no terminal to confirm on: check with --dry-run, then pass --yes")
 	}
 	b.Select, b.All = f.sel, f.all
 	return a.with(ctx, func(c *streamwright.Client) error {

@@ -76,7 +76,7 @@ func openBatchCommand(a *app) *cobra.Command {
 				b.Callback.AfterPolicy = policy
 				if params = strings.TrimSpace(params); params != "" {
 					if !json.Valid([]byte(params)) {
-						return cli.Usagef("--callback: the params %q are no JSON: write TYPE, or TYPE and a JSON document", console.Clip(params, 64))
+						return cli.Usagef("--callback: the params %q are not JSON: write TYPE, or TYPE and a JSON document", console.Clip(params, 64))
 					}
 					b.Callback.Params = json.RawMessage(params)
 				}

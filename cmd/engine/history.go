@@ -164,7 +164,7 @@ The holder may have changed by the time it is read: only a submission decides.`,
 				return a.with(ctx, func(c *streamwright.Client) error {
 					err := c.DedupKeys().Watch(ctx, args[0], args[1], a.showHolder)
 					if errors.Is(ctx.Err(), context.Canceled) {
-						return nil // interrupted, which is how a watch ends
+						return nil // interrupted: a watch ends this way
 					}
 					return err
 				})

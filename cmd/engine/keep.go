@@ -329,6 +329,6 @@ func (a *app) showSalvaged(done embedded.Salvaged, err error) error {
 		if done.Aside != "" {
 			a.Printf("the old store is now %s: remove it when nothing is missed\n", done.Aside)
 		}
-		a.Printf("start the engine: it goes on from there\n")
+		a.Printf("start the engine to continue from there\n")
 	})
 }
