@@ -181,6 +181,10 @@ func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", strin
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 
+// Forward returns the subject on which the owner of the log answers what other
+// nodes forward to it: requests that those have authorised.
+func (n Names) Forward(endpoint string) string { return n.subject("forward", endpoint) }
+
 // LeaseAdvisories matches the advisories that LeaseStream captures.
 func (n Names) LeaseAdvisories() string {
 	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".*"
