@@ -35,6 +35,7 @@ type condition struct {
 	running   bool // not starting, not stopping
 	connected bool // to NATS
 	owned     bool
+	standby   *standing // nil: it is the owner, or about to be
 	full      *RoomAlarm
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64

@@ -136,6 +136,9 @@ func (s *Service) Health() Health {
 	h.Status = c.status()
 	if c.standby != nil {
 		h.Owner = c.standby.owner
+		if h.Status == "ok" {
+			h.Status = statusStandby
+		}
 	}
 	h.Refused, h.Held = c.full.texts()
 	return h
