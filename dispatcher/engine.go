@@ -116,8 +116,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var l *loop
-	by := e.takeLease(ctx)
-	if by == "" {
+	by, mine := e.takeLease(ctx)
+	if mine {
 		var err error
 		if l, err = e.own(ctx); err != nil {
 			cancel()

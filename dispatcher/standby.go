@@ -71,6 +71,9 @@ func (e *Engine) standsBy() bool {
 
 func errNotOwner(owner string) *events.Error {
 	err := events.Refuse(events.CodeNotOwner, "this engine stands by for %s, which owns the log: ask again, and the owner will answer", owner)
+	if owner == "" {
+		err = events.Refuse(events.CodeNotOwner, "this engine is cut off from the log: ask another, or again later")
+	}
 	err.RetryAfter = leaseLook / 50
 	return err
 }
@@ -161,20 +164,28 @@ func (a *endAsker) run(fn func() (eventlog.Tip, error)) {
 	}
 }
 
-// takeLease returns "" if this engine may try to own the partition: it has the lease, or
-// nobody can say who has it. Otherwise it returns the owner's name.
-func (e *Engine) takeLease(ctx context.Context) (by string) {
+// takeLease reports whether this engine may try to own the partition: it has the lease, or
+// the log can be reached and the lease can't. Otherwise by is the owner, "" if that is not
+// known.
+func (e *Engine) takeLease(ctx context.Context) (by string, mine bool) {
 	if e.cfg.Lease == nil {
-		return ""
+		return "", true
 	}
 	var err error
 	for range leaseTries {
-		if by, err = e.cfg.Lease.Take(ctx); err == nil || ctx.Err() != nil {
-			return by
+		if by, err = e.cfg.Lease.Take(ctx); err == nil {
+			return by, by == ""
+		}
+		if ctx.Err() != nil {
+			return "", false
 		}
 	}
+	if _, lost := e.cfg.Log.Last(ctx); lost != nil {
+		e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
+		return "", false
+	}
 	e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
-	return ""
+	return "", true
 }
 
 // standBy follows the log until the lease is this engine's, or ctx ends, or the log can't be
@@ -219,6 +230,9 @@ func (e *Engine) standBy(ctx context.Context, by string) error {
 
 // beginStandby forgets what only an owner knows.
 func (e *Engine) beginStandby(by string) {
+	if s, on := e.StandsBy(); on && s.Owner == by {
+		return // since the start
+	}
 	e.epoch.Store(0)
 	e.registry.Clear()
 	e.standby.note(func(s *standby) { s.on, s.heard, s.fault = true, time.Time{}, nil })
@@ -228,7 +242,9 @@ func (e *Engine) beginStandby(by string) {
 
 func (e *Engine) noteOwner(by string) {
 	e.standby.note(func(s *standby) { s.owner = by })
-	e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
+	if by != "" {
+		e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
+	}
 	if h := e.cfg.Hooks.StandingBy; h != nil {
 		h(by)
 	}

@@ -63,11 +63,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	defer cancel()
 	defer context.AfterFunc(e.drain, cancel)()
 	for {
-		if sleep.For(ctx, wait) != nil {
-			return nil
-		}
-		wait = min(max(2*wait, minRetake), maxRetake)
-		if by := e.takeLease(ctx); by != "" {
+		if by, mine := e.takeLease(ctx); !mine {
 			if err := e.standBy(ctx, by); err != nil {
 				if ctx.Err() == nil {
 					e.err = err
@@ -75,8 +71,12 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 				}
 				return nil
 			}
-			wait = minRetake
+			wait = 0
 		}
+		if sleep.For(ctx, wait) != nil {
+			return nil
+		}
+		wait = min(max(2*wait, minRetake), maxRetake)
 		try, done := context.WithTimeout(ctx, takeOverWithin)
 		l, err := e.own(try)
 		done()

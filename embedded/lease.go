@@ -87,8 +87,10 @@ func (e *Engine) openLease(context.Context) error {
 		e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
-	// A standby that is not told asks now and then.
-	if l.watch, err = e.nc.Subscribe(l.owners.Subject(0), func(*nats.Msg) { signal(l.changed) }); err != nil {
+	// A standby that is not told asks now and then. It does not listen to the bucket's own
+	// subject: what is published there to a bucket that is gone would find a listener, and
+	// wait for an answer in vain.
+	if l.watch, err = e.nc.Subscribe(e.names().Released(0), func(*nats.Msg) { signal(l.changed) }); err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
@@ -193,7 +195,14 @@ func (l *lease) stop(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
-	if err := l.owners.Release(ctx, 0, l.rev); err != nil {
+	err := l.owners.Release(ctx, 0, l.rev)
+	if err == nil {
+		err = l.e.nc.Publish(l.e.names().Released(0), nil)
+	}
+	if err == nil {
+		err = l.e.nc.FlushWithContext(ctx)
+	}
+	if err != nil {
 		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", leaseTTL)
 	}
 	return nil

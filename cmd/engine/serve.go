@@ -119,6 +119,9 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	var stood atomic.Bool
 	o.Role = func(role wire.NodeRole, owner string) {
 		switch {
+		case role == wire.RoleStandby && owner == "":
+			stood.Store(true)
+			a.Notef("standing by: cut off from the log")
 		case role == wire.RoleStandby:
 			stood.Store(true)
 			a.Notef("standing by: %s owns the log", owner)

@@ -98,7 +98,7 @@ func (p *pair) get(i int, path string) (int, string) {
 // answers over HTTP, also what only the owner can.
 func (p *pair) standsBy(i int) {
 	p.t.Helper()
-	for path, want := range map[string]string{"/healthz": `"status":"standby"`, "/readyz": `"ready":true`, "/api/v1/types": `"types"`, "/api/v1/items": `"items"`, "/api/v1/info": `"role":"standby"`} {
+	for path, want := range map[string]string{"/healthz": `"status":"standby"`, "/readyz": `"ready":true`, "/api/v1/types": `"types"`, "/api/v1/work": `"items"`, "/api/v1/info": `"role":"standby"`} {
 		if code, body := p.get(i, path); code != http.StatusOK || !strings.Contains(body, want) {
 			p.t.Errorf("%s: %d %s", path, code, body)
 		}
@@ -115,6 +115,7 @@ func TestStandby(t *testing.T) {
 	p.says(0, 1, "engine ready")
 	p.start(1)
 	p.says(1, 1, "standing by")
+	p.says(1, 1, "engine ready")
 	p.standsBy(1)
 	p.submit(300)
 	if n := p.owned(); n != 1 {
@@ -126,6 +127,7 @@ func TestStandby(t *testing.T) {
 	p.submit(20)
 	p.start(0)
 	p.says(0, 1, "standing by")
+	p.says(0, 1, "engine ready")
 	p.standsBy(0)
 
 	began := time.Now()
