@@ -115,6 +115,9 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	o.StandingBy = func(owner string) { a.Notef("standing by: %s owns the log", owner) }
+	o.WaitingForNodes = func(cluster string, here, of int) {
+		a.Notef("waiting for the other nodes of cluster %s: %d of %d are here", cluster, here, of)
+	}
 	for {
 		err := a.serveOnce(ctx, &o, file, reload)
 		if !errors.Is(err, embedded.ErrNotOwner) || ctx.Err() != nil {
