@@ -97,6 +97,9 @@ type Options struct {
 	// Role, if set, is called when the engine has become the owner of its log, and when it
 	// stands by for another: then with that one's name. It must not block.
 	Role func(role wire.NodeRole, owner string)
+	// WaitingForNodes, if set, is called when a node of a cluster begins to wait
+	// for a quorum, and whenever the number of nodes that are here changes.
+	WaitingForNodes func(cluster string, here, of int)
 
 	NATSOptions []nats.Option // for NATSURL
 	// clockSkew, for tests, is the error of the server's clock.
@@ -154,7 +157,7 @@ type Engine struct {
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := newEngine(o)
 	e.given = e.cfg
-	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.resolve, e.openAccess} {
+	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.checkClusterListen, e.resolve, e.openAccess} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
@@ -225,23 +228,44 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
-		if err := e.dir.moveStreams(e.names().Account()); err != nil {
-			return err
-		}
-		so := e.serverOptions()
-		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
-			defer cancel()
-			return s.holdNatives(ctx, e.names())
-		}
-		if e.srv, err = startServer(so); err != nil {
+		if err := e.startServer(ctx); err != nil {
 			return err
 		}
 	}
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}
+	if err := e.awaitQuorum(ctx); err != nil {
+		return err
+	}
 	return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+}
+
+// startServer starts the embedded NATS server, alone or as a node of its cluster.
+func (e *Engine) startServer(ctx context.Context) (err error) {
+	var m *membership
+	if e.cfg.Cluster.On() {
+		if m, err = e.membership(ctx); err != nil {
+			return events.WithCode(events.CodeBadConfig, err)
+		}
+	}
+	if err := e.dir.markMember(m); err != nil {
+		return err
+	}
+	if err := e.dir.moveStreams(e.names().Account()); err != nil {
+		return err
+	}
+	so := e.serverOptions()
+	so.Member = m
+	if m == nil {
+		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
+			defer cancel()
+			return s.holdNatives(ctx, e.names())
+		}
+	}
+	e.srv, err = startServer(so)
+	return err
 }
 
 // holdTimeout bounds what is done before a server that starts is used.

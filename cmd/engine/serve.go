@@ -116,6 +116,9 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
+	o.WaitingForNodes = func(cluster string, here, of int) {
+		a.Notef("waiting for the other nodes of cluster %s: %d of %d are here", cluster, here, of)
+	}
 	var stood atomic.Bool
 	o.Role = func(role wire.NodeRole, owner string) {
 		switch {
