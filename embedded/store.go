@@ -96,13 +96,16 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 		if e.lease == nil || c.Existing {
 			return eventlog.Open(ctx, c)
 		}
-		if by, err := e.lease.Take(ctx); err == nil && by == "" {
-			return eventlog.Open(ctx, c)
-		}
-		c.Existing = true
+		by, err := e.lease.Take(ctx)
+		c.Existing = err != nil || by != ""
 		l, err := eventlog.Open(ctx, c)
-		if !errors.Is(err, eventlog.ErrNoLog) {
+		// A stream that is just being made, or has no leader, does not answer.
+		silent := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, eventlog.ErrUnreachable)
+		if err == nil || !errors.Is(err, eventlog.ErrNoLog) && !silent || ctx.Err() != nil {
 			return l, err
+		}
+		if silent {
+			e.log.Warn("the log does not answer: trying again", "error", err)
 		}
 		if err := sleep.For(ctx, logLook); err != nil {
 			return nil, err
