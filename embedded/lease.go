@@ -95,7 +95,7 @@ func (e *Engine) takeLease(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take the lease: name the data folder: %w", err)
 	}
-	l := &lease{e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: owner(), Node: node}, wake: make(chan struct{}, 1)}
+	l := &lease{e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: owner(), Node: node}, wake: make(chan struct{}, 1)}
 	by, err := l.first(ctx)
 	if err != nil {
 		return err

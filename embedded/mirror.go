@@ -39,7 +39,7 @@ func newMirror(e *Engine) (*mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start mirrors: %w", err)
 	}
-	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0), owners: kvstate.NewPartitions(js, e.names(), 0), wake: make(chan struct{}, 1)}
+	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), owners: kvstate.NewPartitions(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), wake: make(chan struct{}, 1)}
 	identity, err := e.store.Identity()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func newMirror(e *Engine) (*mirror, error) {
 		return m, nil
 	}
 	m.dedup, err = kvstate.NewDedup(kvstate.DedupOptions{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: e.log,
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Identity: identity, Snapshot: m.snapshot, Log: e.log,
 	})
 	return m, err
 }
