@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/streamwright/streamwright/access"
 )
 
 // Cluster makes several nodes work on one log. With a name, the embedded NATS
-// servers form a cluster; without one, Node, Replicas, Placement and StaleReads
-// are for engines on an existing NATS.
+// servers form a cluster; without one, Node, Replicas, Placement, StaleReads
+// and Lease are for engines on an existing NATS.
 type Cluster struct {
 	Name      string   // the same on each node; empty: the embedded server stands alone
 	Node      string   // this node
@@ -28,6 +29,9 @@ type Cluster struct {
 	Replicas   int      // of streams with primary data; 0: 3 on a cluster
 	Placement  []string // tags of the servers of an existing NATS
 	StaleReads StaleReads
+	// Lease is the silence of the owner after which another engine may take its log
+	// over.
+	Lease time.Duration
 }
 
 // StaleReads says what a node that is cut off from the others does with reads.
@@ -50,6 +54,10 @@ const (
 	MaxNodes = 9
 	// MaxReplicas is JetStream's own bound.
 	MaxReplicas = 5
+	// DefaultLease is longer than the pauses of a healthy process.
+	DefaultLease = 3 * time.Second
+	MinLease     = time.Second
+	MaxLease     = time.Minute
 	// MaxPlacement bounds the tags of placement.
 	MaxPlacement = 16
 	maxNodeName  = 63
@@ -120,6 +128,9 @@ func (c Cluster) Over(o Cluster) Cluster {
 	}
 	if o.StaleReads != "" {
 		c.StaleReads = o.StaleReads
+	}
+	if o.Lease != 0 {
+		c.Lease = o.Lease
 	}
 	return c
 }

@@ -30,7 +30,9 @@ const (
 	leaseTries = 3
 	// leaseLook is the time after which a standby asks for the lease again, beside whenever
 	// it hears that the lease has changed.
-	leaseLook = time.Second
+	leaseLook = 250 * time.Millisecond
+	// askAgain is the wait that who asks a standby for what only the owner does is told.
+	askAgain = 20 * time.Millisecond
 	// endLook is the time between two looks of a standby at the log's end, and endWithin
 	// bounds one.
 	endLook   = time.Second
@@ -70,7 +72,7 @@ func errNotOwner(owner string) *events.Error {
 	if owner == "" {
 		err = events.Refuse(events.CodeNotOwner, "this engine is cut off from the log: ask another, or again later")
 	}
-	err.RetryAfter = leaseLook / 50
+	err.RetryAfter = askAgain
 	return err
 }
 

@@ -78,7 +78,7 @@ func (e *Engine) tryCopies(ctx context.Context, js jetstream.JetStream) error {
 	var err error
 	for _, n := range tries {
 		var info *jetstream.StreamInfo
-		info, err = kvstate.NewPartitions(js, e.names(), leaseTTL).Replicate(n, e.copies.placement).Make(ctx)
+		info, err = kvstate.NewPartitions(js, e.names(), e.cfg.Cluster.Lease).Replicate(n, e.copies.placement).Make(ctx)
 		if err == nil {
 			e.copies.replicas, e.copies.several = n, onCluster(info)
 			return nil

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,28 +25,49 @@ import (
 // latecomers. Only the server's clock ends a lease, and no clocks are compared.
 
 const (
-	leaseTTL   = kvstate.DefaultPartitionTTL
-	leaseRenew = leaseTTL / 3
 	// leaseAsk bounds one request for the lease.
-	leaseAsk = 2 * time.Second
+	leaseAsk = time.Second
+	// heirsLead is the time for which a lease that was given to a named heir is left to that
+	// one.
+	heirsLead = time.Second
 )
 
 // lease holds this engine's claim to the log. It implements [dispatcher.Lease].
+//
+// The owner also says that it is there, on a subject of its own (a beat). While a standby
+// hears that it does not ask for the lease: the bucket can be without a leader for some
+// seconds although the owner is well, and an entry that could not be renewed in time would
+// then change hands for nothing.
 type lease struct {
 	e       *Engine
+	ttl     time.Duration
 	owners  *kvstate.Partitions
 	me      kvstate.Owner
-	changed chan struct{} // something when the bucket's entry has changed
+	changed chan struct{} // something when the lease may be free
 	wake    chan struct{} // something when the entry must be written
 	watch   *nats.Subscription
 
 	mu       sync.Mutex // guards what follows; held while the bucket is asked
 	rev      uint64     // 0: it is not held
 	epoch    events.Epoch
-	released bool // for good
+	released bool   // for good
+	heir     string // who should have it then; empty: anyone
+
+	hearing sync.Mutex // guards what follows
+	beat    leaseWord  // the last of another engine
+	beatAt  time.Time
+	until   time.Time // when this engine may take a lease that another was named heir of
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
+}
+
+// leaseWord is what an engine says of the lease it holds.
+type leaseWord struct {
+	Owner    string `json:"owner"`
+	Node     string `json:"node"`               // its data folder
+	Released bool   `json:"released,omitempty"` // it gives the lease away
+	Heir     string `json:"heir,omitempty"`     // to that one, if it is there
 }
 
 // nodeFile names the data folder, for as long as it is there.
@@ -83,14 +105,12 @@ func (e *Engine) openLease(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare the lease: name the data folder: %w", err)
 	}
+	ttl := e.cfg.Cluster.Lease
 	l := &lease{
-		e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
+		e: e, ttl: ttl, owners: kvstate.NewPartitions(js, e.names(), ttl).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
-	// A standby that is not told asks now and then. It does not listen to the bucket's own
-	// subject: what is published there to a bucket that is gone would find a listener, and
-	// wait for an answer in vain.
-	if l.watch, err = e.nc.Subscribe(e.names().Released(0), func(*nats.Msg) { signal(l.changed) }); err != nil {
+	if l.watch, err = e.nc.Subscribe(e.names().Lease(0), l.hear); err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
@@ -100,8 +120,48 @@ func (e *Engine) openLease(context.Context) error {
 	return nil
 }
 
+// hear takes the word of another engine.
+func (l *lease) hear(m *nats.Msg) {
+	var w leaseWord
+	if json.Unmarshal(m.Data, &w) != nil || w.Node == l.me.Node {
+		return
+	}
+	l.hearing.Lock()
+	defer l.hearing.Unlock()
+	l.beat, l.beatAt, l.until = w, time.Now(), time.Time{}
+	if w.Released {
+		if w.Heir != "" && w.Heir != l.me.Owner {
+			l.until = time.Now().Add(heirsLead)
+		}
+		signal(l.changed)
+	}
+}
+
+// owner returns who was heard to hold the lease a short while ago; empty: nobody.
+func (l *lease) owner() string {
+	l.hearing.Lock()
+	defer l.hearing.Unlock()
+	if now := time.Now(); l.beat.Released && now.Before(l.until) || !l.beat.Released && now.Sub(l.beatAt) < l.ttl {
+		return l.beat.Owner
+	}
+	return ""
+}
+
+// say tells the other engines how it is with the lease.
+func (l *lease) say(w leaseWord) error {
+	w.Owner, w.Node = l.me.Owner, l.me.Node
+	data, err := json.Marshal(w)
+	if err == nil {
+		err = l.e.nc.Publish(l.e.names().Lease(0), data)
+	}
+	return err
+}
+
 // Take implements [dispatcher.Lease].
 func (l *lease) Take(ctx context.Context) (by string, err error) {
+	if by := l.owner(); by != "" {
+		return by, nil
+	}
 	err = l.ask(ctx, true)
 	var held *kvstate.HeldError
 	if errors.As(err, &held) {
@@ -158,14 +218,20 @@ func signal(ch chan struct{}) {
 // renew keeps the lease, once it is held, until ctx ends. When it is another's, the
 // dispatcher ends its ownership, and stands by.
 func (l *lease) renew(ctx context.Context) {
-	tick := time.NewTicker(leaseRenew)
+	tick := time.NewTicker(l.ttl / 6)
 	defer tick.Stop()
-	for {
+	for odd := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.wake:
 		case <-tick.C:
+			if l.e.owns.Load() {
+				_ = l.say(leaseWord{}) // fails when the connection is closed
+			}
+			if odd = !odd; odd {
+				continue
+			}
 		}
 		err := l.ask(ctx, false)
 		var held *kvstate.HeldError
@@ -197,13 +263,13 @@ func (l *lease) stop(ctx context.Context) error {
 	defer cancel()
 	err := l.owners.Release(ctx, 0, l.rev)
 	if err == nil {
-		err = l.e.nc.Publish(l.e.names().Released(0), nil)
+		err = l.say(leaseWord{Released: true, Heir: l.heir})
 	}
 	if err == nil {
 		err = l.e.nc.FlushWithContext(ctx)
 	}
 	if err != nil {
-		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", leaseTTL)
+		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
 	}
 	return nil
 }

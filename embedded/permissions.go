@@ -25,7 +25,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.RunAll(),
 		n.Native("*"),
 		n.Prefix + ".control.>",
-		n.Prefix + ".released.>",
+		n.Prefix + ".lease.>",
 		n.Forward(">"), // what other nodes have authorised
 		// Forged advisories would end leases.
 		"$JS.EVENT.>",

@@ -181,9 +181,9 @@ func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", strin
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 
-// Released returns the subject on which an engine that gives the lease of a partition
-// away says so. The body names the node that should take it, if any.
-func (n Names) Released(p int) string { return n.subject("released", strconv.Itoa(p)) }
+// Lease returns the subject on which the owner of a partition says that it is there, and
+// that it gives the lease away.
+func (n Names) Lease(p int) string { return n.subject("lease", strconv.Itoa(p)) }
 
 // Nodes returns the subject on which every engine of the log says how it is.
 func (n Names) Nodes() string { return n.subject("nodes") }

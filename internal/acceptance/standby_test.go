@@ -55,7 +55,12 @@ func newPair(t *testing.T) *pair {
 
 func (p *pair) start(i int) {
 	p.t.Helper()
-	p.p[i] = begin(p.t, p.url, "serve", "--nats-url", p.url, "--dir", p.dir[i], "--http", p.http[i])
+	// Longer than any pause of a machine that is busy with other tests.
+	file := filepath.Join(p.t.TempDir(), "engine.toml")
+	if err := os.WriteFile(file, []byte("[cluster]\nlease_ms = 10000\n"), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.p[i] = begin(p.t, p.url, "serve", "--config", file, "--nats-url", p.url, "--dir", p.dir[i], "--http", p.http[i])
 }
 
 // says waits until an engine has said something so many times.
