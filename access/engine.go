@@ -46,6 +46,7 @@ func (g EngineGrant) Permissions() Permissions {
 	g.administer(p, "OBJ_"+n.Bucket("blobs"))
 	for i := range max(g.Partitions, 1) {
 		g.administer(p, n.EventStream(i))
+		p.publish(n.JetStream("STREAM.LEADER.STEPDOWN." + n.EventStream(i))) // the owner goes where the stream's leader is, or takes it along
 	}
 	for _, b := range []string{"dedup", "workers", "partitions"} {
 		g.administer(p, "KV_"+n.Bucket(b), "DELETE")

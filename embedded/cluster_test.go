@@ -151,6 +151,8 @@ func TestStreamsOnACluster(t *testing.T) {
 	} {
 		var info *jetstream.StreamInfo
 		need.Eventually(t, "stream "+stream, func() bool { // buckets are made when they are used
+			ctx, cancel := context.WithTimeout(ctx, time.Second) // the server may drop the question while a leader is elected
+			defer cancel()
 			s, err := js.Stream(ctx, stream)
 			if err == nil {
 				info = s.CachedInfo()

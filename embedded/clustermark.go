@@ -47,10 +47,11 @@ func (d *dataDir) markMember(m *membership) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read what the data folder was made as: %w", err)
-	case have == want:
-		return nil
-	case have != "":
+	case have != "" && have != want:
 		return events.WithCode(events.CodeBadConfig, d.refuseMember(have, m))
+	}
+	if _, err := os.Stat(filepath.Join(d.path, memberFile)); err == nil {
+		return nil
 	}
 	if m != nil {
 		// The lease knows the node by this name.

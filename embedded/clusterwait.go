@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/streamwright/streamwright/connect"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	// between two lines about one that is not there yet.
 	quorumLook = 100 * time.Millisecond
 	quorumTell = 5 * time.Second
+	// quorumAsk bounds one question to a leader.
+	quorumAsk = 500 * time.Millisecond
 	// dialPeer bounds one look whether a peer's address answers.
 	dialPeer = time.Second
 )
@@ -29,7 +33,7 @@ func (e *Engine) awaitQuorum(ctx context.Context) error {
 	look := time.NewTicker(quorumLook)
 	defer look.Stop()
 	told, logged := 0, time.Now()
-	for !e.srv.hasLeader() {
+	for !e.served(ctx) {
 		here := len(e.srv.linked()) + 1
 		if here != told && e.o.WaitingForNodes != nil {
 			e.o.WaitingForNodes(m.cluster, here, len(m.nodes))
@@ -51,6 +55,22 @@ func (e *Engine) awaitQuorum(ctx context.Context) error {
 		e.log.Info("the nodes of the cluster have a leader", "cluster", m.cluster, "node", m.node)
 	}
 	return nil
+}
+
+// served reports whether the cluster has a leader that answers. One that has just been
+// elected may drop requests without a word, so each try is short.
+func (e *Engine) served(ctx context.Context) bool {
+	if !e.srv.hasLeader() {
+		return false
+	}
+	js, err := connect.JetStream(e.nc, e.names())
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, quorumAsk)
+	defer cancel()
+	_, err = js.AccountInfo(ctx)
+	return err == nil
 }
 
 // logWaiting says which nodes are here, and which addresses don't answer.

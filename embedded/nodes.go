@@ -1,13 +1,74 @@
 package embedded
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
 )
 
-// metaGroup is the name of the raft group that knows the cluster's streams.
-const metaGroup = "_meta_"
+// Cluster tells about the servers that hold the engine's streams, and moves the
+// leadership of a stream. With embedded servers it knows all nodes; on an existing
+// NATS, what an ordinary account may ask. Its methods may be called at once from
+// several goroutines.
+type Cluster struct{ e *Engine }
+
+// Cluster returns the view of the servers, which is good until Stop.
+func (e *Engine) Cluster() *Cluster { return &Cluster{e} }
+
+// NodeState is a server as the leader of the cluster's metadata knows it, or, on an
+// existing NATS, as the leader of the event stream does.
+type NodeState struct {
+	Name    string        `json:"name"`
+	Leader  bool          `json:"leader,omitempty"` // it is that leader
+	Online  bool          `json:"online"`
+	Current bool          `json:"current"`       // it has what the leader has
+	Lag     uint64        `json:"lag,omitempty"` // entries that it lacks
+	Seen    time.Duration `json:"-"`             // since it was last heard of; 0 for the leader
+	peer    string        // its name among the servers
+}
+
+// StreamState is how a stream's replicas are.
+type StreamState struct {
+	Stream   string      `json:"stream"`
+	Leader   string      `json:"leader,omitempty"` // empty: there is none
+	Wanted   int         `json:"wanted"`           // replicas
+	Replicas []NodeState `json:"replicas,omitempty"`
+	// AtRisk says that the loss of one more server may stop the stream, or lose what
+	// it holds. A stream with one replica always is.
+	AtRisk bool `json:"at_risk,omitempty"`
+	// Error says why nothing is known of the stream.
+	Error string `json:"error,omitempty"`
+}
+
+const (
+	// metaGroup is the name of the raft group that knows the cluster's streams.
+	metaGroup = "_meta_"
+	// seenWithin is how long ago a node may have been heard of last, and still counts
+	// as reached: leaders send a heartbeat each second.
+	seenWithin = 3500 * time.Millisecond
+	// askCluster bounds one question to the cluster, and removeWithin the removal of
+	// a node.
+	askCluster   = 2 * time.Second
+	removeWithin = 10 * time.Second
+	// handWithin bounds the time to hand a leadership on, handAgain is the time between
+	// two requests, and handLook that between two looks at who has it.
+	handWithin = 5 * time.Second
+	handAgain  = 300 * time.Millisecond
+	handLook   = 10 * time.Millisecond
+)
+
+// ErrNoQuorum is wrapped by the error of a node that does not reach most of the others.
+var ErrNoQuorum = errors.New("this node does not reach most of the others")
 
 // group returns what this node's server knows of a raft group that it is part of.
 func (s *server) group(name string) (natsserver.RaftzGroup, bool) {
@@ -19,6 +80,265 @@ func (s *server) group(name string) (natsserver.RaftzGroup, bool) {
 	return g, ok
 }
 
-// seenWithin is how long ago a node may have been heard of last, and still counts
-// as reached: leaders send a heartbeat each second.
-const seenWithin = 3500 * time.Millisecond
+// Quorum returns an error that wraps ErrNoQuorum if this node is cut off from most of
+// the others. A node notices within some four seconds, by the heartbeats that it
+// misses. An embedded server answers from memory; an existing NATS is asked for the
+// leader of the event stream.
+func (c *Cluster) Quorum(ctx context.Context) error {
+	if c.e.srv == nil {
+		return c.streamQuorum(ctx)
+	}
+	m := c.e.srv.member()
+	if m == nil {
+		return nil
+	}
+	g, ok := c.e.srv.group(metaGroup)
+	if !ok || g.Leader == "" {
+		return fmt.Errorf("%w: the cluster %s has no leader here", ErrNoQuorum, m.cluster)
+	}
+	reached := 1
+	for id, p := range g.Peers {
+		if seen, err := time.ParseDuration(p.LastSeen); err != nil || seen > seenWithin {
+			continue
+		}
+		if id == g.Leader {
+			return nil // it leads most of them, or will notice that it does not
+		}
+		reached++
+	}
+	switch {
+	case g.Leader != g.ID:
+		return fmt.Errorf("%w: the leader of the cluster %s is silent", ErrNoQuorum, m.cluster)
+	case reached < g.QuorumNeeded:
+		return fmt.Errorf("%w: %d of %d nodes of the cluster %s are reached", ErrNoQuorum, reached, g.Size, m.cluster)
+	}
+	return nil
+}
+
+// streamQuorum asks an existing NATS for the leader of the event stream.
+func (c *Cluster) streamQuorum(ctx context.Context) error {
+	s := c.stream(ctx, c.e.names().EventStream(0))
+	if s.Error != "" {
+		return fmt.Errorf("%w: %s", ErrNoQuorum, s.Error)
+	}
+	if c.e.copies.several && s.Leader == "" {
+		return fmt.Errorf("%w: the event stream has no leader", ErrNoQuorum)
+	}
+	return nil
+}
+
+// LeadsLog reports whether this node's own server leads the event stream; true where
+// it is the only one. On an existing NATS it reports whether the engine is connected
+// to the leader.
+func (c *Cluster) LeadsLog(ctx context.Context) (bool, error) {
+	name := c.e.names().EventStream(0)
+	switch {
+	case c.e.srv.member() != nil:
+		return c.e.srv.ns().JetStreamIsStreamLeader(c.e.names().Account(), name), nil
+	case c.e.srv != nil:
+		return true, nil
+	}
+	s := c.stream(ctx, name)
+	if s.Error != "" {
+		return false, errors.New(s.Error)
+	}
+	return s.Leader == "" || s.Leader == c.e.nc.ConnectedServerName(), nil
+}
+
+// HandLog hands the leadership of the event stream to a node, and returns once that
+// node has it. Nothing can be appended meanwhile, for some 20 to 200 ms.
+func (c *Cluster) HandLog(ctx context.Context, node string) error {
+	return c.Hand(ctx, c.e.names().EventStream(0), node)
+}
+
+// Hand hands the leadership of a stream to a node, and returns once that node has it.
+// The server may give it to another, if the node was a little behind: then Hand asks
+// again.
+func (c *Cluster) Hand(ctx context.Context, stream, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, handWithin)
+	defer cancel()
+	look := time.NewTicker(handLook)
+	defer look.Stop()
+	leader, asked := "", time.Time{}
+	for {
+		s := c.stream(ctx, stream)
+		if s.Leader == node {
+			return nil
+		}
+		if leader = cmp.Or(s.Leader, leader); s.Leader != "" && time.Since(asked) > handAgain {
+			if err := c.stepDown(ctx, stream, node); err != nil {
+				return fmt.Errorf("hand the stream %s to node %s: %w", stream, node, err)
+			}
+			asked = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("hand the stream %s to node %s: %q has it: see that the node is there and has caught up: %w", stream, node, leader, ctx.Err())
+		case <-look.C:
+		}
+	}
+}
+
+// stepDown asks the leader of a stream to go, in favour of a node.
+func (c *Cluster) stepDown(ctx context.Context, stream, node string) error {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body, _ := json.Marshal(map[string]any{"placement": map[string]string{"preferred": node}}) // strings have JSON
+	err := askServer(ctx, c.e.nc, c.e.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), body, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	return err
+}
+
+// Nodes lists the nodes that the cluster knows, sorted by name. Those of embedded
+// servers include nodes that have been gone for long. A single server has none.
+func (c *Cluster) Nodes(ctx context.Context) ([]NodeState, error) {
+	if c.e.srv == nil {
+		s := c.stream(ctx, c.e.names().EventStream(0))
+		if s.Error != "" {
+			return nil, errors.New(s.Error)
+		}
+		return s.Replicas, nil
+	}
+	if c.e.srv.member() == nil {
+		return nil, nil
+	}
+	nc, err := c.e.srv.connectAs(c.e.srv.system)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	return metaNodes(ctx, nc)
+}
+
+// metaNodes asks the leader of the metadata.
+func metaNodes(ctx context.Context, nc *nats.Conn) ([]NodeState, error) {
+	ctx, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	var answer struct {
+		Data struct {
+			Meta *natsserver.MetaClusterInfo `json:"meta_cluster"`
+		} `json:"data"`
+	}
+	err := askServer(ctx, nc, "$SYS.REQ.SERVER.PING.JSZ", []byte(`{"leader_only":true}`), &answer)
+	if err == nil && answer.Data.Meta == nil {
+		err = ErrNoQuorum
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the nodes: no leader answers: %w", err)
+	}
+	meta := answer.Data.Meta
+	nodes := []NodeState{{Name: meta.Leader, Leader: true, Online: true, Current: true, peer: meta.Peer}}
+	for _, r := range meta.Replicas {
+		nodes = append(nodes, NodeState{Name: r.Name, Online: !r.Offline && r.Active <= seenWithin, Current: r.Current, Lag: r.Lag, Seen: r.Active, peer: r.Peer})
+	}
+	return sorted(nodes), nil
+}
+
+func sorted(nodes []NodeState) []NodeState {
+	slices.SortFunc(nodes, func(a, b NodeState) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// Streams tells about the replicas of the streams with primary data, those of native
+// workers only if they are there.
+func (c *Cluster) Streams(ctx context.Context) []StreamState {
+	var all []StreamState
+	for _, name := range append(primaryStreams(c.e.names(), partitions), "KV_"+c.e.names().Bucket("partitions")) {
+		s := c.stream(ctx, name)
+		if s.Error == jetstream.ErrStreamNotFound.Error() {
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// stream asks for one stream.
+func (c *Cluster) stream(ctx context.Context, name string) StreamState {
+	ctx, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	js, err := connect.JetStream(c.e.nc, c.e.names())
+	var s jetstream.Stream
+	if err == nil {
+		s, err = js.Stream(ctx, name)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return StreamState{Stream: name, Error: jetstream.ErrStreamNotFound.Error(), AtRisk: true}
+	case err != nil:
+		return StreamState{Stream: name, Error: fmt.Sprintf("the stream %s does not answer: %v", name, err), AtRisk: true}
+	}
+	return stateOf(s.CachedInfo())
+}
+
+func stateOf(info *jetstream.StreamInfo) StreamState {
+	st := StreamState{Stream: info.Config.Name, Wanted: max(info.Config.Replicas, 1)}
+	good := 1
+	if c := info.Cluster; c != nil {
+		st.Leader = c.Leader
+		if c.Leader != "" {
+			st.Replicas = append(st.Replicas, NodeState{Name: c.Leader, Leader: true, Online: true, Current: true})
+		}
+		for _, r := range c.Replicas {
+			online := !r.Offline && r.Active <= seenWithin
+			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: online, Current: r.Current, Lag: r.Lag, Seen: r.Active})
+			if online && r.Current {
+				good++
+			}
+		}
+		sorted(st.Replicas)
+	}
+	st.AtRisk = good-1 <= st.Wanted/2
+	return st
+}
+
+// Remove takes a node that is dead out of the cluster for good: the streams get
+// replicas on the others, and the node may not come back with its old folder. It
+// refuses a node that is online. Only embedded servers know it.
+func (c *Cluster) Remove(ctx context.Context, node string) error {
+	if c.e.srv.member() == nil {
+		return errors.New("remove a node: there is no cluster of embedded servers here: on an existing NATS use nats server cluster peer-remove")
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	nc, err := c.e.srv.connectAs(c.e.srv.system)
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", node, err)
+	}
+	defer nc.Close()
+	nodes, err := metaNodes(ctx, nc)
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", node, err)
+	}
+	at := slices.IndexFunc(nodes, func(n NodeState) bool { return n.Name == node })
+	switch {
+	case at < 0:
+		return fmt.Errorf("remove node %s: the cluster knows no such node", node)
+	case nodes[at].Online:
+		return fmt.Errorf("remove node %s: it is online: stop it first", node)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body, _ := json.Marshal(map[string]string{"peer": node, "peer_id": nodes[at].peer}) // strings have JSON
+	err = askServer(ctx, nc, "$JS.API.SERVER.REMOVE", body, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", node, err)
+	}
+	return nil
+}
+
+// askServer sends a request and decodes its answer.
+func askServer(ctx context.Context, nc *nats.Conn, subject string, body []byte, answer any) error {
+	m, err := nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(m.Data, answer)
+}

@@ -318,6 +318,11 @@ func (s *server) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	if privileged {
 		key = s.engine
 	}
+	return s.connectAs(key, opts...)
+}
+
+// connectAs opens an in-process connection with the rights of a key.
+func (s *server) connectAs(key nkeys.KeyPair, opts ...nats.Option) (*nats.Conn, error) {
 	all, err := s.inProcess(key)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)

@@ -1,0 +1,64 @@
+package embedded
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+// The view of a cluster follows what happens to it: a leadership that is handed on, a
+// node that stops, one that is taken out, and the loss of the quorum.
+func TestCluster(t *testing.T) {
+	need.Seconds(t)
+	e, others := startCluster(t)
+	ctx, c := testContext(t), e.Cluster()
+	events := e.names().EventStream(0)
+	need.Eventually(t, "three current nodes", func() bool {
+		nodes, err := c.Nodes(ctx)
+		return err == nil && len(nodes) == 3 && !slices.ContainsFunc(nodes, func(n NodeState) bool { return !n.Online || !n.Current })
+	})
+	need.Eventually(t, "no stream at risk", func() bool {
+		all := c.Streams(ctx)
+		return len(all) > 3 && !slices.ContainsFunc(all, func(s StreamState) bool { return s.AtRisk || s.Wanted != 3 || len(s.Replicas) != 3 })
+	})
+	for _, to := range []string{"n2", "n1", "n3", "n1"} {
+		if err := c.HandLog(ctx, to); err != nil {
+			t.Fatal(err)
+		}
+		need.Eventually(t, "the view of "+to, func() bool { // the server itself hears of it a little later
+			leads, err := c.LeadsLog(ctx)
+			return err == nil && leads == (to == "n1")
+		})
+	}
+	if err := c.Hand(ctx, events, "n9"); err == nil {
+		t.Error("a node that is not there has the event stream")
+	}
+	if err := c.HandLog(ctx, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(ctx, "n3"); err == nil {
+		t.Error("a node that is online was removed")
+	}
+
+	others[1].stop(t) // n3
+	need.Eventually(t, "n3 to be offline", func() bool {
+		nodes, err := c.Nodes(ctx)
+		return err == nil && slices.ContainsFunc(nodes, func(n NodeState) bool { return n.Name == "n3" && !n.Online })
+	})
+	need.Eventually(t, "the event stream to be at risk", func() bool { return c.stream(ctx, events).AtRisk })
+	if err := c.Quorum(ctx); err != nil {
+		t.Errorf("two of three: %v", err)
+	}
+	if err := c.Remove(ctx, "n3"); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "n3 to be out", func() bool {
+		nodes, err := c.Nodes(ctx)
+		return err == nil && len(nodes) == 2
+	})
+
+	others[0].stop(t) // n2
+	need.Eventually(t, "the quorum to be gone", func() bool { return errors.Is(c.Quorum(ctx), ErrNoQuorum) })
+}
