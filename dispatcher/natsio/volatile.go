@@ -20,11 +20,10 @@ import (
 // dispatches anew.
 
 const (
-	// lookVolatile bounds one look at a volatile stream, and looksVolatile are made
-	// before its server counts as dead. The server of a stream that has just been
-	// there gets lookPatiently, since losing the stream costs more than a wait.
-	lookVolatile  = 250 * time.Millisecond
-	looksVolatile = 2
+	// lookVolatile bounds a new owner's look at a volatile stream, after which the
+	// stream's server counts as dead. If the stream has been there for this owner, it
+	// gets lookPatiently, twice, since losing it costs more than a wait.
+	lookVolatile  = 200 * time.Millisecond
 	lookPatiently = time.Second
 	// dropVolatile bounds the wait for the word that a stream is deleted, which nobody
 	// gives if its server is dead. makeVolatile bounds one try to make one, and
@@ -60,13 +59,13 @@ func (t *Topology) ensureVolatile(ctx context.Context, cfg jetstream.StreamConfi
 	return s, nil
 }
 
-// lookVolatile asks for a stream, twice if there is no answer.
+// lookVolatile asks for a stream.
 func (t *Topology) lookVolatile(ctx context.Context, name string, seen bool) (s jetstream.Stream, err error) {
-	wait := lookVolatile
+	wait, looks := lookVolatile, 1
 	if seen || !t.cfg.Several {
-		wait = lookPatiently
+		wait, looks = lookPatiently, 2
 	}
-	for range looksVolatile {
+	for range looks {
 		one, cancel := context.WithTimeout(ctx, wait)
 		s, err = t.js.Stream(one, name)
 		cancel()
