@@ -57,7 +57,10 @@ type Config struct {
 	Partition int
 	Owner     string // names this process in owned events
 	Version   string
-	Replicas  int // replicas of the streams that the Engine makes
+	// FormatLevel is the highest format level of the log that the engine reads, and
+	// writes once the log is raised to it: see RaiseFormat. 0: events.FormatLevel.
+	FormatLevel int
+	Replicas    int // replicas of the streams that the Engine makes
 	// Alone says that no other engine can append to the log: the data folder is locked and
 	// the server embedded. Then an answer that appends nothing needs no confirmation from
 	// the stream's leader.
@@ -202,6 +205,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Owner == "" {
 		c.Owner = "engine"
+	}
+	if c.FormatLevel == 0 {
+		c.FormatLevel = events.FormatLevel
 	}
 	if c.Replicas == 0 {
 		c.Replicas = 1
