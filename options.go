@@ -21,7 +21,9 @@ const (
 	MaxInFlight           = 64
 
 	minBackoff = 25 * time.Millisecond // before the second try; doubled each time
-	maxBackoff = 2 * time.Second
+	maxBackoff = 500 * time.Millisecond
+	// ownerBackoff is the longest wait while an engine answers that it is not the owner.
+	ownerBackoff = 250 * time.Millisecond
 )
 
 // Option changes how a client connects or behaves.

@@ -122,5 +122,6 @@ var ErrCorrupt = errors.New("the event log is corrupt")
 // ErrNewer is wrapped by the decoding of an event that a newer program wrote.
 var ErrNewer = errors.New("the event is of a newer format: use a newer program")
 
-// ErrShuttingDown answers requests that come, or still wait, while the engine stops.
-var ErrShuttingDown = &Error{Code: CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+// ErrShuttingDown answers requests that come, or still wait, while the engine stops. The
+// heir of its log may answer in a moment.
+var ErrShuttingDown = &Error{Code: CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: 25 * time.Millisecond}

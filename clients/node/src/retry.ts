@@ -2,7 +2,8 @@ import { StreamwrightError, textOf } from "./errors.js";
 import { sleep } from "./text.js";
 
 const minBackoffMs = 25; // before the second try; doubled each time
-const maxBackoffMs = 2_000;
+const maxBackoffMs = 500;
+const ownerBackoffMs = 250; // while an engine answers that it is not the owner
 const maxRetryAfterMs = 60_000;
 
 /** How long something is tried. */
@@ -15,7 +16,13 @@ export interface Patience {
 
 /** Whether a refusal may end by itself: no engine, or none that can answer now. */
 export function isTransient(err: unknown): err is StreamwrightError {
-  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout");
+  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout" || err.code === "not_owner");
+}
+
+/** The wait after a failed try. */
+function waitAfter(err: StreamwrightError, tries: number): number {
+  if (err.code === "not_owner") return backoff(tries, minBackoffMs, ownerBackoffMs);
+  return Math.max(backoff(tries), Math.min(err.retryAfterMs ?? 0, maxRetryAfterMs));
 }
 
 /** The wait before another try, with jitter. */
@@ -38,7 +45,7 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
     } catch (err) {
       if (signal?.aborted) throw gaveUp(what, signal.reason, last ?? err);
       if (!isTransient(err)) throw err;
-      const wait = Math.max(backoff(tries), Math.min(err.retryAfterMs ?? 0, maxRetryAfterMs));
+      const wait = waitAfter(err, tries);
       if (Date.now() - start + wait > patience.forMs) throw err;
       patience.onRetry?.(what, err);
       last = err;
