@@ -56,7 +56,8 @@ export interface RequestOptions {
 
 const maxBatch = 1_000; // items of one request
 const maxBatchBytes = 1024 * 1024;
-const waitMs = 15_000; // how long the engine holds one wait request
+const waitMs = 5_000; // how long the engine holds one wait request: if it dies, another is asked soon after
+const firstTryMs = 2_000; // for the reply to the first try; doubled each time
 const maxMergeHops = 16;
 const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
 
@@ -248,7 +249,7 @@ export class Client {
     for (let hops = 0; ; ) {
       const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
       const patience = { forMs: Infinity, signal: options.signal };
-      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs + this.#set.tryTimeoutMs);
+      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs);
       if (item.state === "merged" && item.merged_into) {
         if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
         id = item.merged_into;
@@ -298,7 +299,7 @@ export class Client {
    */
   events(options: EventsOptions = {}): AsyncGenerator<wire.HistoryEvent, void, void> {
     const ask: AskEvents = (request, first, holdMs, signal) =>
-      this.#ask<wire.EventsReply>("events", request, { forMs: first ? this.#set.patienceMs : Infinity, signal }, holdMs + this.#set.tryTimeoutMs);
+      this.#ask<wire.EventsReply>("events", request, { forMs: first ? this.#set.patienceMs : Infinity, signal }, holdMs);
     return readEvents(ask, options);
   }
 
@@ -384,8 +385,18 @@ export class Client {
     return this.#ask<T>(endpoint, { min_position: this.position || undefined, ...body }, this.#patience(options));
   }
 
-  #ask<T>(endpoint: string, body: unknown, patience: Patience, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
-    return retry(endpoint, { onRetry: this.#set.onRetry, ...patience }, () => this.#once<T>(endpoint, body, patience.signal, tryMs));
+  /**
+   * Sends a request, which the engine may hold for a time before it answers, until it
+   * is answered. Each try gets more time than the one before: an engine that has died
+   * is soon left, and a slow one is not asked the same again and again.
+   */
+  #ask<T>(endpoint: string, body: unknown, patience: Patience, holdMs: number = 0): Promise<T> {
+    const most = this.#set.tryTimeoutMs;
+    let tryMs = patience.forMs === 0 ? most : firstTryMs / 2;
+    return retry(endpoint, { onRetry: this.#set.onRetry, unansweredMs: most, ...patience }, () => {
+      tryMs = Math.min(2 * tryMs, most);
+      return this.#once<T>(endpoint, body, patience.signal, holdMs + tryMs);
+    });
   }
 
   async #once<T>(endpoint: string, body: unknown, signal?: AbortSignal, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {

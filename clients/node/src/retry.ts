@@ -10,6 +10,8 @@ const maxRetryAfterMs = 60_000;
 export interface Patience {
   /** Milliseconds until a failed try is the last; Infinity: until the signal. */
   forMs: number;
+  /** Milliseconds for which tries without any reply go on, if that is longer and forMs is not 0. */
+  unansweredMs?: number;
   signal?: AbortSignal | undefined;
   onRetry?: ((what: string, error: StreamwrightError) => void) | undefined;
 }
@@ -46,7 +48,8 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
       if (signal?.aborted) throw gaveUp(what, signal.reason, last ?? err);
       if (!isTransient(err)) throw err;
       const wait = waitAfter(err, tries);
-      if (Date.now() - start + wait > patience.forMs) throw err;
+      const forMs = patience.forMs > 0 && err.code === "timeout" ? Math.max(patience.forMs, patience.unansweredMs ?? 0) : patience.forMs;
+      if (Date.now() - start + wait > forMs) throw err;
       patience.onRetry?.(what, err);
       last = err;
       await sleep(wait, signal);
