@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
@@ -26,8 +27,15 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	const heartbeat = 10 * time.Minute // never in this test
 	options := func() Options {
-		return Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: "off"}
+		o := Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off}
+		o.Config.Workers.HeartbeatInterval = heartbeat
+		o.Config.Types = map[events.Type]config.Type{}
+		for _, typ := range []events.Type{"long", "short"} {
+			o.Config.Types[typ] = config.Type{Patch: config.Patch{"lease_ms": 4 * heartbeat}}
+		}
+		return o
 	}
 	first, err := Start(ctx, options())
 	if err != nil {
@@ -95,7 +103,7 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 	again := submit("short")
 	completed(again)
 	completed(long)
-	gap := time.Since(stopping)
+	t.Logf("from the stop of the first to the completion by the second: %s", time.Since(stopping))
 	second := <-next
 	if second == nil {
 		t.FailNow()
@@ -105,9 +113,5 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	t.Logf("from the stop of the first to the completion by the second: %s", gap)
-	if gap > 15*time.Second { // a heartbeat comes every 20 s
-		t.Errorf("it has taken %s: the worker has not heard of the new owner", gap)
-	}
 	need.Eventually(t, "the worker is known to the new owner", func() bool { return w.Stats().Registered })
 }

@@ -55,7 +55,7 @@ const (
 	CodeCannotListen Code = "cannot_listen" // an address that is in use, or not this machine's
 	CodeFolderInUse  Code = "folder_in_use" // another process has the data folder
 	CodeLogLost      Code = "log_lost"      // the event log is gone, or does not belong to the store
-	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder
+	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder, or raised the log's format level
 )
 
 // Failure codes that the engine itself records in failed events.
