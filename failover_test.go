@@ -41,6 +41,29 @@ func TestRequestsAreRepeatedWhileTheOwnerChanges(t *testing.T) {
 	}
 }
 
+// A client that has been answered before waits for the time that a fail-over takes; one
+// that has not says soon that there is no engine.
+func TestPatienceLastsForAFailover(t *testing.T) {
+	need.Seconds(t)
+	e := fakeengine.Start(t)
+	c := connect(t, e)
+	standing := make([]fakeengine.Stumble, 14) // more than two seconds, less than four
+	for i := range standing {
+		standing[i].Refuse = events.Refuse(events.CodeNotOwner, "nobody owns the log now")
+	}
+	e.Next(wire.APIStats, standing...)
+	if _, err := c.Engine().Stats(testContext(t)); events.CodeOf(err) != events.CodeNotOwner {
+		t.Fatalf("a client that nobody has answered: %v", err)
+	}
+	if _, err := c.Engine().Info(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	e.Next(wire.APIStats, standing...)
+	if _, err := c.Engine().Stats(testContext(t)); err != nil {
+		t.Fatalf("a client that was answered before: %v", err)
+	}
+}
+
 // The reply that an engine has taken with it is not waited for as long as a slow one's.
 func TestRequestIsRepeatedWhenItsEngineDies(t *testing.T) {
 	need.Seconds(t)

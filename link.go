@@ -149,6 +149,8 @@ type link struct {
 	status chan nats.Status // of nc
 	done   chan struct{}    // closed when watch has ended
 	lost   atomic.Pointer[lostConn]
+
+	answered atomic.Bool // an engine has done what it was asked
 }
 
 // lostConn signals the loss of one life of the connection.
@@ -197,9 +199,13 @@ func (l *link) retry(ctx context.Context, op string, patience time.Duration, try
 	}
 }
 
-// patienceWith returns the patience after a try that has failed with err. Without any
-// reply, that is at least the time for one: the tries until then were cut short.
+// patienceWith returns the patience after a try that has failed with err. A client that
+// has been answered before waits until another engine has taken over. Without any reply,
+// it is at least the time for one: the tries until then were cut short.
 func (l *link) patienceWith(err error, patience time.Duration) time.Duration {
+	if l.answered.Load() {
+		patience = max(patience, l.set.failover)
+	}
 	if patience > 0 && events.CodeOf(err) == events.CodeTimeout {
 		return max(patience, l.set.tryTimeout)
 	}
@@ -246,6 +252,9 @@ func (l *link) once(ctx context.Context, op string, body []byte, timeout time.Du
 	msg, err := l.nc.RequestWithContext(ctx, l.set.names.API(op), body)
 	if err != nil {
 		return nil, l.failed(op, lostOr(ctx, err))
+	}
+	if !l.answered.Load() && wire.Refusal(msg.Data) == nil {
+		l.answered.Store(true)
 	}
 	return content(op, msg)
 }

@@ -57,6 +57,7 @@ export interface RequestOptions {
 const maxBatch = 1_000; // items of one request
 const maxBatchBytes = 1024 * 1024;
 const waitMs = 5_000; // how long the engine holds one wait request: if it dies, another is asked soon after
+const failoverMs = 15_000;
 const firstTryMs = 2_000; // for the reply to the first try; doubled each time
 const maxMergeHops = 16;
 const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
@@ -97,6 +98,9 @@ export class Client {
   readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix" | "domain">> & Pick<ClientOptions, "onRetry">;
   readonly #ids = new IdSource();
   #seen = 0n;
+  /** Patience of a client that an engine has answered before: another one takes over. */
+  #failoverMs = 0;
+  readonly #ownPatience: boolean;
 
   /** Makes a client of a connection; it closes it only if owned. */
   constructor(nc: NatsConnection, options: ClientOptions = {}, private readonly owned = false) {
@@ -105,6 +109,7 @@ export class Client {
     this.link = new Link(nc, this.names);
     this.documents = new Documents(this.link, this.names, options.maxDocument ?? defaultMaxDocument);
     this.#bucket = new DedupBucket(this.link, this.names);
+    this.#ownPatience = options.patienceMs !== undefined;
     this.#set = {
       tryTimeoutMs: options.tryTimeoutMs ?? 10_000,
       patienceMs: options.patienceMs ?? 2_000,
@@ -377,7 +382,7 @@ export class Client {
   }
 
   #patience(options: RequestOptions): Patience {
-    return { forMs: this.#set.patienceMs, signal: options.signal };
+    return { forMs: Math.max(this.#set.patienceMs, this.#failoverMs), signal: options.signal };
   }
 
   /** A query that sees at least what this client has been told. */
@@ -403,6 +408,7 @@ export class Client {
     const text = toJson(body);
     if (text === undefined) throw new StreamwrightError("bad_request", `the ${endpoint} request has no form in JSON`);
     const reply = JSON.parse(await this.link.request(this.names.api(endpoint), text, tryMs, signal)) as T;
+    if (!this.#ownPatience) this.#failoverMs = failoverMs;
     const { position } = (reply ?? {}) as { position?: unknown };
     if (typeof position === "string") this.saw(position); // what is asked next sees it
     return reply;
