@@ -60,7 +60,7 @@ func (h Batches) Seal(ctx context.Context, id string, count int) (BatchState, er
 }
 
 func (h Batches) ask(ctx context.Context, b NewBatch) (BatchState, error) {
-	out, err := askFor[BatchState](ctx, h.c, wire.APIBatch, b, h.c.set.tryTimeout, forever)
+	out, err := askFor[BatchState](ctx, h.c, wire.APIBatch, b, 0, forever)
 	if err == nil {
 		h.c.ObservePosition(out.Position)
 	}

@@ -105,7 +105,7 @@ func (k DedupKeys) Watch(ctx context.Context, typ, key string, fn func(Holder) e
 
 // ask asks the engine who holds a key.
 func (k DedupKeys) ask(ctx context.Context, typ, key string, patience time.Duration) (Holder, error) {
-	return askFor[Holder](ctx, k.c, wire.APIHeld, wire.HolderRequest{Type: typ, Key: key, MinPosition: k.c.Position()}, k.c.set.tryTimeout, patience)
+	return askFor[Holder](ctx, k.c, wire.APIHeld, wire.HolderRequest{Type: typ, Key: key, MinPosition: k.c.Position()}, 0, patience)
 }
 
 // fromBucket reads the holder of a key from the bucket. known is false if the

@@ -20,7 +20,7 @@ const putAgain = blobs.DefaultGrace / 3
 // submit asks for one item, putting its params first if they are large.
 func (c *Client) submit(ctx context.Context, s wire.Submit) (Submitted, error) {
 	if len(s.Params) <= c.set.inline {
-		return askFor[Submitted](ctx, c, wire.APISubmit, s, c.set.tryTimeout, forever)
+		return askFor[Submitted](ctx, c, wire.APISubmit, s, 0, forever)
 	}
 	for {
 		byRef, err := c.offload(ctx, s)
@@ -28,7 +28,7 @@ func (c *Client) submit(ctx context.Context, s wire.Submit) (Submitted, error) {
 			return Submitted{}, err
 		}
 		round, cancel := context.WithTimeout(ctx, putAgain)
-		out, err := askFor[Submitted](round, c, wire.APISubmit, byRef, c.set.tryTimeout, forever)
+		out, err := askFor[Submitted](round, c, wire.APISubmit, byRef, 0, forever)
 		over := round.Err() != nil
 		cancel()
 		if err == nil || !over || ctx.Err() != nil {

@@ -107,8 +107,8 @@ func (c *Client) Logs(ctx context.Context, id string, limit int) ([]LogRecord, e
 
 const (
 	// waitFor is the time for which the engine holds one wait request: short enough that
-	// a wait survives an engine's restart soon, long enough to cost nothing.
-	waitFor = 15 * time.Second
+	// another engine is asked soon after this one has died, long enough to cost nothing.
+	waitFor = 5 * time.Second
 	// maxMergeHops bounds how far Wait follows merged items.
 	maxMergeHops = 16
 )
@@ -139,7 +139,7 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 		hold = max(min(hold, time.Until(end)), time.Millisecond)
 	}
 	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
-	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold+c.set.tryTimeout, forever)
+	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold, forever)
 	c.ObservePosition(it.Position)
 	return it, err
 }

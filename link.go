@@ -27,16 +27,18 @@ const forever = time.Duration(1<<63 - 1)
 // ask sends a request that may be repeated, and reads the reply into a T. It
 // tries again for the client's patience while no engine can answer.
 func ask[T any](ctx context.Context, c *Client, op string, req any) (T, error) {
-	return askFor[T](ctx, c, op, req, c.set.tryTimeout, c.set.patience)
+	return askFor[T](ctx, c, op, req, 0, c.set.patience)
 }
 
-func askFor[T any](ctx context.Context, c *Client, op string, req any, try, patience time.Duration) (reply T, err error) {
+// askFor is ask for a request that the engine may hold for a time before it answers.
+func askFor[T any](ctx context.Context, c *Client, op string, req any, hold, patience time.Duration) (reply T, err error) {
 	body, err := encode(op, req)
 	if err != nil {
 		return reply, err
 	}
+	tries := tries{most: c.set.tryTimeout, once: patience == 0}
 	err = c.retry(ctx, op, patience, func(ctx context.Context) error {
-		data, err := c.once(ctx, op, body, try)
+		data, err := c.once(ctx, op, body, hold+tries.next())
 		if err != nil {
 			return err
 		}
@@ -44,6 +46,25 @@ func askFor[T any](ctx context.Context, c *Client, op string, req any, try, pati
 		return err
 	})
 	return reply, err
+}
+
+// firstTry is the time for the reply to a request's first try. An engine that dies takes
+// the requests that it has not answered with it; another one answers the next try.
+const firstTry = 2 * time.Second
+
+// tries gives each try of a request more time than the one before, so that a slow engine
+// is not asked the same again and again.
+type tries struct {
+	most time.Duration // for one try
+	once bool          // there is only one
+	last time.Duration
+}
+
+func (t *tries) next() time.Duration {
+	if t.last = min(max(2*t.last, firstTry), t.most); t.once {
+		t.last = t.most
+	}
+	return t.last
 }
 
 // streamSilence bounds how long askStream waits for the next reply.
@@ -128,6 +149,8 @@ type link struct {
 	status chan nats.Status // of nc
 	done   chan struct{}    // closed when watch has ended
 	lost   atomic.Pointer[lostConn]
+
+	answered atomic.Bool // an engine has done what it was asked
 }
 
 // lostConn signals the loss of one life of the connection.
@@ -163,7 +186,7 @@ func (l *link) retry(ctx context.Context, op string, patience time.Duration, try
 			return endOf(op, ctx.Err(), telling(last, err))
 		}
 		wait, again := worthAnother(err, backoff)
-		if !again || time.Since(start)+wait > patience {
+		if !again || time.Since(start)+wait > l.patienceWith(err, patience) {
 			return err
 		}
 		if l.set.onRetry != nil {
@@ -174,6 +197,19 @@ func (l *link) retry(ctx context.Context, op string, patience time.Duration, try
 			return endOf(op, err, last)
 		}
 	}
+}
+
+// patienceWith returns the patience after a try that has failed with err. A client that
+// has been answered before waits until another engine has taken over. Without any reply,
+// it is at least the time for one: the tries until then were cut short.
+func (l *link) patienceWith(err error, patience time.Duration) time.Duration {
+	if l.answered.Load() {
+		patience = max(patience, l.set.failover)
+	}
+	if patience > 0 && events.CodeOf(err) == events.CodeTimeout {
+		return max(patience, l.set.tryTimeout)
+	}
+	return patience
 }
 
 // telling prefers what was learnt from an earlier try over an error that may
@@ -189,11 +225,20 @@ func telling(earlier, now error) error {
 // worthAnother reports whether a failed try may be repeated, and returns the wait before it.
 func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *events.Error
-	if !errors.As(err, &e) || e.Code != events.CodeUnavailable && e.Code != events.CodeTimeout {
+	if !errors.As(err, &e) || !passes(e.Code) {
 		return 0, false
 	}
 	wait := backoff/2 + rand.N(backoff/2)
+	if e.Code == events.CodeNotOwner { // the owner answers as soon as there is one
+		return min(wait, ownerBackoff), true
+	}
 	return max(wait, min(e.RetryAfter, time.Minute)), true
+}
+
+// passes reports whether a refusal may end by itself: no engine answers, or none that can
+// decide now.
+func passes(c events.Code) bool {
+	return c == events.CodeUnavailable || c == events.CodeTimeout || c == events.CodeNotOwner
 }
 
 // once sends one request and waits for its reply, at most timeout. What comes
@@ -207,6 +252,9 @@ func (l *link) once(ctx context.Context, op string, body []byte, timeout time.Du
 	msg, err := l.nc.RequestWithContext(ctx, l.set.names.API(op), body)
 	if err != nil {
 		return nil, l.failed(op, lostOr(ctx, err))
+	}
+	if !l.answered.Load() && wire.Refusal(msg.Data) == nil {
+		l.answered.Store(true)
 	}
 	return content(op, msg)
 }

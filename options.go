@@ -16,12 +16,15 @@ import (
 const (
 	DefaultTryTimeout     = 10 * time.Second // for the reply to one try
 	DefaultPatience       = 2 * time.Second  // how long a query is tried again while no engine answers
+	FailoverPatience      = 15 * time.Second // the same for a client that an engine has answered before: another one takes over
 	DefaultConnectTimeout = 5 * time.Second  // for the first connection, if the context sets no earlier end
 	DefaultInFlight       = 4                // bulk requests outstanding
 	MaxInFlight           = 64
 
 	minBackoff = 25 * time.Millisecond // before the second try; doubled each time
-	maxBackoff = 2 * time.Second
+	maxBackoff = 500 * time.Millisecond
+	// ownerBackoff is the longest wait while an engine answers that it is not the owner.
+	ownerBackoff = 250 * time.Millisecond
 )
 
 // Option changes how a client connects or behaves.
@@ -32,6 +35,7 @@ type settings struct {
 	name       string
 	tryTimeout time.Duration
 	patience   time.Duration
+	failover   time.Duration // patience of a client that has been answered
 	onRetry    func(op string, err error)
 	connect    connect.Settings
 	nats       []nats.Option
@@ -40,7 +44,7 @@ type settings struct {
 }
 
 func newSettings(opts []Option) settings {
-	s := settings{names: wire.Default, name: "streamwright client", tryTimeout: DefaultTryTimeout, patience: DefaultPatience, inline: events.MaxParamsBytes, maxBlob: blobs.DefaultMaxBytes}
+	s := settings{names: wire.Default, name: "streamwright client", tryTimeout: DefaultTryTimeout, patience: DefaultPatience, failover: FailoverPatience, inline: events.MaxParamsBytes, maxBlob: blobs.DefaultMaxBytes}
 	for _, o := range opts {
 		o(&s)
 	}
@@ -96,10 +100,11 @@ func WithTryTimeout(d time.Duration) Option {
 }
 
 // WithPatience bounds how long a query or an operator's request is tried again
-// while no engine answers; 0 tries once. Submit, SubmitMany, Publish and Wait
+// while no engine answers; 0 tries once. Without it that is [DefaultPatience], and
+// [FailoverPatience] once the client has been answered. Submit, SubmitMany, Publish and Wait
 // try until their context ends in any case.
 func WithPatience(d time.Duration) Option {
-	return func(s *settings) { s.patience = max(d, 0) }
+	return func(s *settings) { s.patience, s.failover = max(d, 0), 0 }
 }
 
 // OnRetry sets a function that is called with the reason when a request is about to be

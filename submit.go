@@ -352,8 +352,8 @@ func (p *parcel) body(idx []int) []byte {
 }
 
 // deliver gets an answer for each item of a parcel, whose first try is already
-// under way (or has failed with sent). What is refused as unavailable is sent
-// again, alone.
+// under way (or has failed with sent). What no engine could decide is sent again,
+// alone.
 func (b *bulk) deliver(p *parcel, sub *nats.Subscription, sent error) error {
 	if sub != nil {
 		defer func() { _ = sub.Unsubscribe() }()
@@ -400,7 +400,7 @@ func (b *bulk) try(ctx context.Context, p *parcel, todo []int, first bool, sub *
 func (p *parcel) settle(todo []int, answers []Submitted) (again []int, err error) {
 	for n, i := range todo {
 		a := answers[n]
-		if a.Error != nil && a.Error.Code == events.CodeUnavailable {
+		if a.Error != nil && (a.Error.Code == events.CodeUnavailable || a.Error.Code == events.CodeNotOwner) {
 			again, err = append(again, i), a.Error.Err()
 			continue
 		}

@@ -115,8 +115,9 @@ type fed struct {
 	err  error
 }
 
-// feedWait is the time for which one request for events waits for the first.
-const feedWait = 20 * time.Second
+// feedWait is the time for which one request for events waits for the first: if its
+// engine dies, another is asked soon after.
+const feedWait = 5 * time.Second
 
 // openFeed asks for the first page, which settles where the feed begins.
 func openFeed(ctx context.Context, c *Client, req wire.ReadEvents) (*feed, error) {
@@ -141,7 +142,7 @@ func (f *feed) run(ctx context.Context, req wire.ReadEvents, page wire.EventsRep
 		}
 		req.FromSeq = page.NextSeq
 		var err error
-		page, err = askFor[wire.EventsReply](ctx, f.c, wire.APIEvents, req, feedWait+f.c.set.tryTimeout, forever)
+		page, err = askFor[wire.EventsReply](ctx, f.c, wire.APIEvents, req, feedWait, forever)
 		if err != nil {
 			f.send(ctx, fed{err: err})
 			return
@@ -282,7 +283,7 @@ func (f *logFeed) run(ctx context.Context) {
 	after, patience := uint64(0), f.c.set.patience
 	for {
 		ended := f.ended.Load()
-		reply, err := askFor[wire.LogsReply](ctx, f.c, wire.APILogs, wire.Logs{ID: f.id, After: &after}, f.c.set.tryTimeout, patience)
+		reply, err := askFor[wire.LogsReply](ctx, f.c, wire.APILogs, wire.Logs{ID: f.id, After: &after}, 0, patience)
 		patience = forever
 		if n := len(reply.Records); n > 0 {
 			after = reply.Records[n-1].Seq

@@ -161,6 +161,11 @@ func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, 
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())
 	reply.Now = s.Core.Now()
+	meta, err := s.Queries.Meta()
+	if err != nil {
+		return nil, err
+	}
+	reply.FormatLevel, reply.ReadsLevel = max(1, meta.Level), events.FormatLevel
 	reply.JetStreamDomain = c.domain()
 	reply.Retention = s.retention(ctx)
 	reply.Refused, reply.Held = s.Full().texts()

@@ -54,7 +54,7 @@ func TestSubmitToCompleted(t *testing.T) {
 	if list := ask[wire.WorkersReply](r, wire.APIWorkers, nil); len(list.Workers) != 1 || list.Workers[0].Worker != "w1" {
 		t.Fatalf("workers %+v", list)
 	}
-	if info := ask[wire.InfoReply](r, wire.APIInfo, nil); info.Version != "1.2.3" || info.Epoch != 1 || info.Position == "" || info.Now.IsZero() {
+	if info := ask[wire.InfoReply](r, wire.APIInfo, nil); info.Version != "1.2.3" || info.Epoch != 1 || info.FormatLevel != 1 || info.ReadsLevel != events.FormatLevel || info.Position == "" || info.Now.IsZero() {
 		t.Fatalf("info %+v", info)
 	}
 }

@@ -61,6 +61,9 @@ type Config struct {
 	Placement []string // tags of the servers that hold the streams; none: any
 	Several   bool     // the streams are on a cluster of servers
 	Node      string   // of a cluster, whose server holds the streams in memory; empty: any
+	// FormatLevel is the highest format level of the log that the engine reads, and
+	// writes once the log is raised to it: see RaiseFormat. 0: events.FormatLevel.
+	FormatLevel int
 	// Alone says that no other engine can append to the log: the data folder is locked and
 	// the server embedded. Then an answer that appends nothing needs no confirmation from
 	// the stream's leader.
@@ -211,6 +214,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Owner == "" {
 		c.Owner = "engine"
+	}
+	if c.FormatLevel == 0 {
+		c.FormatLevel = events.FormatLevel
 	}
 	if c.Replicas == 0 {
 		c.Replicas = 1

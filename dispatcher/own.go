@@ -73,6 +73,9 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
+	if err := state.SetFormatLevel(cfg.FormatLevel); err != nil { // before anything is appended
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
 	var clk *clock.Clock
 	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
 	defer replay.Close()

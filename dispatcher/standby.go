@@ -303,6 +303,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	state.SetFormatLevel(s.e.cfg.FormatLevel)
 	state.SetDefaults(s.e.cfg.Defaults)
 	state.SetLimits(s.e.cfg.Limits)
 	s.e.raisePosition(tip.Seq)

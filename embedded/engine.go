@@ -378,6 +378,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	if err := e.dispatcher.Start(ctx); err != nil {
+		if errors.Is(err, events.ErrNewer) {
+			err = events.WithCode(events.CodeNewerFormat, err)
+		}
 		return err
 	}
 	e.working.Store(e.dispatcher)

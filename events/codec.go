@@ -40,7 +40,7 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 // appendHead appends the envelope up to its data.
 func (e *Event) appendHead(b []byte) []byte {
 	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, Version, 10)
+	b = strconv.AppendInt(b, e.envelopeVersion(), 10)
 	b = append(b, `,"kind":"`...)
 	b = append(b, e.Kind.String()...)
 	b = append(b, '"')
@@ -272,7 +272,8 @@ func appendAny(b []byte, name string, v any) ([]byte, error) {
 }
 
 // DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
-// wrap [ErrCorrupt], or [ErrNewer] for a newer envelope. An event of a kind
+// wrap [ErrCorrupt], or [ErrNewer] if its v lies above [FormatLevel], unless it says
+// which level the log has: State.Apply refuses that one. An event of a kind
 // that this package does not know has no payload.
 func DecodeEvent(data []byte) (Event, error) {
 	if e, ok := decodeOwn(data); ok {
@@ -287,8 +288,8 @@ func decodeAny(data []byte) (Event, error) {
 	if err := json.Unmarshal(data, &env); err != nil {
 		return Event{}, fmt.Errorf("decode event: %w: %w", ErrCorrupt, err)
 	}
-	if env.V > Version {
-		return Event{}, fmt.Errorf("decode event: %w: its version is %d, this program knows up to %d", ErrNewer, env.V, Version)
+	if env.V > FormatLevel {
+		return env.newer()
 	}
 	kind, err := ParseKind(env.Kind)
 	if err != nil || env.V < 1 {

@@ -55,7 +55,7 @@ const (
 	CodeCannotListen Code = "cannot_listen" // an address that is in use, or not this machine's
 	CodeFolderInUse  Code = "folder_in_use" // another process has the data folder
 	CodeLogLost      Code = "log_lost"      // the event log is gone, or does not belong to the store
-	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder
+	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder, or raised the log's format level
 )
 
 // Failure codes that the engine itself records in failed events.
@@ -122,5 +122,6 @@ var ErrCorrupt = errors.New("the event log is corrupt")
 // ErrNewer is wrapped by the decoding of an event that a newer program wrote.
 var ErrNewer = errors.New("the event is of a newer format: use a newer program")
 
-// ErrShuttingDown answers requests that come, or still wait, while the engine stops.
-var ErrShuttingDown = &Error{Code: CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+// ErrShuttingDown answers requests that come, or still wait, while the engine stops. The
+// heir of its log may answer in a moment.
+var ErrShuttingDown = &Error{Code: CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: 25 * time.Millisecond}

@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// Version is the event envelope's version that this package writes. A reader
-// refuses a higher one and ignores fields that it does not know.
+// Version is the v of nearly all events: the format level that their reader must
+// know. Those that say which level the log has (format_raised, and the snapshot that
+// begins a round) carry that level. A reader refuses a v above what it knows, and
+// ignores fields that it does not know.
 const Version = 1
 
 // Event is one thing that has happened. Its place in the log is Seq, which

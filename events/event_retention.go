@@ -13,8 +13,12 @@ import (
 // in one decision, snapshots "part" and one "end" with what else belongs to no
 // item. A round without its end means nothing.
 type Snapshot struct {
-	Round   uint64     `json:"round"`
-	Mark    string     `json:"mark"` // begin, rejected, part, end
+	Round uint64 `json:"round"`
+	Mark  string `json:"mark"` // begin, rejected, part, end
+	// Level is the log's format level, set with the begin of a round if it is above
+	// 1, and Version the program that raised it: the event that did is cut away.
+	Level   int        `json:"level,omitempty"`
+	Version string     `json:"version,omitempty"`
 	Meta    *Meta      `json:"meta,omitempty"`
 	Types   []TypeInfo `json:"types,omitempty"` // without the counters, which follow from the items
 	Records []Record   `json:"records,omitempty"`

@@ -188,6 +188,10 @@ type Meta struct {
 	CutAt   Seq       `json:"cut_at,omitzero"`   // where the last complete one began: the log may be cut below
 	CutEnd  Seq       `json:"cut_end,omitzero"`  // and where it ended
 	CutTime time.Time `json:"cut_time,omitzero"`
+	// Level is the log's format level, 0 for 1, and LevelBy the version of the
+	// program that raised it.
+	Level   int    `json:"level,omitzero"`
+	LevelBy string `json:"level_by,omitzero"`
 	// Partial is set while a log that has been cut is read up to the end of the
 	// round at its head: not everything that exists is known yet.
 	Partial bool `json:"partial,omitzero"`

@@ -45,6 +45,7 @@ const (
 	KindDrainSet
 	KindDrainEnded
 	KindTypeForgotten
+	KindFormatRaised
 	NumKinds = iota
 )
 
@@ -102,6 +103,7 @@ var kinds = [NumKinds]kindRow{
 	KindDrainSet:          row[DrainSet]("drain_set", ScopeWorker),
 	KindDrainEnded:        row[DrainEnded]("drain_ended", ScopeWorker),
 	KindTypeForgotten:     row[TypeForgotten]("type_forgotten", ScopeType),
+	KindFormatRaised:      row[FormatRaised]("format_raised", ScopePartition),
 }
 
 type kindRow struct {

@@ -277,7 +277,7 @@ func (w *writer) records(b *batch, c *core.Changes) {
 		w.key = layout.AppendTypeKey(w.key[:0], t.Type)
 		b.setJSON(w.key, t)
 	}
-	b.setJSON(layout.MetaKey(layout.MetaState), c.Meta)
+	b.setJSON(layout.MetaKey(layout.MetaState), layout.StoredMeta(c.Meta))
 	w.val = layout.AppendUint(w.val[:0], c.Checksum)
 	b.set(layout.MetaKey(layout.MetaChecksum), w.val)
 }

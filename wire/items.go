@@ -372,8 +372,12 @@ type InfoReply struct {
 	Position   Position  `json:"position"`
 	Projected  Position  `json:"projected"`
 	Now        time.Time `json:"now"`
-	DataDir    string    `json:"data_dir,omitempty"`
-	HTTP       string    `json:"http,omitempty"`
+	// FormatLevel is the log's format level, and ReadsLevel the highest that this
+	// engine reads.
+	FormatLevel int    `json:"format_level,omitempty"`
+	ReadsLevel  int    `json:"reads_level,omitempty"`
+	DataDir     string `json:"data_dir,omitempty"`
+	HTTP        string `json:"http,omitempty"`
 	// NATS is the address for other processes (`engine --server`), without
 	// passwords; empty: nothing listens. Prefix begins the engine's subjects.
 	NATS   string `json:"nats,omitempty"`

@@ -174,6 +174,10 @@ func (n Names) LogAll() string { return n.subject("log", "*", "*") }
 // Control is the subject on which a worker receives cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
 
+// ControlAll is the subject on which all workers hear that an engine has become the owner,
+// which does not know them yet. No worker has such an id.
+func (n Names) ControlAll() string { return n.subject("control", "_all") }
+
 // Probe is the subject on which a worker that registered with Probe receives the
 // engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }

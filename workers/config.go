@@ -47,6 +47,7 @@ const (
 	reportSenders   = 2 // report requests outstanding at once
 	pullLanes       = 3 // pull requests outstanding per consumer
 	requestTimeout  = 5 * time.Second
+	homeTimeout     = time.Second     // for the servers to say where the consumers are
 	settleTimeout   = 5 * time.Second // for the last reports, once handlers are done
 	farewellTimeout = 2 * time.Second // for unregister
 	backoffMin      = 50 * time.Millisecond

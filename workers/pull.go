@@ -39,6 +39,7 @@ type consumer struct {
 	lanes  []*lane
 	closed bool      // no more pulls
 	broken bool      // gone at the server: register again before pulling
+	home   string    // see home; guarded by puller.registering
 	pause  time.Time // no pulls before
 }
 

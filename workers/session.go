@@ -24,7 +24,8 @@ type session struct {
 	id       string     // of the registration; empty before the first
 	names    wire.Names // with the JetStream domain that the engine has told
 	replaced bool       // another worker has registered under the id
-	control  *nats.Subscription
+	control  []*nats.Subscription
+	called   chan struct{} // wakes the loop even from a backoff; room for one
 
 	tries int // failures in a row; owned by run
 }
@@ -69,17 +70,26 @@ func (p *puller) openAll(known map[string]*consumer, reply *wire.Registered, epo
 			}
 			c, err := p.open(p.w.session.namesOf(reply), reply.Stream, name, reg, epoch)
 			if err != nil {
-				for n, c := range all {
-					if known[n] != c {
-						c.drop()
-					}
-				}
+				dropNew(all, known)
 				return nil, err
 			}
 			all[name] = c
 		}
 	}
+	if err := p.findHomes(all, p.w.session.namesOf(reply), reply.Stream); err != nil {
+		dropNew(all, known)
+		return nil, err
+	}
 	return all, nil
+}
+
+// dropNew gives up the consumers that were not known before.
+func dropNew(all, known map[string]*consumer) {
+	for n, c := range all {
+		if known[n] != c {
+			c.drop()
+		}
+	}
 }
 
 // namesOf returns the names with the JetStream domain in which the engine says
@@ -137,6 +147,8 @@ func (s *session) run() {
 			return
 		case <-timer.C:
 		case <-kick:
+		case <-s.called:
+			s.tries = 0
 		}
 	}
 }
@@ -257,6 +269,36 @@ func (s *session) endRuns(refs []wire.RunRef, cause error) {
 		if r := s.w.table.runs[ref.Token]; r != nil && r.msg.RawID == ref.ID {
 			s.w.endRun(r, cause, true)
 		}
+	}
+}
+
+// listen subscribes to what the engine says to this worker, and to all.
+func (s *session) listen() error {
+	names := s.w.cfg.Names
+	for subject, hear := range map[string]nats.MsgHandler{names.Control(s.w.cfg.ID): s.onControl, names.ControlAll(): s.onCall} {
+		sub, err := s.w.nc.Subscribe(subject, hear)
+		if err != nil {
+			return fmt.Errorf("subscribe to the control subject: %w", err)
+		}
+		s.w.mu.Lock()
+		s.control = append(s.control, sub)
+		s.w.mu.Unlock()
+	}
+	return nil
+}
+
+// onCall registers at once with an engine that has become the owner.
+func (s *session) onCall(m *nats.Msg) {
+	var c wire.Control
+	if m.Subject != s.w.cfg.Names.ControlAll() || !pull.FromEngine(m) || json.Unmarshal(m.Data, &c) != nil || !c.Register {
+		return
+	}
+	s.w.mu.Lock()
+	defer s.w.unlock()
+	s.Registered = false
+	select {
+	case s.called <- struct{}{}:
+	default:
 	}
 }
 

@@ -113,7 +113,9 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	w.endLife()
 	w.health.withdrawProbe()
 	w.reports.close()
-	_ = w.session.control.Unsubscribe() // fails only when the connection is closed
+	for _, sub := range w.session.control {
+		_ = sub.Unsubscribe() // fails only when the connection is closed
+	}
 	w.loops.Wait()
 	return errors.Join(err, w.health.checks.stop())
 }

@@ -114,7 +114,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
+	w.session = session{w: w, kick: make(chan struct{}, 1), called: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
 	w.link = link{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
 	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
@@ -215,13 +215,9 @@ func (w *Worker) Start(ctx context.Context) error {
 
 // begin starts the loops and tries to register once.
 func (w *Worker) begin(ctx context.Context) error {
-	sub, err := w.nc.Subscribe(w.cfg.Names.Control(w.cfg.ID), w.session.onControl)
-	if err != nil {
-		return fmt.Errorf("subscribe to the control subject: %w", err)
+	if err := w.session.listen(); err != nil {
+		return err
 	}
-	w.mu.Lock()
-	w.session.control = sub
-	w.mu.Unlock()
 	if err := w.health.offerProbe(); err != nil {
 		return err
 	}
@@ -234,7 +230,7 @@ func (w *Worker) begin(ctx context.Context) error {
 	for range reportSenders {
 		go w.reports.run()
 	}
-	err = w.session.tryRegister(ctx)
+	err := w.session.tryRegister(ctx)
 	if err != nil && !transient(err) {
 		return err
 	}

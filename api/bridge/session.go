@@ -327,6 +327,15 @@ func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 	return b.call(ctx, wire.APIUnregister, wire.Unregister{Worker: worker, Session: engineSession(token)}, &ok)
 }
 
+// called has all workers registered again, with an engine that has become the owner. Those
+// who wait for work are registered at once, others by their next poll. REQUIRES: mu.
+func (b *Bridge) called(c *wire.Control) {
+	for _, s := range b.sessions {
+		s.Registered = s.Registered && !c.Register
+		s.polling.poke()
+	}
+}
+
 // onControl hears what the engine says to workers at once.
 func (b *Bridge) onControl(m *nats.Msg) {
 	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Control(""))
@@ -337,11 +346,15 @@ func (b *Bridge) onControl(m *nats.Msg) {
 	b.mu.Lock()
 	defer b.unlock()
 	s := b.sessions[worker]
-	if s == nil {
+	if s == nil && m.Subject != b.cfg.Names.ControlAll() {
 		return // it speaks NATS
 	}
 	if err := json.Unmarshal(m.Data, &c); err != nil {
 		b.log.Warn("a control message can't be read", "error", err)
+		return
+	}
+	if s == nil {
+		b.called(&c)
 		return
 	}
 	for _, ref := range c.Cancel {

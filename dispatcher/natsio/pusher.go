@@ -121,6 +121,7 @@ func (p *Pusher) consumerDeleted(name string) string {
 
 // Run does the chores until ctx ends.
 func (p *Pusher) Run(ctx context.Context) {
+	p.callWorkers()
 	for {
 		select {
 		case <-ctx.Done():
@@ -236,6 +237,18 @@ func (p *Pusher) Control(w events.WorkerID, c wire.Control) {
 	}
 	if err != nil {
 		p.log.Warn("a worker could not be told", "worker", w, "error", err)
+	}
+}
+
+// callWorkers asks all workers to register: they are known to the owner before, if at all,
+// and their heartbeats may be far. It is a hint, too.
+func (p *Pusher) callWorkers() {
+	data, err := json.Marshal(wire.Control{Register: true})
+	if err == nil {
+		err = p.nc.Publish(p.cfg.Names.ControlAll(), data)
+	}
+	if err != nil {
+		p.log.Warn("the workers could not be called: their heartbeats will tell of them", "error", err)
 	}
 }
 

@@ -50,6 +50,9 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
+	if err := state.SetFormatLevel(events.FormatLevel); err != nil {
+		return fmt.Errorf("salvage: %w", err)
+	}
 	// The round has the time of the last event, whatever the clock says, so that nothing
 	// expires by it.
 	last := state.Meta().LastAt

@@ -11,7 +11,8 @@ import (
 // Apply folds one event in. Its Seq must lie behind the last one applied (a
 // reader may have skipped messages that are no events of ours). It errs, with
 // an error that wraps [events.ErrCorrupt], when the event can't have been decided in
-// this state, and with the base's own error when that can't be read.
+// this state; with an [*events.NewerError] when the log has a format level above
+// what the state reads; and with the base's own error when that can't be read.
 //
 // After an error the state is of no use any more: load it anew, or stop.
 //
@@ -36,6 +37,9 @@ func (s *State) Apply(ev events.Event) error {
 		if ev.At.After(s.meta.Ahead) {
 			s.meta.Ahead = time.Time{}
 		}
+	}
+	if err := a.mayRead(); err != nil {
+		return err
 	}
 	f := &folds[ev.Kind]
 	if s.meta.Partial {
@@ -94,6 +98,7 @@ var folds = [events.NumKinds]fold{
 	events.KindOwned:          whole(applyOwned),
 	events.KindTypeConfigured: whole(applyTypeConfigured),
 	events.KindTypeForgotten:  whole(applyTypeForgotten),
+	events.KindFormatRaised:   whole(applyFormatRaised),
 	events.KindSnapshot:       whole(applySnapshot),
 	events.KindCarried:        whole(applyCarried),
 	events.KindPruned:         whole(applyPruned),

@@ -17,7 +17,7 @@ func (BeginCut) decide(d *decider) (Decision, error) {
 	if d.state.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
 		return Decision{}, events.Refuse(events.CodeWrongState, "nobody owns the partition yet")
 	}
-	return Decision{Events: []events.Event{d.typeEvent("", &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin})}}, nil
+	return Decision{Events: []events.Event{d.typeEvent("", &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin, Level: d.state.meta.Level, Version: d.state.meta.LevelBy})}}, nil
 }
 
 var errNoRound = events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
@@ -95,7 +95,11 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 		a.meta.Partial = a.meta.Epoch == 0
 		a.meta.Round, a.meta.RoundAt = b.Round, a.ev.Seq
 		a.toRecarry = nil
-		return nil
+		if b.Level != a.meta.Level && !a.meta.Partial {
+			return a.corrupt("it says that the log has format level %d, and it has %d", max(1, b.Level), a.Level())
+		}
+		a.meta.Level, a.meta.LevelBy = b.Level, b.Version
+		return a.mayRead()
 	case b.Round != a.meta.Round || a.meta.RoundAt == 0:
 		return a.corrupt("it is of round %d, which is not under way", b.Round)
 	}

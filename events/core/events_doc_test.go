@@ -352,7 +352,7 @@ not know are to be ignored; times are RFC 3339 in UTC with nanoseconds.
 
 | field | meaning |
 |---|---|
-| ` + "`v`" + ` | version of the envelope, %d; a reader refuses a higher one |
+| ` + "`v`" + ` | the format level that the reader must know, %d for nearly all events; it refuses one that it does not know ([levels](../operate/UPGRADE.md)) |
 | ` + "`kind`" + ` | what has happened |
 | ` + "`id`" + ` | the item, a ULID |
 | ` + "`type`" + ` | the work type |
@@ -404,7 +404,7 @@ func eventsDoc(t *testing.T) string {
 }
 
 func subjectType(k events.Kind) string {
-	if k == events.KindOwned || k == events.KindSnapshot || k == events.KindDrainSet || k == events.KindDrainEnded {
+	if k == events.KindOwned || k == events.KindFormatRaised || k == events.KindSnapshot || k == events.KindDrainSet || k == events.KindDrainEnded {
 		return string(events.NoType)
 	}
 	return "<type>"
@@ -412,11 +412,12 @@ func subjectType(k events.Kind) string {
 
 // exampleEvents has the fullest event of each kind in the golden log.
 func exampleEvents(t *testing.T) map[events.Kind][]byte {
-	w := goldenWorld(t)
 	examples := map[events.Kind][]byte{}
-	for i, data := range w.encoded() {
-		if k := w.log[i].Kind; len(data) > len(examples[k]) {
-			examples[k] = data
+	for _, w := range []*world{goldenWorld(t), nextLevelWorld(t)} {
+		for i, data := range w.encoded() {
+			if k := w.log[i].Kind; len(data) > len(examples[k]) {
+				examples[k] = data
+			}
 		}
 	}
 	return examples

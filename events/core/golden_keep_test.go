@@ -67,10 +67,7 @@ func (w *world) base() *mapBase {
 func (w *world) baseFrom(first events.Seq) *mapBase {
 	w.t.Helper()
 	base := newMapBase()
-	s, err := NewState(base)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := w.reader(base)
 	for _, ev := range w.log[first-1:] {
 		if err := s.Apply(ev); err != nil {
 			w.t.Fatal(err)

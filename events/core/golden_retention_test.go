@@ -39,10 +39,7 @@ func goldenRetention(w *world) {
 // known is what a projection of the log so far holds beside an item.
 func (w *world) known(id events.ID) ([]events.StoredEvent, []events.MergedEntry) {
 	base := newMapBase()
-	s, err := NewState(base)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := w.reader(base)
 	for _, ev := range w.log {
 		if err := s.Apply(ev); err != nil {
 			w.t.Fatal(err)

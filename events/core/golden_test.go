@@ -155,7 +155,7 @@ func TestGoldenLogIsStillWritten(t *testing.T) {
 		seen[ev.Kind] = true
 	}
 	for k := range events.Kind(events.NumKinds) {
-		if newBody(k) != nil && !seen[k] {
+		if newBody(k) != nil && !seen[k] && k != events.KindFormatRaised { // that is in goldenNext
 			t.Errorf("the golden log has no %s", k)
 		}
 	}

@@ -25,6 +25,7 @@ type State struct {
 	base     Base
 	defaults events.TypeSettings
 	limits   events.Limits
+	reads    int // the highest format level: see SetFormatLevel
 
 	meta  events.Meta
 	types map[events.Type]*typeEntry
@@ -120,7 +121,7 @@ type touch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
+		base: base, reads: events.FormatLevel, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
 		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: newOverlay[events.KeyRef, keyEntry](),
 		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
@@ -155,7 +156,7 @@ func (s *State) Reload() error {
 	if err != nil {
 		return err
 	}
-	fresh.defaults, fresh.limits = s.defaults, s.limits
+	fresh.defaults, fresh.limits, fresh.reads = s.defaults, s.limits, s.reads
 	fresh.maxItems, fresh.maxBytes, fresh.causes.max, fresh.maxDrains = s.maxItems, s.maxBytes, s.causes.max, s.maxDrains
 	fresh.drainVersion += s.drainVersion + 1 // or a change could go unnoticed
 	fresh.circuits.version += s.circuits.version + 1

@@ -56,7 +56,9 @@ export interface RequestOptions {
 
 const maxBatch = 1_000; // items of one request
 const maxBatchBytes = 1024 * 1024;
-const waitMs = 15_000; // how long the engine holds one wait request
+const waitMs = 5_000; // how long the engine holds one wait request: if it dies, another is asked soon after
+const failoverMs = 15_000;
+const firstTryMs = 2_000; // for the reply to the first try; doubled each time
 const maxMergeHops = 16;
 const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
 
@@ -96,6 +98,9 @@ export class Client {
   readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix" | "domain">> & Pick<ClientOptions, "onRetry">;
   readonly #ids = new IdSource();
   #seen = 0n;
+  /** Patience of a client that an engine has answered before: another one takes over. */
+  #failoverMs = 0;
+  readonly #ownPatience: boolean;
 
   /** Makes a client of a connection; it closes it only if owned. */
   constructor(nc: NatsConnection, options: ClientOptions = {}, private readonly owned = false) {
@@ -104,6 +109,7 @@ export class Client {
     this.link = new Link(nc, this.names);
     this.documents = new Documents(this.link, this.names, options.maxDocument ?? defaultMaxDocument);
     this.#bucket = new DedupBucket(this.link, this.names);
+    this.#ownPatience = options.patienceMs !== undefined;
     this.#set = {
       tryTimeoutMs: options.tryTimeoutMs ?? 10_000,
       patienceMs: options.patienceMs ?? 2_000,
@@ -248,7 +254,7 @@ export class Client {
     for (let hops = 0; ; ) {
       const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
       const patience = { forMs: Infinity, signal: options.signal };
-      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs + this.#set.tryTimeoutMs);
+      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs);
       if (item.state === "merged" && item.merged_into) {
         if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
         id = item.merged_into;
@@ -298,7 +304,7 @@ export class Client {
    */
   events(options: EventsOptions = {}): AsyncGenerator<wire.HistoryEvent, void, void> {
     const ask: AskEvents = (request, first, holdMs, signal) =>
-      this.#ask<wire.EventsReply>("events", request, { forMs: first ? this.#set.patienceMs : Infinity, signal }, holdMs + this.#set.tryTimeoutMs);
+      this.#ask<wire.EventsReply>("events", request, { forMs: first ? this.#set.patienceMs : Infinity, signal }, holdMs);
     return readEvents(ask, options);
   }
 
@@ -376,7 +382,7 @@ export class Client {
   }
 
   #patience(options: RequestOptions): Patience {
-    return { forMs: this.#set.patienceMs, signal: options.signal };
+    return { forMs: Math.max(this.#set.patienceMs, this.#failoverMs), signal: options.signal };
   }
 
   /** A query that sees at least what this client has been told. */
@@ -384,14 +390,25 @@ export class Client {
     return this.#ask<T>(endpoint, { min_position: this.position || undefined, ...body }, this.#patience(options));
   }
 
-  #ask<T>(endpoint: string, body: unknown, patience: Patience, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
-    return retry(endpoint, { onRetry: this.#set.onRetry, ...patience }, () => this.#once<T>(endpoint, body, patience.signal, tryMs));
+  /**
+   * Sends a request, which the engine may hold for a time before it answers, until it
+   * is answered. Each try gets more time than the one before: an engine that has died
+   * is soon left, and a slow one is not asked the same again and again.
+   */
+  #ask<T>(endpoint: string, body: unknown, patience: Patience, holdMs: number = 0): Promise<T> {
+    const most = this.#set.tryTimeoutMs;
+    let tryMs = patience.forMs === 0 ? most : firstTryMs / 2;
+    return retry(endpoint, { onRetry: this.#set.onRetry, unansweredMs: most, ...patience }, () => {
+      tryMs = Math.min(2 * tryMs, most);
+      return this.#once<T>(endpoint, body, patience.signal, holdMs + tryMs);
+    });
   }
 
   async #once<T>(endpoint: string, body: unknown, signal?: AbortSignal, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
     const text = toJson(body);
     if (text === undefined) throw new StreamwrightError("bad_request", `the ${endpoint} request has no form in JSON`);
     const reply = JSON.parse(await this.link.request(this.names.api(endpoint), text, tryMs, signal)) as T;
+    if (!this.#ownPatience) this.#failoverMs = failoverMs;
     const { position } = (reply ?? {}) as { position?: unknown };
     if (typeof position === "string") this.saw(position); // what is asked next sees it
     return reply;

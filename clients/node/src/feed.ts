@@ -19,7 +19,7 @@ export interface EventsOptions {
 }
 
 const maxFilters = 256; // types, and kinds
-const waitMs = 20_000; // how long the engine holds one request
+const waitMs = 5_000; // how long the engine holds one request
 
 /** Asks for a page; later ones are tried for ever. */
 export type AskEvents = (request: ReadEvents, first: boolean, holdMs: number, signal: AbortSignal) => Promise<EventsReply>;

@@ -29,6 +29,11 @@ export class Names {
   control(worker: string): string {
     return `${this.prefix}.control.${worker}`;
   }
+
+  /** Where all workers hear that an engine has become the owner. */
+  controlAll(): string {
+    return this.control("_all");
+  }
   probe(worker: string): string {
     return `${this.prefix}.probe.${worker}`;
   }

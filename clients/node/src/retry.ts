@@ -2,20 +2,29 @@ import { StreamwrightError, textOf } from "./errors.js";
 import { sleep } from "./text.js";
 
 const minBackoffMs = 25; // before the second try; doubled each time
-const maxBackoffMs = 2_000;
+const maxBackoffMs = 500;
+const ownerBackoffMs = 250; // while an engine answers that it is not the owner
 const maxRetryAfterMs = 60_000;
 
 /** How long something is tried. */
 export interface Patience {
   /** Milliseconds until a failed try is the last; Infinity: until the signal. */
   forMs: number;
+  /** Milliseconds for which tries without any reply go on, if that is longer and forMs is not 0. */
+  unansweredMs?: number;
   signal?: AbortSignal | undefined;
   onRetry?: ((what: string, error: StreamwrightError) => void) | undefined;
 }
 
 /** Whether a refusal may end by itself: no engine, or none that can answer now. */
 export function isTransient(err: unknown): err is StreamwrightError {
-  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout");
+  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout" || err.code === "not_owner");
+}
+
+/** The wait after a failed try. */
+function waitAfter(err: StreamwrightError, tries: number): number {
+  if (err.code === "not_owner") return backoff(tries, minBackoffMs, ownerBackoffMs);
+  return Math.max(backoff(tries), Math.min(err.retryAfterMs ?? 0, maxRetryAfterMs));
 }
 
 /** The wait before another try, with jitter. */
@@ -38,8 +47,9 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
     } catch (err) {
       if (signal?.aborted) throw gaveUp(what, signal.reason, last ?? err);
       if (!isTransient(err)) throw err;
-      const wait = Math.max(backoff(tries), Math.min(err.retryAfterMs ?? 0, maxRetryAfterMs));
-      if (Date.now() - start + wait > patience.forMs) throw err;
+      const wait = waitAfter(err, tries);
+      const forMs = patience.forMs > 0 && err.code === "timeout" ? Math.max(patience.forMs, patience.unansweredMs ?? 0) : patience.forMs;
+      if (Date.now() - start + wait > forMs) throw err;
       patience.onRetry?.(what, err);
       last = err;
       await sleep(wait, signal);

@@ -490,6 +490,8 @@ export interface InfoReply {
   durability: string;
   /** of the ownership; 0 from a standby */
   epoch: number;
+  /** FormatLevel is the log's format level, and ReadsLevel the highest that this engine reads. */
+  format_level?: number;
   held?: string;
   http?: string;
   /** JetStreamDomain is the domain in which the caller reaches the engine's streams: requests begin with $JS.<domain>.API. It is set if the caller's account is not the engine's. */
@@ -504,6 +506,7 @@ export interface InfoReply {
   position: string;
   prefix?: string;
   projected: string;
+  reads_level?: number;
   /** Refused says why new work is refused for want of room on the engine's disk, and Held why nothing new is begun either; left out while there is room. */
   refused?: string;
   /** Retention is left out while the engine is not the partition's owner. */

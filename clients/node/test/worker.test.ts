@@ -329,6 +329,31 @@ describe("worker", { timeout: 120_000 }, () => {
     await w.stop();
   });
 
+  it("registers at once when an engine that has become the owner calls all workers", async () => {
+    const own = await Engine.start('\n[workers]\nheartbeat_interval_ms = "10m"\n\n[types.called]\nlease_ms = "40m"\n'); // no heartbeat in this test
+    try {
+      const c = await own.client();
+      const w = new Worker(c, { id: "called", types: { called: async () => "done" } });
+      await w.start();
+      const request = async (endpoint: string, body: object): Promise<any> => (await c.connection.request(`work.api.${endpoint}`, JSON.stringify(body), { timeout: 10_000 })).json();
+      const session = async (): Promise<string | undefined> => ((await request("workers", {})) as { workers: { worker: string; session: string; status: string }[] }).workers.find((x) => x.worker === "called" && x.status === "active")?.session;
+      const first = await session();
+      assert.ok(first);
+      await request("unregister", { worker: "called", session: first });
+      assert.equal(await session(), undefined);
+      await request("rebuild", {}); // after which the engine takes its log over anew
+      const end = Date.now() + 60_000;
+      while ((await session()) === undefined) {
+        assert.ok(Date.now() < end, "the worker has not heard of the new owner");
+        await sleep(5);
+      }
+      assert.equal((await c.wait((await c.submit({ type: "called", params: null })).id!)).result, "done");
+      await w.stop();
+    } finally {
+      await own.close();
+    }
+  });
+
   it("ends when the engine drains it, after what it runs", async () => {
     const started = deferred();
     const go = deferred();

@@ -63,7 +63,7 @@ func (v View) Iterate(lower, upper []byte, fn func(*pebble.Iterator) error) erro
 
 func (v View) Meta() (m events.Meta, err error) {
 	_, err = v.Get(MetaKey(MetaState), func(data []byte) error {
-		m, err = DecodeJSON[events.Meta]("the partition's record", data)
+		m, err = DecodeMeta(data)
 		return err
 	})
 	return m, err

@@ -332,6 +332,12 @@ export class Core {
     if (c.register) this.needRegister();
   }
 
+  /** Registers at once with an engine that has become the owner, even if the tries before have failed. */
+  called(): void {
+    this.registered = false;
+    this.sessions.called();
+  }
+
   needRegister(): void {
     this.registered = false;
     this.sessions.kick();

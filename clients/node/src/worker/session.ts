@@ -9,7 +9,7 @@ import { backoffMaxMs, backoffMinMs, defaultHeartbeatMs, minHeartbeatMs, now, re
 import { Consumer } from "./pulls.js";
 
 /** Refusals that asking again may end. */
-const transient = new Set(["unavailable", "internal", "timeout", "queue_full"]);
+const transient = new Set(["unavailable", "not_owner", "internal", "timeout", "queue_full"]);
 
 export function isLasting(err: unknown): boolean {
   return err instanceof StreamwrightError && !transient.has(err.code);
@@ -51,6 +51,12 @@ export class Session {
   kick(): void {
     this.#kicked = true;
     if (this.#tries === 0) this.#wake();
+  }
+
+  /** Takes the next step now, whatever has failed. */
+  called(): void {
+    this.#tries = 0;
+    this.kick();
   }
 
   async #run(): Promise<void> {

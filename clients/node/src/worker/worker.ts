@@ -68,7 +68,9 @@ export class Worker {
     if (core.phase !== "new") throw new StreamwrightError("bad_request", "the worker has been started before: make a new one");
     core.phase = "active";
     const nc = core.link.nc;
-    this.#subscriptions.push(nc.subscribe(core.names.control(this.id), { callback: (err, msg) => this.#control(err, msg) }));
+    for (const subject of [core.names.control(this.id), core.names.controlAll()]) {
+      this.#subscriptions.push(nc.subscribe(subject, { callback: (err, msg) => this.#control(subject, err, msg) }));
+    }
     if (core.registration().probe) {
       this.#subscriptions.push(nc.subscribe(core.names.probe(this.id), { callback: (err, msg) => void (err ?? this.#probe(msg)) }));
     }
@@ -176,12 +178,14 @@ export class Worker {
     if (!core.link.closed) await within(farewellMs, core.link.nc.flush()); // the last acks are on their way
   }
 
-  #control(err: Error | null, msg: Msg): void {
+  #control(subject: string, err: Error | null, msg: Msg): void {
     if (err) return this.#core.log.error(`the control subject can't be read: ${err.message}`);
     // Not the engine's: an answer of the NATS server to somebody who named this subject for the reply.
-    if (msg.subject !== this.#core.names.control(this.id) || msg.reply || msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k)) || msg.headers?.code) return;
+    if (msg.subject !== subject || msg.reply || msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k)) || msg.headers?.code) return;
     try {
-      this.#core.obey(msg.json<Control>());
+      const c = msg.json<Control>();
+      if (subject !== this.#core.names.controlAll()) this.#core.obey(c);
+      else if (c.register) this.#core.called();
     } catch (cause) {
       this.#core.log.warn(`a control message can't be read: ${textOf(cause)}`);
     }

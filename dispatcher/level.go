@@ -1,0 +1,29 @@
+package dispatcher
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+)
+
+// RaiseFormat raises the log to a format level, for good; a log that is there already is
+// left as it is. Programs that do not read the level refuse the log from then on, so the
+// owner calls it once every node has said that it reads it: see [events.RaiseTo]. It
+// returns the position from which on the level holds, durably.
+//
+// Its error is an *events.Error: CodeBadRequest if this program does not read the level
+// itself.
+func (e *Engine) RaiseFormat(ctx context.Context, level int) (events.Seq, error) {
+	out, err := e.one(ctx, core.RaiseFormat{Level: level, Version: e.cfg.Version})
+	return out.Position, err
+}
+
+// FormatLevel returns the log's format level as the projection has it.
+func (e *Engine) FormatLevel() (int, error) {
+	m, err := e.cfg.Store.Meta()
+	return max(1, m.Level), err
+}
+
+// ReadsLevel returns the highest format level that this engine reads.
+func (e *Engine) ReadsLevel() int { return e.cfg.FormatLevel }

@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// Of two engines on one NATS the first is stopped while a worker runs an item. The second
+// takes over; the worker hears of it long before its next heartbeat, what it ran is
+// reported as the first attempt's, and new work reaches it.
+func TestWorkersFollowTheOwner(t *testing.T) {
+	srv, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const heartbeat = 10 * time.Minute // never in this test
+	options := func() Options {
+		o := Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off}
+		o.Config.Workers.HeartbeatInterval = heartbeat
+		o.Config.Types = map[events.Type]config.Type{}
+		for _, typ := range []events.Type{"long", "short"} {
+			o.Config.Types[typ] = config.Type{Patch: config.Patch{"lease_ms": 4 * heartbeat}}
+		}
+		return o
+	}
+	first, err := Start(ctx, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan *Engine, 1)
+	go func() {
+		second, err := Start(ctx, options()) // stands by until the first has gone
+		if err != nil {
+			t.Error(err)
+		}
+		next <- second
+	}()
+	c, err := streamwright.Connect(ctx, srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	nc, err := nats.Connect(srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	w, err := workers.New(nc, workers.Config{Concurrency: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	workers.Handle(w, "long", func(ctx context.Context, _ *workers.Item[struct{}]) (any, error) {
+		begun <- struct{}{}
+		select {
+		case <-release:
+			return 1, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+	workers.Handle(w, "short", func(context.Context, *workers.Item[struct{}]) (any, error) { return 2, nil })
+	if err := w.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop(ctx)
+	submit := func(typ string) string {
+		s, err := c.Submit(ctx, streamwright.Item{Type: typ, Params: struct{}{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	completed := func(id string) {
+		it, err := c.Wait(ctx, id)
+		if err != nil || it.State != events.StateCompleted || it.Attempt != 1 {
+			t.Fatalf("item %s is %s after attempt %d: %v", id, it.State, it.Attempt, err)
+		}
+	}
+	long := submit("long")
+	<-begun
+	completed(submit("short"))
+
+	stopping := time.Now()
+	if err := first.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	close(release) // its report meets no owner, or one that does not know the worker
+	again := submit("short")
+	completed(again)
+	completed(long)
+	t.Logf("from the stop of the first to the completion by the second: %s", time.Since(stopping))
+	second := <-next
+	if second == nil {
+		t.FailNow()
+	}
+	defer func() {
+		if err := second.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	need.Eventually(t, "the worker is known to the new owner", func() bool { return w.Stats().Registered })
+}
