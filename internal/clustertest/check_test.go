@@ -32,6 +32,7 @@ func (l *load) check() {
 	}
 	defer func() { c.Close(); c.Conn().Close() }()
 	book := l.readLog(c)
+	l.explain(book)
 	l.finalGets()
 	l.end()
 	l.wg.Wait()
@@ -148,6 +149,22 @@ func (b *logBook) add(ev streamwright.Event) {
 		it.running = ""
 	case events.KindCancelled, events.KindDead, events.KindMerged:
 		it.running, it.ended = "", true
+	}
+}
+
+// explain has the engine say why what is stuck does not run.
+func (l *load) explain(book *logBook) {
+	stuck := l.open(book)
+	if len(stuck) == 0 {
+		return
+	}
+	asks := [][]string{{"status"}, {"workers"}}
+	for _, id := range stuck[:min(3, len(stuck))] {
+		asks = append(asks, []string{"why", id})
+	}
+	for _, ask := range asks {
+		out, _ := l.c.cli(l.c.servers[0], ask...)
+		l.t.Logf("engine %v:\n%s", ask, out)
 	}
 }
 

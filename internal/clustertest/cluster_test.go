@@ -46,6 +46,9 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if binary = os.Getenv("CLUSTERTEST_ENGINE"); binary != "" {
+		return m.Run()
+	}
 	binary = filepath.Join(dir, "engine")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/engine")
 	build.Dir = "../.." // the main module, which has what the program needs
@@ -176,6 +179,7 @@ type cluster struct {
 	nodes   []*node
 	probe   *http.Client
 	servers []string // the places with a NATS server
+	own     bool     // the engines have servers of their own
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -492,8 +496,14 @@ func (c *cluster) mend() {
 	}
 }
 
-// verifiable returns the NATS servers that lead to a store of their own.
-func (c *cluster) verifiable() []string { return c.servers[:1] }
+// verifiable returns the NATS servers that lead to stores of their own: a server asks
+// its own engine first. Where the engines have none, one of them is asked.
+func (c *cluster) verifiable() []string {
+	if c.own {
+		return c.servers
+	}
+	return c.servers[:1]
+}
 
 // cli runs the engine's command line against one NATS server.
 func (c *cluster) cli(server string, args ...string) (string, error) {

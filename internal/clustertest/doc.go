@@ -21,6 +21,7 @@
 //	CLUSTERTEST_SEED=7     the seed of its schedule; default: a new one, which is logged
 //	CLUSTERTEST_NET=proxy  proxies even where namespaces are allowed
 //	CLUSTERTEST_KEEP=DIR   keep the folders and logs of the nodes there
+//	CLUSTERTEST_ENGINE=FILE  this program in place of one built from the source
 //	CLUSTERTEST_FAILOVER=5 measure fail-over times, so many runs of each kind
 //
 // It is a module of its own, so that users of the main one do not download

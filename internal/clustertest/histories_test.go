@@ -71,6 +71,8 @@ func TestModel(t *testing.T) {
 		"a cancelled item is claimed":           {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), is(cancelled)), did(5, 6, claim("a", "t1"), ok)}, false},
 		"a cancel is refused for no reason":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), refused("wrong_state"))}, false},
 		"a completed item is not cancelled":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, cancel("a"), refused("wrong_state"))}, true},
+		"poisoned":                              {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, get("a"), is(dead)), did(7, 8, complete("a", "t1"), stale)}, true},
+		"dead without a run":                    {history{did(1, 2, submit("a"), isQueued), did(5, 6, get("a"), is(dead))}, false},
 		"failed, claimed again":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, claim("a", "t2"), ok)}, true},
 		"failed, completed under the old token": {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, complete("a", "t1"), ok)}, false},
 	} {

@@ -42,13 +42,14 @@ const never = math.MaxInt64
 
 // The states of an item in the model. What the engine does by itself between
 // two requests (the lease of a run ends, a run is released) is a silent step
-// from claimed to queued.
+// from claimed to queued, or to dead.
 const (
 	queued    = "queued"
 	claimed   = "claimed" // or running
 	completed = "completed"
 	cancelled = "cancelled"
 	merged    = "merged"
+	dead      = "dead" // its workers were lost again and again
 )
 
 // item is an item in the model: its state, the token of the run that claimed
@@ -105,7 +106,10 @@ func (p part) expired() []part {
 	for _, it := range p {
 		if it.state == claimed {
 			for _, q := range all {
-				all = append(all, q.with(it.requeued()))
+				gone := it.requeued()
+				all = append(all, q.with(gone))
+				gone.state = dead
+				all = append(all, q.with(gone))
 			}
 		}
 	}
@@ -197,7 +201,7 @@ func (p part) answers(in input, out output) bool {
 		case out.refused == "not_found":
 			return !known
 		case out.refused != "":
-			return it.state == completed || it.state == merged
+			return it.state == completed || it.state == merged || it.state == dead
 		}
 		return it.live() || it.state == cancelled
 	case opClaim:

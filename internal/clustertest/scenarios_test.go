@@ -10,7 +10,7 @@ import (
 )
 
 // kinds are the two ways to run a cluster.
-var kinds = map[string]func(*testing.T) *cluster{"plain": newPlain}
+var kinds = map[string]func(*testing.T) *cluster{"plain": newPlain, "embedded": newEmbedded}
 
 // each runs a scenario in each kind of cluster, under load, and checks
 // everything after it.
