@@ -271,6 +271,10 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
 
+// checkTries is how often a JetStream that does not answer is asked for an answer, 5 s each
+// time.
+const checkTries = 6
+
 // minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
 
@@ -281,8 +285,12 @@ func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url strin
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
 	}
 	js, err := connect.JetStream(nc, names)
-	if err == nil {
+	for try := 1; err == nil; try++ {
 		_, err = js.AccountInfo(ctx)
+		if silent := errors.Is(err, context.DeadlineExceeded); !silent || ctx.Err() != nil || try == checkTries {
+			break
+		}
+		err = nil // servers that have just formed a cluster may need a while
 	}
 	if err != nil {
 		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)
