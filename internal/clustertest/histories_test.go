@@ -41,6 +41,7 @@ func TestModel(t *testing.T) {
 		"a life":                                {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, get("a"), is(completed))}, true},
 		"a duplicate is merged":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, submit("b"), into("a"))}, true},
 		"a duplicate is queued":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, submit("b"), isQueued)}, false},
+		"cancelled before the answer":           {history{did(1, 4, submit("a"), is(cancelled)), did(2, 3, cancel("a"), is(cancelled)), did(5, 6, submit("b"), isQueued)}, true},
 		"one of two at once is merged":          {history{did(1, 4, submit("a"), into("b")), did(2, 3, submit("b"), isQueued)}, true},
 		"merged into what is submitted later":   {history{did(1, 2, submit("a"), into("b")), did(3, 4, submit("b"), isQueued)}, false},
 		"each of two merged into the other":     {history{did(1, 4, submit("a"), into("b")), did(2, 3, submit("b"), into("a"))}, false},

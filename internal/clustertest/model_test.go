@@ -190,7 +190,7 @@ func (p part) answers(in input, out output) bool {
 	}
 	switch in.op {
 	case opSubmit:
-		return out.refused != "" && !known || out.refused == "" && p.submitted(in, out, it, known)
+		return out.refused != "" && !known || out.refused == "" && p.submitted(out, known)
 	case opGet:
 		if out.refused != "" {
 			return !known
@@ -217,18 +217,18 @@ func (p part) answers(in input, out output) bool {
 	return false
 }
 
-// submitted reports whether a submission is rightly answered as accepted.
-func (p part) submitted(in input, out output, it item, known bool) bool {
-	if known {
-		return out.repeat && shows(it, out.state)
+// submitted reports whether a submission is rightly answered as accepted. The
+// state in the answer may be a later one: that of an item which was cancelled by
+// the time of the answer, say.
+func (p part) submitted(out output, known bool) bool {
+	if known || out.repeat {
+		return known == out.repeat
 	}
-	if out.repeat {
-		return false
-	}
-	if holder, taken := p.holder(); taken {
+	holder, taken := p.holder()
+	if taken {
 		return out.state == merged && out.into == holder.id
 	}
-	return out.state == queued && out.into == ""
+	return out.state != merged && out.into == ""
 }
 
 // shows reports whether an item may be shown in this state.
