@@ -167,6 +167,9 @@ func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
 	if s.e.cfg.Lease == nil {
 		return "", true
 	}
+	if now, on := s.e.StandsBy(); on {
+		return now.Owner, false // since the start
+	}
 	var err error
 	for range leaseTries {
 		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
