@@ -189,7 +189,7 @@ func telling(earlier, now error) error {
 // worthAnother reports whether a failed try may be repeated, and returns the wait before it.
 func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *events.Error
-	if !errors.As(err, &e) || e.Code != events.CodeUnavailable && e.Code != events.CodeTimeout {
+	if !errors.As(err, &e) || e.Code != events.CodeUnavailable && e.Code != events.CodeTimeout && e.Code != events.CodeNotOwner {
 		return 0, false
 	}
 	wait := backoff/2 + rand.N(backoff/2)

@@ -159,7 +159,7 @@ func FromEngine(m *nats.Msg) bool { return m.Reply == "" && wire.ServerHeader(m.
 // Transient reports whether a refusal may end by itself.
 func Transient(c events.Code) bool {
 	switch c {
-	case events.CodeUnavailable, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
+	case events.CodeUnavailable, events.CodeNotOwner, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
 		return true
 	}
 	return false

@@ -83,7 +83,7 @@ func TestReadStatus(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for code, want := range map[events.Code][2]bool{
-		events.CodeUnavailable: {true, false}, events.CodeQueueFull: {true, false},
+		events.CodeUnavailable: {true, false}, events.CodeNotOwner: {true, false}, events.CodeQueueFull: {true, false},
 		events.CodeStaleToken: {false, true}, events.CodeNotFound: {false, true},
 		events.CodeTooLarge: {false, false},
 	} {

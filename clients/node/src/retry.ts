@@ -15,7 +15,7 @@ export interface Patience {
 
 /** Whether a refusal may end by itself: no engine, or none that can answer now. */
 export function isTransient(err: unknown): err is StreamwrightError {
-  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout");
+  return err instanceof StreamwrightError && (err.code === "unavailable" || err.code === "timeout" || err.code === "not_owner");
 }
 
 /** The wait before another try, with jitter. */
