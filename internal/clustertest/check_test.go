@@ -41,6 +41,17 @@ func (l *load) check() {
 	l.verify()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	twice := 0
+	for token, n := range l.sent {
+		if n > 1 {
+			if twice++; twice <= 5 {
+				l.t.Logf("the dispatch %s was given to workers %d times", token, n)
+			}
+		}
+	}
+	if twice > 0 {
+		l.t.Errorf("%d of %d dispatches were given to workers more than once", twice, len(l.sent))
+	}
 	for _, err := range l.libErrs {
 		l.t.Errorf("the root client's submission failed: %v", err)
 	}

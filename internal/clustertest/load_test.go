@@ -50,6 +50,7 @@ type load struct {
 	keys     []*dedupKey
 	recent   []string
 	libErrs  []error
+	sent     map[string]int // how often workers were given one dispatch
 	slowest  time.Duration // submission of the root client
 }
 
@@ -59,7 +60,7 @@ type dedupKey struct {
 }
 
 func newLoad(c *cluster, seed uint64) *load {
-	l := &load{t: c.t, c: c, seed: seed, began: time.Now(), asked: map[input]bool{}, parts: map[string]string{}, accepted: map[string]bool{}, types: map[string]string{}}
+	l := &load{t: c.t, c: c, seed: seed, began: time.Now(), asked: map[input]bool{}, parts: map[string]string{}, accepted: map[string]bool{}, sent: map[string]int{}, types: map[string]string{}}
 	l.ctx, l.stop = context.WithCancel(c.t.Context())
 	l.work, l.end = context.WithCancel(c.t.Context())
 	c.t.Cleanup(func() {
@@ -92,6 +93,13 @@ func (l *load) record(client int, in input, call int64, out output) {
 	l.ops = append(l.ops, op)
 }
 
+// dispatched counts how often a worker is given one dispatch: it must be once.
+func (l *load) dispatched(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent[token]++
+}
+
 func (l *load) partOf(id string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +115,8 @@ func (l *load) counts() (accepted int, runs int64) {
 // definite are the codes of refusals that leave everything as it was. After any
 // other error a request may have taken effect.
 var definite = map[events.Code]bool{
-	events.CodeNotFound: true, events.CodeWrongState: true, events.CodeIDConflict: true, events.CodeStaleToken: true, events.CodeQueueFull: true,
+	events.CodeNotFound: true, events.CodeWrongState: true, events.CodeIDConflict: true, events.CodeQueueFull: true,
+	events.CodeStaleToken: true, events.CodeWrongAttempt: true, events.CodeWrongWorker: true,
 }
 
 // client speaks the protocol, and records what it asks and is told.

@@ -127,6 +127,7 @@ func (w *rawWorker) pull(sub *nats.Subscription) *nats.Msg {
 func (w *rawWorker) handle(msg *nats.Msg, seed int) {
 	defer func() { _ = msg.Respond([]byte("+ACK")) }()
 	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session, Event: "claim", Start: true}
+	w.l.dispatched(r.Token)
 	w.mu.Lock()
 	w.inFlight[r.Token] = wire.RunRef{ID: r.ID, Token: r.Token}
 	w.mu.Unlock()
@@ -168,9 +169,8 @@ func (w *rawWorker) report(op string, r wire.Report, tries int) bool {
 				return false
 			}
 			if !reply[0].OK {
-				out.refused = string(reply[0].Error.Code)
-				switch reply[0].Error.Code {
-				case events.CodeUnavailable, events.CodeTimeout, events.CodeInternal, events.CodeUnknownWorker:
+				code := reply[0].Error.Code
+				if out.refused = string(code); !definite[code] {
 					out, err = unknown, errors.New(out.refused)
 				}
 			}
@@ -195,6 +195,7 @@ func (l *load) libWorker(n int) *workers.Worker {
 	}
 	workers.HandleRaw(w, "lib", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		l.runs.Add(1)
+		l.dispatched(fmt.Sprint(it.ID, " attempt ", it.Attempt))
 		pause(ctx, 2*time.Millisecond)
 		return "done", context.Cause(ctx)
 	})
