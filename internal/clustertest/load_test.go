@@ -51,7 +51,7 @@ type load struct {
 	recent   []string
 	libErrs  []error
 	sent     map[string]int // how often workers were given one dispatch
-	slowest  time.Duration // submission of the root client
+	slowest  time.Duration  // submission of the root client
 }
 
 type dedupKey struct {
