@@ -42,10 +42,10 @@ func (l *load) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	twice := 0
-	for token, n := range l.sent {
-		if n > 1 {
+	for token, messages := range l.sent {
+		if len(messages) > 1 {
 			if twice++; twice <= 5 {
-				l.t.Logf("the dispatch %s was given to workers %d times", token, n)
+				l.t.Logf("the dispatch %s was given to workers as %q", token, messages)
 			}
 		}
 	}

@@ -50,8 +50,8 @@ type load struct {
 	keys     []*dedupKey
 	recent   []string
 	libErrs  []error
-	sent     map[string]int // how often workers were given one dispatch
-	slowest  time.Duration  // submission of the root client
+	sent     map[string][]string // as what messages workers were given each dispatch
+	slowest  time.Duration       // submission of the root client
 }
 
 type dedupKey struct {
@@ -60,7 +60,7 @@ type dedupKey struct {
 }
 
 func newLoad(c *cluster, seed uint64) *load {
-	l := &load{t: c.t, c: c, seed: seed, began: time.Now(), asked: map[input]bool{}, parts: map[string]string{}, accepted: map[string]bool{}, sent: map[string]int{}, types: map[string]string{}}
+	l := &load{t: c.t, c: c, seed: seed, began: time.Now(), asked: map[input]bool{}, parts: map[string]string{}, accepted: map[string]bool{}, sent: map[string][]string{}, types: map[string]string{}}
 	l.ctx, l.stop = context.WithCancel(c.t.Context())
 	l.work, l.end = context.WithCancel(c.t.Context())
 	c.t.Cleanup(func() {
@@ -93,11 +93,12 @@ func (l *load) record(client int, in input, call int64, out output) {
 	l.ops = append(l.ops, op)
 }
 
-// dispatched counts how often a worker is given one dispatch: it must be once.
-func (l *load) dispatched(token string) {
+// dispatched remembers that a worker was given a dispatch, as what message: it must
+// be once.
+func (l *load) dispatched(token, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent[token]++
+	l.sent[token] = append(l.sent[token], fmt.Sprintf("%d ms %s", l.now()/1e6, message))
 }
 
 func (l *load) partOf(id string) string {

@@ -127,7 +127,7 @@ func (w *rawWorker) pull(sub *nats.Subscription) *nats.Msg {
 func (w *rawWorker) handle(msg *nats.Msg, seed int) {
 	defer func() { _ = msg.Respond([]byte("+ACK")) }()
 	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session, Event: "claim", Start: true}
-	w.l.dispatched(r.Token)
+	w.l.dispatched(r.Token, msg.Reply)
 	w.mu.Lock()
 	w.inFlight[r.Token] = wire.RunRef{ID: r.ID, Token: r.Token}
 	w.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *load) libWorker(n int) *workers.Worker {
 	}
 	workers.HandleRaw(w, "lib", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		l.runs.Add(1)
-		l.dispatched(fmt.Sprint(it.ID, " attempt ", it.Attempt))
+		l.dispatched(fmt.Sprint(it.ID, " attempt ", it.Attempt), "")
 		pause(ctx, 2*time.Millisecond)
 		return "done", context.Cause(ctx)
 	})
