@@ -90,6 +90,7 @@ type node struct {
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 	paused bool
+	up     bool // it is to run
 }
 
 func (n *node) start() {
@@ -103,7 +104,7 @@ func (n *node) start() {
 	}
 	defer out.Close()
 	fmt.Fprintf(out, "--- %s: started\n", time.Now().UTC().Format("15:04:05.000"))
-	n.cmd, n.done = n.argv(), make(chan struct{})
+	n.cmd, n.done, n.up = n.argv(), make(chan struct{}), true
 	n.cmd.Stdout, n.cmd.Stderr = out, out
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := n.cmd.Start(); err != nil {
@@ -135,6 +136,7 @@ func (n *node) signal(sig syscall.Signal) {
 
 // kill is kill -9.
 func (n *node) kill() {
+	n.up = false
 	if n.alive() {
 		n.signal(syscall.SIGKILL)
 		<-n.done
@@ -145,6 +147,7 @@ func (n *node) kill() {
 // stop asks the process to end, and waits until it has.
 func (n *node) stop() {
 	n.t.Helper()
+	n.up = false
 	if !n.alive() {
 		return
 	}
@@ -482,6 +485,17 @@ func (c *cluster) places() (names []string) {
 		names = append(names, n.name)
 	}
 	return names
+}
+
+// revive starts what has ended by itself again, as a supervisor would.
+func (c *cluster) revive() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		if n.up && !n.alive() {
+			c.t.Logf("%s: %s has ended by itself, with exit code %d: it is started again", time.Now().UTC().Format("15:04:05.000"), n.name, n.cmd.ProcessState.ExitCode())
+			n.start()
+		}
+	}
 }
 
 // mend starts and continues everything again.

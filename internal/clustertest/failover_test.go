@@ -68,7 +68,7 @@ var deaths = []struct {
 	victim func(*cluster) *node
 	die    func(*node)
 }{
-	{"SIGTERM to the owner", (*cluster).owner, func(n *node) { n.signal(15) }},
+	{"SIGTERM to the owner", (*cluster).owner, (*node).stop},
 	{"kill -9 of the owner", (*cluster).owner, (*node).kill},
 	{"kill -9 of a standby", (*cluster).standby, (*node).kill},
 	{"kill -9 of the stream's leader", (*cluster).leader, (*node).kill},
@@ -146,6 +146,7 @@ func (p *probe) steady() {
 		asked := time.Now()
 		if !p.submit(id, time.Second) {
 			row = 0
+			p.c.revive()
 			pause(p.c.t.Context(), 50*time.Millisecond)
 			continue
 		}

@@ -57,6 +57,7 @@ func (l *load) moves(n int) {
 		if time.Since(began) > finishWithin {
 			l.t.Fatalf("stuck: nothing is broken any more, but in %s only %d items were accepted and %d runs began", finishWithin, a-accepted, r-runs)
 		}
+		l.c.revive()
 		pause(l.t.Context(), 20*time.Millisecond)
 	}
 }
