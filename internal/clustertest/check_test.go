@@ -3,7 +3,6 @@ package clustertest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,8 +78,6 @@ type life struct {
 	completed int
 	running   string // the token of the run under way
 }
-
-var errEnd = errors.New("all has ended")
 
 // readLog follows the log from its beginning until everything that was accepted
 // has ended, or for so long that the rest is stuck.

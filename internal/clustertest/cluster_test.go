@@ -365,16 +365,6 @@ func (c *cluster) natsNodes() (all []*node) {
 	return all
 }
 
-func (c *cluster) node(name string) *node {
-	for _, n := range c.nodes {
-		if n.name == name {
-			return n
-		}
-	}
-	c.t.Fatalf("there is no node %s", name)
-	return nil
-}
-
 // health is what an engine says of itself.
 type health struct {
 	Status, Role string
