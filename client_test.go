@@ -82,12 +82,12 @@ func TestSubmitIsRepeatedWithTheSameID(t *testing.T) {
 	c := connect(t, e, streamwright.WithTryTimeout(500*time.Millisecond), streamwright.OnRetry(func(op string, err error) {
 		retried = append(retried, op+" "+string(events.CodeOf(err)))
 	}))
-	e.Next(wire.APISubmit, fakeengine.Stumble{Lose: true}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeUnavailable, "no owner")})
+	e.Next(wire.APISubmit, fakeengine.Stumble{Lose: true}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeUnavailable, "no owner")}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeNotOwner, "no longer")})
 	s, err := c.Submit(testContext(t), streamwright.Item{Type: "email"})
 	if err != nil || !s.Repeat || e.Len() != 1 {
 		t.Fatalf("got %+v, %v, %d items", s, err, e.Len())
 	}
-	if !slices.Equal(retried, []string{"submit timeout", "submit unavailable"}) {
+	if !slices.Equal(retried, []string{"submit timeout", "submit unavailable", "submit not_owner"}) {
 		t.Errorf("retried: %q", retried)
 	}
 }

@@ -85,7 +85,11 @@ func (s *Service) serveOwner() error {
 // others.
 func (s *Service) addService(owner bool) (micro.Service, error) {
 	svc, err := micro.AddService(s.Conn, micro.Config{
-		Name: wire.Service, Version: semver(s.Info.Version), Description: "event-sourced work engine",
+		// A node that is cut off, or paused, stays the owner to a NATS server for
+		// minutes. In a queue group it would be given its share of the requests, and
+		// nobody would answer those; so each owner there is gets all of them.
+		QueueGroupDisabled: owner,
+		Name:               wire.Service, Version: semver(s.Info.Version), Description: "event-sourced work engine",
 		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
 			s.Logger.Warn("a subscription of the api service has failed", "subject", e.Subject, "error", e.Description)
 		},

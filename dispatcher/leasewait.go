@@ -108,4 +108,5 @@ type leases struct {
 	ackWaits   map[events.Type]time.Duration // ack-waits of the types' consumers
 	late       []natsio.Expiry               // expired leases that found no room in the batch
 	nextOrphan time.Time                     // when an orphan's lease ends; zero: never
+	since      time.Time                     // earlier advisories concern no dispatch: leases also end while nobody owns the log
 }

@@ -235,6 +235,7 @@ func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
+			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
 			l.table.Add(&table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()})
 			return nil
 		})
@@ -261,6 +262,7 @@ func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Du
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
+	l.leases.since = now
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
@@ -305,7 +307,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
+	leases := natsio.NewLeaseReader(e.topology, l.signals, l.leases.since.Add(-time.Second))
 	in := e.newIntake(l)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })

@@ -182,6 +182,38 @@ func TestDeadWorkersItemComesWithinTheLease(t *testing.T) {
 	}
 }
 
+// A lease ends while nobody owns the log: the next owner learns of it at once, not
+// from the sweep.
+func TestLeaseThatEndsWithoutAnOwner(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.shortLease("email")
+	h.register("w1", 1, "email")
+	id := h.submit("email")
+	if r := h.claim(h.pull("email"), "w1"); !r.OK {
+		t.Fatalf("%+v", r)
+	}
+	h.stopEngine()
+	h.until("the lease has long ended", func() bool {
+		s, err := h.js.Stream(h.ctx(), "WORK_LEASES")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(h.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State.Msgs > 0 && info.TimeStamp.Sub(info.State.LastTime) > 2*time.Second
+	})
+	h.startEngine()
+	from := time.Now()
+	h.until("the run has failed", func() bool { return h.item(id).State != events.StateRunning })
+	if took := time.Since(from); took > 30*time.Second { // half of the time between two sweeps
+		t.Fatalf("found after %s", took)
+	}
+}
+
 // faultyLog lets a test into an append: before it is sent and after it is
 // answered. What the hook returns becomes the append's error.
 type faultyLog struct {

@@ -303,7 +303,9 @@ func (s *standby) followOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state.SetFormatLevel(s.e.cfg.FormatLevel)
+	if err := state.SetFormatLevel(s.e.cfg.FormatLevel); err != nil {
+		return err
+	}
 	state.SetDefaults(s.e.cfg.Defaults)
 	state.SetLimits(s.e.cfg.Limits)
 	s.e.raisePosition(tip.Seq)

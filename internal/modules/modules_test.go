@@ -14,7 +14,7 @@ import (
 
 // parts selects the tests of modules whose tests take minutes. CI runs them all, with a
 // time limit of their own.
-var parts = map[string]string{"internal/pagetest": "^TestAnItemIs"}
+var parts = map[string]string{"internal/pagetest": "^TestAnItemIs", "internal/clustertest": "^TestModel$"}
 
 // TestModules runs the tests of every module below the main one, or a part of them:
 // ./... of the main module does not contain them. The module tools only pins versions.
