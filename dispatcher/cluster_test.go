@@ -43,7 +43,8 @@ type cluster struct {
 	failure  error
 	figures  figures
 	cutting  bool
-	size     int // servers
+	size     int  // servers
+	stubborn bool // who has lost the lease does not care
 	external bool // the engines are connected to any server, not to one of their own
 }
 
@@ -235,6 +236,7 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	c.oracle = newOracle(c)
 	c.world = newClusterWorld(c)
 	c.people = newPeople(c)
+	c.stubborn = c.rng.IntN(2) == 0
 	c.lease.lies = c.rng.IntN(4) == 0
 	if c.rng.IntN(4) == 0 {
 		c.log.Trouble.Slow = c.between(time.Millisecond, 40*time.Millisecond)

@@ -138,7 +138,7 @@ func (n *clusterNode) main() {
 			continue
 		}
 		for !c.Wait(c.between(500*time.Millisecond, 1500*time.Millisecond), func() bool { return n.ended != nil }) {
-			if !c.may(n) && (c.calm || c.rng.IntN(4) == 0) {
+			if !c.may(n) && (c.calm || !c.stubborn && c.rng.IntN(4) == 0) {
 				n.ended = errStepsDown
 			}
 		}

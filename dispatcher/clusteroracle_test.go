@@ -28,6 +28,7 @@ type oracle struct {
 	tenants   map[events.ID]string
 	typeOf    map[events.ID]events.Type
 	known     map[events.ID]bool
+	pruned    map[events.ID]bool
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
 	tokens    map[events.Token]bool
@@ -48,7 +49,7 @@ func newOracle(c *cluster) *oracle {
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
 	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, under: map[events.ID]events.Token{}, tenants: map[events.ID]string{},
-		typeOf: map[events.ID]events.Type{}, known: map[events.ID]bool{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
+		typeOf: map[events.ID]events.Type{}, known: map[events.ID]bool{}, pruned: map[events.ID]bool{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
@@ -65,7 +66,6 @@ func (o *oracle) look() {
 			}
 		}
 		o.through = g.Through
-		o.ends = append(o.ends, g.Through)
 		return nil
 	})
 	o.c.failed(err)
@@ -75,6 +75,9 @@ func (o *oracle) look() {
 func (o *oracle) event(ev events.Event) error {
 	if err := o.state.Apply(ev); err != nil {
 		return err
+	}
+	if ev.Tx.Last() {
+		o.ends = append(o.ends, ev.Seq)
 	}
 	o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
 	if own, ok := ev.Body.(*events.Owned); !ok || own.Clock == nil {
@@ -107,9 +110,10 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.epoch = b.Epoch
 	case *events.Created:
-		if o.known[ev.ID] {
+		if o.known[ev.ID] && !o.pruned[ev.ID] {
 			return fmt.Errorf("the item is created twice")
 		}
+		delete(o.pruned, ev.ID) // asked for again, when nobody knows it any more
 		o.known[ev.ID], o.tenants[ev.ID], o.typeOf[ev.ID] = true, b.Tenant, ev.Type
 		return o.answer(b.Intake)
 	case *events.Rejected:
@@ -122,6 +126,9 @@ func (o *oracle) item(ev events.Event) error {
 		o.ticks[key] = true
 	case *events.TypeConfigured:
 		o.limited[ev.Type] = b.Settings
+	case *events.Pruned:
+		o.pruned[ev.ID] = true
+		delete(o.under, ev.ID)
 	case *events.Claimed:
 		return o.claim(ev, b)
 	case *events.Completed:
@@ -236,8 +243,8 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 		o.c.failf("n%d dispatches %s, which is not in the log", n.n, it.ID)
 		return
 	}
-	if l.pipe.appended != o.through || l.clock.Doubtful() {
-		return // it does not know yet what the log has
+	if l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful() {
+		return // it does not know yet what the log has, or has decided more
 	}
 	now := l.clock.Due()
 	for id, other := range o.onShelf {

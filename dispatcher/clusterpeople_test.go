@@ -147,8 +147,21 @@ func (p *people) owner(at int) *clusterNode {
 
 // command asks for commands to be decided.
 func (p *people) command(tries int, hears func([]Outcome), what string, cmds ...core.Command) {
+	p.commandAt(p.c.rng.IntN(p.c.servers()), tries, hears, what, cmds...)
+}
+
+// repeat asks, at a server, for something that was decided already.
+func (p *people) repeat(at int) {
+	if len(p.order) > 0 && !p.c.calm {
+		p.c.figures.repeats++
+		id := p.order[p.c.rng.IntN(len(p.order))]
+		p.commandAt(at, 1, nil, "a repeat", core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(5)})
+	}
+}
+
+func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cmds ...core.Command) {
 	var out []Outcome
-	a := &asking{at: p.c.rng.IntN(p.c.servers()), tries: tries}
+	a := &asking{at: at, tries: tries}
 	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
 		return &commandJob{cmds: cmds, done: func(outcomes []Outcome) {
 			known := true

@@ -153,6 +153,13 @@ func (c *Replicas) Leader() int {
 	return best
 }
 
+// MoveTo has a server take the leadership over, if the others agree.
+func (c *Replicas) MoveTo(n int) {
+	if s := c.servers[n]; s.works() && !s.leads {
+		c.elect(s)
+	}
+}
+
 // StepDown hands the leadership on, if another server can take it.
 func (c *Replicas) StepDown() {
 	n := c.Leader()
