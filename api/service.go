@@ -78,6 +78,9 @@ type Config struct {
 	Accounts  func() bool
 	KnownUser func(named string) (user string, known bool)
 	UserRoles func(name string) access.Roles
+	// RefuseStale has a node that is cut off from the log refuse queries; else it
+	// answers them as of the last event that it knows.
+	RefuseStale bool
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *RoomAlarm
@@ -135,6 +138,10 @@ type Service struct {
 	micro   micro.Service // guarded by mu
 	closed  bool          // guarded by mu
 	pending sync.WaitGroup
+
+	serves   bool               // guarded by mu; the owner's endpoints are answered
+	owned    micro.Service      // guarded by mu; of those
+	forwards *nats.Subscription // guarded by mu; to what other nodes forward
 }
 
 // New makes a Service, which does nothing until Start.
@@ -211,23 +218,17 @@ func (s *Service) Start() error {
 	if s.micro != nil {
 		return nil
 	}
-	svc, err := micro.AddService(s.Conn, micro.Config{
-		Name: wire.Service, Version: semver(s.Info.Version), Description: "event-sourced work engine",
-		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
-			s.Logger.Warn("a subscription of the api service has failed", "subject", e.Subject, "error", e.Description)
-		},
-	})
+	svc, err := s.addService(false)
 	if err != nil {
-		return fmt.Errorf("start api service: %w", err)
+		return err
 	}
-	for name, h := range s.direct {
-		err := svc.AddEndpoint(name, s.handler(name, h.serve), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
-		if err != nil {
-			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
-		}
-	}
+	_, standsBy := s.Core.StandsBy()
+	s.serves = !standsBy
 	// The server has the subscriptions once it has answered this.
-	if err := s.Conn.FlushTimeout(controlTimeout); err != nil {
+	if err = s.Conn.FlushTimeout(controlTimeout); err == nil {
+		err = s.serveOwner()
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
@@ -241,11 +242,11 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	svc := s.micro
-	s.micro = nil
+	s.micro, s.serves = nil, false
+	err := s.serveOwner()
 	s.mu.Unlock()
-	var err error
 	if svc != nil {
-		err = svc.Stop()
+		err = errors.Join(err, svc.Stop())
 	}
 	s.cancel()
 	s.waits.close()

@@ -76,6 +76,7 @@ func (c Config) Validate() error {
 	}
 	ch.tls("nats", c.NATS.TLSCert, c.NATS.TLSKey, c.NATS.ClientCA)
 	c.checkConnect(&ch)
+	c.checkCluster(&ch)
 	c.Workers.check(&ch)
 	c.checkCounts(&ch)
 	if !ch.failed("worker_circuit") {

@@ -48,6 +48,7 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // reading of the intake is paused
 	halt     halt        // holds back new work
+	standby  standby
 	clocks   *clock.Partition
 	dedup    *dedup.Asker
 
@@ -104,8 +105,9 @@ func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 
 // Start takes over the partition and begins to work. It returns once the engine has read
 // the log to its end and owns it, or the reason why it can't: for example, a log that is
-// corrupt, or cut in front of the projection. Later losses of ownership are repaired in the
-// background. Start is idempotent.
+// corrupt, or cut in front of the projection. If another engine has the lease, it returns at
+// once, and the engine stands by. Later changes of ownership happen in the background. Start
+// is idempotent.
 func (e *Engine) Start(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -113,10 +115,16 @@ func (e *Engine) Start(ctx context.Context) error {
 		return nil
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l, err := e.own(ctx)
-	if err != nil {
-		cancel()
-		return err
+	var l *loop
+	by, mine := e.takeLease(ctx)
+	if mine {
+		var err error
+		if l, err = e.own(ctx); err != nil {
+			cancel()
+			return err
+		}
+	} else {
+		e.beginStandby(by)
 	}
 	e.started, e.cancel = true, cancel
 	go e.supervise(run, l)

@@ -63,6 +63,9 @@ func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 		return errClosed
 	default:
 	}
+	if s, on := e.StandsBy(); on {
+		return errNotOwner(s.Owner)
+	}
 	select {
 	case to <- j:
 		select {

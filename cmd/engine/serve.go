@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // stopWithin bounds an orderly stop; after it the engine stops in the middle of
@@ -39,7 +41,7 @@ existing one (--nats-url). SIGHUP makes it read again who may use it: the users,
 tokens and certificates of the configuration file and of the files that it
 names. Flags override the [server] part of the configuration file. Data is in
 one folder, which one process has at a time.`,
-		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt",
+		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt\n  engine serve --cluster prod --node a --cluster-listen 127.0.0.1:6222 --peer 127.0.0.1:6223 --peer 127.0.0.1:6224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Config, err = loadConfig(file); err != nil {
@@ -59,6 +61,16 @@ one folder, which one process has at a time.`,
 	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
 		console.Choice(&o.Durability, config.Always, config.Interval))
 	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; --context names one as well")
+	f.StringVar(&o.Cluster.Name, "cluster", "", "form a cluster of this `name` with the nodes named by --peer")
+	f.StringVar(&o.Cluster.Node, "node", "", "this node's `name`, different on each")
+	f.Func("cluster-listen", "the `address` for the other nodes, such as 10.0.0.1:6222", console.Value(&o.Cluster.Listen, clusterAddress))
+	f.Func("cluster-advertise", "the `address` by which they reach this node, if it is another", console.Value(&o.Cluster.Advertise, clusterAddress))
+	f.Func("peer", "the `address` of a node; repeat it for each, with or without this one", func(s string) error {
+		addr, err := clusterAddress(s)
+		o.Cluster.Peers = append(o.Cluster.Peers, addr)
+		return err
+	})
+	f.StringVar(&o.Cluster.SecretFile, "cluster-secret-file", "", "the `file` whose first line is the secret that the nodes share")
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
 	return cmd
 }
@@ -71,6 +83,14 @@ func listenAddress(dst *string) func(string) error {
 		}
 		return s, nil
 	})
+}
+
+// clusterAddress decodes the address of a node.
+func clusterAddress(s string) (string, error) {
+	if !config.IsClusterAddress(s) {
+		return "", errors.New("use host:port such as 10.0.0.1:6222, or a host alone")
+	}
+	return s, nil
 }
 
 // loadConfig reads the configuration file, if there is one.
@@ -96,27 +116,23 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	o.StandingBy = func(owner string) { a.Notef("standing by: %s owns the log", owner) }
-	for {
-		err := a.serveOnce(ctx, &o, file, reload)
-		if !errors.Is(err, embedded.ErrNotOwner) || ctx.Err() != nil {
-			return err
+	o.WaitingForNodes = func(cluster string, here, of int) {
+		a.Notef("waiting for the other nodes of cluster %s: %d of %d are here", cluster, here, of)
+	}
+	var stood atomic.Bool
+	o.Role = func(role wire.NodeRole, owner string) {
+		switch {
+		case role == wire.RoleStandby && owner == "":
+			stood.Store(true)
+			a.Notef("standing by: cut off from the log")
+		case role == wire.RoleStandby:
+			stood.Store(true)
+			a.Notef("standing by: %s owns the log", owner)
+		case stood.Load(): // else it goes without saying
+			a.Notef("this engine owns the log now")
 		}
-		a.Notef("%s: standing by", err)
 	}
-}
-
-// serveOnce runs an engine until it is to stop, or has ended. It keeps a
-// configuration that was read again in o: the next engine must not let in a user
-// who was taken out.
-func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, reload <-chan os.Signal) error {
-	stood := false
-	run := *o
-	run.StandingBy = func(owner string) { stood = true; o.StandingBy(owner) }
-	e, err := embedded.Start(ctx, run)
-	if stood && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // interrupted while it stood by: there is nothing to stop
-	}
+	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -133,8 +149,8 @@ func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, r
 			c, err := loadConfig(file)
 			if err != nil {
 				o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
-			} else if _, err := e.Reload(c); err == nil { // the program's log has the outcome
-				o.Config = c
+			} else {
+				_, _ = e.Reload(c) // the program's log has the outcome
 			}
 		}
 	}
