@@ -307,6 +307,13 @@ func (l nodeLog) Last(ctx context.Context) (eventlog.Tip, error) {
 	return tip, l.note(err)
 }
 
+func (l nodeLog) Purge(ctx context.Context, below events.Seq) error {
+	if below == 1 && l.n.c.bug == bugStaleLeader {
+		return nil
+	}
+	return l.ReplicaLog.Purge(ctx, below)
+}
+
 func (l nodeLog) Append(ctx context.Context, after events.Seq, evs []events.Event) (eventlog.Appended, error) {
 	res, err := l.ReplicaLog.Append(ctx, after, evs)
 	return res, l.note(err)
@@ -328,17 +335,18 @@ func (l nodeLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
 type bug string
 
 const (
-	noBug         bug = ""
-	bugNoCheck    bug = "append without the compare-and-swap"
-	bugNoConfirm  bug = "answer of a repeat by a deposed owner, not confirmed"
-	bugNoSettle   bug = "takeover that does not settle"
-	bugPartial    bug = "follower that applies a part of a decision"
-	bugOldStore   bug = "store older than the log's first position"
-	bugStaleToken bug = "stale token accepted"
-	bugEarly      bug = "effects before the append is durable"
+	noBug          bug = ""
+	bugNoCheck     bug = "append without the compare-and-swap"
+	bugNoConfirm   bug = "answer of a repeat by a deposed owner, not confirmed"
+	bugStaleLeader bug = "answer of a repeat confirmed by a deposed leader"
+	bugNoSettle    bug = "takeover that does not settle"
+	bugPartial     bug = "follower that applies a part of a decision"
+	bugOldStore    bug = "store older than the log's first position"
+	bugStaleToken  bug = "stale token accepted"
+	bugEarly       bug = "effects before the append is durable"
 )
 
-var bugs = []bug{bugNoCheck, bugNoConfirm, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly}
+var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly}
 
 // lease is the bucket's entry that says who tries.
 type lease struct {

@@ -211,6 +211,8 @@ func (n *clusterNode) follow() error {
 	if err != nil {
 		return err
 	}
+	state.SetDefaults(n.cfg.Defaults)
+	state.SetLimits(n.cfg.Limits)
 	r := projector.NewReplay(context.Background(), n.store, state, nil)
 	defer r.Close()
 	from := n.store.Applied() + 1

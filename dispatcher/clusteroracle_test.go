@@ -38,6 +38,7 @@ type oracle struct {
 	lastAt    time.Time
 	epoch     events.Epoch
 	completed int
+	sum       uint64 // of all events
 }
 
 func newOracle(c *cluster) *oracle {
@@ -66,6 +67,7 @@ func (o *oracle) look() {
 			}
 		}
 		o.through = g.Through
+		o.sum = o.sum*31 + g.Checksum
 		return nil
 	})
 	o.c.failed(err)

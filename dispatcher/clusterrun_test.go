@@ -482,3 +482,34 @@ func replayCluster(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 }
+
+// The simulation finds each fault that is planted, or it would prove nothing.
+func TestClusterSimFindsPlantedBugs(t *testing.T) {
+	slow(t)
+	noRace(t)
+	const most = 400 // seeds
+	for _, b := range bugs {
+		t.Run(strings.ReplaceAll(string(b), " ", "_"), func(t *testing.T) {
+			for seed := range uint64(most) {
+				if _, err := runCluster(seed, nil, b, nil); err != nil {
+					t.Logf("seed %d: %s", seed, short(err))
+					return
+				}
+			}
+			t.Errorf("%d seeds have not found it", most)
+		})
+	}
+}
+
+// A run follows from its seed alone: a second one does the same.
+func TestClusterSimReplays(t *testing.T) {
+	slow(t)
+	noRace(t)
+	for seed := range uint64(10) {
+		a, err := runCluster(seed, nil, noBug, nil)
+		b, again := runCluster(seed, nil, noBug, nil)
+		if (err == nil) != (again == nil) || a.figures != b.figures || a.oracle.sum != b.oracle.sum {
+			t.Errorf("seed %d: %+v, log %016x, %v; again %+v, log %016x, %v", seed, a.figures, a.oracle.sum, err, b.figures, b.oracle.sum, again)
+		}
+	}
+}

@@ -208,6 +208,26 @@ func (l *ReplicaLog) Read(ctx context.Context, from, to events.Seq, fn func(Grou
 	return l.c.Replay(ctx, from, to, l.OnForeign, fn)
 }
 
+// Follow implements Log.
+func (l *ReplicaLog) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+	for next := max(from, 1); ; {
+		tip, err := l.Last(ctx)
+		if err == nil && next < tip.First {
+			err = &TrimmedError{Asked: next, First: tip.First}
+		}
+		if err == nil && next <= tip.Seq {
+			err = l.Read(ctx, next, tip.Seq, func(g Group) error {
+				next = g.Through + 1
+				return fn(g)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		l.c.sim.Wait(retryMax, func() bool { return false })
+	}
+}
+
 // Replay gives what is agreed on, without a server, and without time: for a simulation's
 // own checks. It begins at the first position even if that has been cut.
 func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign ForeignFunc, fn func(Group) error) error {

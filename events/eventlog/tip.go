@@ -165,6 +165,20 @@ func unreadable(subject string, err error) error {
 	return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
 }
 
+// Confirm returns the end of the log as it is during the call. Unlike Last's, its answer is
+// never that of a leader which the other servers have deposed and which does not know yet:
+// a purge that drops nothing is answered only once most servers have agreed to it. Without
+// their agreement Confirm fails with ErrUnreachable, within DefaultAckTimeout.
+func Confirm(ctx context.Context, log Log) (Tip, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultAckTimeout)
+	defer cancel()
+	// Below position 1 there is nothing. Not 0, by which the server means everything.
+	if err := log.Purge(ctx, 1); err != nil {
+		return Tip{}, fmt.Errorf("confirm the end of the event log: %w", err)
+	}
+	return log.Last(ctx)
+}
+
 // reached is Last for a caller that knows that the log has reached seq. On a
 // replicated stream a leader that the others have deposed may not know that: it
 // is asked again for a while, then its answer is returned.
