@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -73,20 +72,44 @@ type event struct {
 	fn func()
 }
 
+func (e *event) before(o *event) bool { return e.at.Before(o.at) || e.at.Equal(o.at) && e.n < o.n }
+
+// eventHeap has the next event first.
 type eventHeap []event
 
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].n < h[j].n
+func (h *eventHeap) push(e event) {
+	*h = append(*h, e)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s[i].before(&s[up]) {
+			return
+		}
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
 }
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
-func (h *eventHeap) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = event{}
-	*h = (*h)[:last]
-	return e
+
+func (h *eventHeap) pop() event {
+	s := *h
+	first, last := s[0], len(s)-1
+	s[0], s[last] = s[last], event{}
+	s = s[:last]
+	*h = s
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= last {
+			return first
+		}
+		if next+1 < last && s[next+1].before(&s[next]) {
+			next++
+		}
+		if !s[next].before(&s[i]) {
+			return first
+		}
+		s[i], s[next] = s[next], s[i]
+		i = next
+	}
 }
 
 // Now implements [eventlog.Simulation].
@@ -98,7 +121,7 @@ func (c *cluster) Rand() *rand.Rand { return c.rng }
 // After implements [eventlog.Simulation].
 func (c *cluster) After(d time.Duration, fn func()) {
 	c.count++
-	heap.Push(&c.events, event{c.at.Add(max(d, 0)), c.count, fn})
+	c.events.push(event{c.at.Add(max(d, 0)), c.count, fn})
 }
 
 // forever is a wait that has no end of its own.
@@ -181,7 +204,7 @@ func (c *cluster) wake() {
 // happen lets everything happen up to a time.
 func (c *cluster) happen(until time.Time) {
 	for c.failure == nil && len(c.events) > 0 && !c.events[0].at.After(until) {
-		e := heap.Pop(&c.events).(event)
+		e := c.events.pop()
 		c.at = e.at
 		c.figures.events++
 		c.attempt(e.fn)

@@ -425,7 +425,7 @@ func parseRanges(s string) (nums []int, err error) {
 func TestClusterSim(t *testing.T) {
 	slow(t)
 	noRace(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	if *clusterSeed >= 0 {
 		replayCluster(t, uint64(*clusterSeed))
 		return

@@ -232,7 +232,6 @@ func (l *ReplicaLog) Follow(ctx context.Context, from events.Seq, fn func(Group)
 // own checks. It begins at the first position even if that has been cut.
 func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign ForeignFunc, fn func(Group) error) error {
 	var g Grouper
-	d := newDecoder(wire.Default, 0)
 	give := func() error {
 		for grp, ok := g.Take(); ok; grp, ok = g.Take() {
 			if err := fn(grp); err != nil {
@@ -241,17 +240,17 @@ func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign Fore
 		}
 		return ctx.Err()
 	}
-	for n, m := range c.truth[from-1 : to] {
-		switch j := d.decode(m); {
+	for n, j := range c.decodedTo(to)[from-1:] {
+		switch {
 		case j.err != nil:
 			return j.err
 		case j.foreign != "":
-			g.Foreign(m.seq, j.sum)
+			g.Foreign(j.seq, j.sum)
 			if foreign != nil {
-				foreign(m.seq, m.subject, j.foreign)
+				foreign(j.seq, j.subject, j.foreign)
 			}
 		default:
-			if err := g.Event(j.ev, j.sum, len(m.data)); err != nil {
+			if err := g.Event(j.ev, j.sum, j.size); err != nil {
 				return err
 			}
 		}
@@ -264,11 +263,18 @@ func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign Fore
 	return give()
 }
 
+// decodedTo returns the messages up to a position, decoded, each once.
+func (c *Replicas) decodedTo(to events.Seq) []decoded {
+	for n := len(c.judged); n < int(to); n++ {
+		c.judged = append(c.judged, c.judge.decode(c.truth[n]))
+	}
+	return c.judged[:to]
+}
+
 // foreign reports whether no engine wrote what lies behind after, up to to.
 func (c *Replicas) foreign(after, to events.Seq) bool {
-	d := newDecoder(wire.Default, 0)
-	for seq := after + 1; seq <= to; seq++ {
-		if !d.isForeign(c.truth[seq-1]) {
+	for _, j := range c.decodedTo(to)[after:] {
+		if j.err != nil || j.foreign == "" {
 			return false
 		}
 	}

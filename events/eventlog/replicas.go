@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Simulation is the time, and the chance, in which a [Replicas] lives. Everything
@@ -55,9 +56,11 @@ type Replicas struct {
 
 	sim     Simulation
 	servers []*replica
-	cut     [][]bool // cut[a][b]: nothing gets from a to b
-	truth   []message
-	entries []uint64 // terms of the entries that are committed
+	cut     [][]bool  // cut[a][b]: nothing gets from a to b
+	truth   []message // agreed on, what was cut included
+	judge   *decoder
+	judged  []decoded // a part of truth
+	entries []uint64  // terms of the entries that are committed
 	first   events.Seq
 	created time.Time
 	// Elections counts the changes of the leader.
@@ -102,7 +105,7 @@ type entry struct {
 
 // NewReplicas makes an empty stream on n servers.
 func NewReplicas(sim Simulation, n int) *Replicas {
-	c := &Replicas{sim: sim, first: 1, created: sim.Now()}
+	c := &Replicas{sim: sim, judge: newDecoder(wire.Default, 0), first: 1, created: sim.Now()}
 	for i := range n {
 		c.cut = append(c.cut, make([]bool, n))
 		c.servers = append(c.servers, &replica{n: i, up: true, first: 1, match: make([]int, n), answers: make([]time.Time, n), heard: sim.Now(), patient: c.patience()})
