@@ -21,7 +21,8 @@ type ReplicaLog struct {
 	enc    *encoder
 	open   bool
 	closed bool
-	life   int // counts the connections
+	life   int                                        // counts the connections
+	strike func(after events.Seq, ps []publish) error // if set, it may have the next append fail
 }
 
 var _ Log = (*ReplicaLog)(nil)
@@ -66,6 +67,13 @@ func (l *ReplicaLog) send(after events.Seq, evs []events.Event) error {
 		ps[i].message = message{subject: l.enc.subj[i], id: l.enc.ids[i], data: append([]byte(nil), l.enc.data(i)...)}
 	}
 	ps[0].expectSeq = &after
+	if strike := l.strike; strike != nil {
+		l.strike = nil
+		if err := strike(after, ps); err != nil {
+			l.open = false
+			return &AmbiguousError{Expected: after, Count: len(ps), Cause: err}
+		}
+	}
 	err := l.ask(true, func(s *replica, done func(error)) { l.c.publish(s, ps, done) })
 	var refused *apiError
 	switch {
@@ -232,35 +240,20 @@ func (l *ReplicaLog) Follow(ctx context.Context, from events.Seq, fn func(Group)
 // own checks. It begins at the first position even if that has been cut.
 func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign ForeignFunc, fn func(Group) error) error {
 	var g Grouper
-	give := func() error {
-		for grp, ok := g.Take(); ok; grp, ok = g.Take() {
-			if err := fn(grp); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	}
 	for n, j := range c.decodedTo(to)[from-1:] {
-		switch {
-		case j.err != nil:
-			return j.err
-		case j.foreign != "":
-			g.Foreign(j.seq, j.sum)
-			if foreign != nil {
-				foreign(j.seq, j.subject, j.foreign)
-			}
-		default:
-			if err := g.Event(j.ev, j.sum, j.size); err != nil {
-				return err
-			}
+		if err := g.take(&j, foreign); err != nil {
+			return errors.Join(flush(&g, fn), err)
 		}
 		if n%256 == 255 {
-			if err := give(); err != nil {
+			if err := flush(&g, fn); err != nil {
 				return err
 			}
 		}
 	}
-	return give()
+	if err := flush(&g, fn); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // decodedTo returns the messages up to a position, decoded, each once.
