@@ -49,7 +49,7 @@ type cluster struct {
 
 // figures say what a run came to.
 type figures struct {
-	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, checks, events int
+	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
 }
 
 func (f *figures) add(g figures) {
@@ -61,6 +61,7 @@ func (f *figures) add(g figures) {
 	f.cuts += g.cuts
 	f.answers += g.answers
 	f.repeats += g.repeats
+	f.reads += g.reads
 	f.checks += g.checks
 	f.events += g.events
 }

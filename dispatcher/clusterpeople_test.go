@@ -453,6 +453,25 @@ func (p *people) more() {
 	}, fmt.Sprintf("%T", cmd), cmd)
 }
 
+// read reads, from any node, something that somebody was told of: a node that has come as
+// far as the position told has it.
+func (p *people) read() {
+	n := p.c.nodes[p.rng.IntN(len(p.c.nodes))]
+	if len(p.order) == 0 || !n.up || n.moving {
+		return
+	}
+	id := p.order[p.rng.IntN(len(p.order))]
+	if n.store.Applied() < p.accepted[id] {
+		return // it would wait
+	}
+	p.c.figures.reads++
+	it, err := n.store.Item(id)
+	p.c.failed(err)
+	if it == nil && !p.c.oracle.pruned[id] {
+		p.c.failf("n%d, which is at %d, does not have item %s, accepted at %d", n.n, n.store.Applied(), id, p.accepted[id])
+	}
+}
+
 // cut asks for a round of snapshots.
 func (p *people) cut() {
 	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) {

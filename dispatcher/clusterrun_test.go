@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	clusterSeeds = flag.Int("cluster-seeds", 500, "how many seeds TestClusterSim runs")
+	clusterSeeds = flag.Int("cluster-seeds", 400, "how many seeds TestClusterSim runs")
 	clusterFirst = flag.Uint64("cluster-first", 0, "the first of them")
 	clusterSeed  = flag.Int64("cluster-seed", -1, "the one seed that TestClusterSim replays, telling what happens")
 	clusterKeep  = flag.String("cluster-keep", "", "with -cluster-seed: the deeds that are done, such as 1-4,9; empty: all")
@@ -43,6 +43,7 @@ var clusterDeeds = []clusterDeed{
 	{"hold", 2, func(c *cluster, _ *rand.Rand) { c.people.hold() }},
 	{"die", 2, func(c *cluster, _ *rand.Rand) { c.people.die() }},
 	{"workers", 2, func(c *cluster, _ *rand.Rand) { c.people.workers() }},
+	{"read", 8, func(c *cluster, _ *rand.Rand) { c.people.read() }},
 	{"cut", 3, func(c *cluster, _ *rand.Rand) { c.people.cut() }},
 	{"wait", 4, func(*cluster, *rand.Rand) {}},
 	{"step down", 2, func(c *cluster, _ *rand.Rand) { c.log.StepDown() }},
