@@ -78,6 +78,10 @@ type Config struct {
 	Accounts  func() bool
 	KnownUser func(named string) (user string, known bool)
 	UserRoles func(name string) access.Roles
+	// Node, if set, adds what this process knows of its node, and Cluster says what it
+	// knows of the servers that hold the log; nil: nothing. Both may be called at any time.
+	Node    func(*wire.Node)
+	Cluster func(context.Context) Cluster
 	// RefuseStale has a node that is cut off from the log refuse queries; else it
 	// answers them as of the last event that it knows.
 	RefuseStale bool
@@ -142,6 +146,7 @@ type Service struct {
 	serves   bool               // guarded by mu; the owner's endpoints are answered
 	owned    micro.Service      // guarded by mu; of those
 	forwards *nats.Subscription // guarded by mu; to what other nodes forward
+	asked    *nats.Subscription // guarded by mu; to who asks how this node is
 }
 
 // New makes a Service, which does nothing until Start.
@@ -201,6 +206,7 @@ func (s *Service) endpoints() map[string]handler {
 	raw[wire.Wait](h, wire.APIWait, s.wait)
 	raw[wire.ReadEvents](h, wire.APIEvents, s.readEvents)
 	on(h, wire.APIInfo, s.info)
+	on(h, wire.APINodes, s.nodes)
 	on(h, wire.APICut, s.cut)
 	on(h, wire.APIClock, s.clock)
 	on(h, wire.APIClockAccept, s.acceptClock)
@@ -224,6 +230,9 @@ func (s *Service) Start() error {
 	}
 	_, standsBy := s.Core.StandsBy()
 	s.serves = !standsBy
+	if s.asked, err = s.Conn.Subscribe(s.Names.Nodes(), s.answerNodes); err != nil {
+		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
+	}
 	// The server has the subscriptions once it has answered this.
 	if err = s.Conn.FlushTimeout(controlTimeout); err == nil {
 		err = s.serveOwner()
@@ -246,7 +255,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	err := s.serveOwner()
 	s.mu.Unlock()
 	if svc != nil {
-		err = errors.Join(err, svc.Stop())
+		err = errors.Join(err, svc.Stop(), s.asked.Unsubscribe())
 	}
 	s.cancel()
 	s.waits.close()

@@ -65,6 +65,9 @@ type Config struct {
 	// Lease, if set, says whether this engine tries to own the partition; while another has
 	// it, the engine stands by. nil: no other engine can reach the log, or none is heeded.
 	Lease Lease
+	// Registered, if set, lists the workers that an earlier owner knew, so that a new one
+	// need not wait for their next heartbeats.
+	Registered func(context.Context) ([]wire.WorkerInfo, error)
 	// MemoryOnly keeps the intake stream in memory too.
 	MemoryOnly bool
 	// IntakeMaxBytes bounds the intake stream; at the bound publishers get the

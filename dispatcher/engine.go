@@ -76,6 +76,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e.standby.e, e.standby.again = e, make(chan struct{}, 1)
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
@@ -116,7 +117,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var l *loop
-	by, mine := e.takeLease(ctx)
+	by, mine := e.standby.takeLease(ctx)
 	if mine {
 		var err error
 		if l, err = e.own(ctx); err != nil {
@@ -124,7 +125,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			return err
 		}
 	} else {
-		e.beginStandby(by)
+		e.standby.beginStandby(by)
 	}
 	e.started, e.cancel = true, cancel
 	go e.supervise(run, l)
@@ -250,4 +251,8 @@ var errReload = errors.New("asked to start again from the log")
 // as after a failed append. It is called when the projection has been replaced.
 func (e *Engine) Reload() {
 	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
+	select {
+	case e.standby.again <- struct{}{}:
+	default:
+	}
 }

@@ -70,7 +70,7 @@ func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 	case to <- j:
 		select {
 		case <-e.ended: // the loop may have ended before taking it
-			e.refuseAll()
+			e.refuseQueued(errClosed)
 		default:
 		}
 		return nil

@@ -37,15 +37,16 @@ const (
 	endWithin = 2 * time.Second
 )
 
-// standby is the state of an engine that follows a log which another engine owns. Any
-// goroutine may use it.
+// standby follows a log that another engine owns, and says how well. Any goroutine may ask.
 type standby struct {
+	e     *Engine
 	mu    sync.Mutex // guards what follows
 	on    bool       // the engine stands by
 	owner string     // as the lease says
 	heard time.Time  // when the log's leader was last heard; zero: not yet
 	fault error      // why the log can't be followed; nil: it can
 	ends  endAsker
+	again chan struct{} // something when the log must be followed from the projection anew
 }
 
 // Standing describes an engine that stands by.
@@ -64,11 +65,6 @@ func (e *Engine) StandsBy() (Standing, bool) {
 	return Standing{Owner: s.owner, Heard: s.heard, Fault: s.fault}, s.on
 }
 
-func (e *Engine) standsBy() bool {
-	_, on := e.StandsBy()
-	return on
-}
-
 func errNotOwner(owner string) *events.Error {
 	err := events.Refuse(events.CodeNotOwner, "this engine stands by for %s, which owns the log: ask again, and the owner will answer", owner)
 	if owner == "" {
@@ -82,21 +78,21 @@ func errNotOwner(owner string) *events.Error {
 // standby what the log's leader says. Several that ask at once share a request, which began
 // after all of them.
 func (e *Engine) End(ctx context.Context) (events.Seq, error) {
-	if !e.standsBy() {
+	if _, on := e.StandsBy(); !on {
 		return e.Position(), nil
 	}
-	tip, err := e.standby.ends.ask(ctx, e.askEnd)
+	tip, err := e.standby.ends.ask(ctx, e.standby.askEnd)
 	return tip.Seq, err
 }
 
 // askEnd asks the log's leader for its end.
-func (e *Engine) askEnd() (eventlog.Tip, error) {
-	ctx, cancel := context.WithTimeout(e.drain, endWithin)
+func (s *standby) askEnd() (eventlog.Tip, error) {
+	ctx, cancel := context.WithTimeout(s.e.drain, endWithin)
 	defer cancel()
-	tip, err := e.cfg.Log.Last(ctx)
+	tip, err := s.e.cfg.Log.Last(ctx)
 	if err == nil {
-		e.raisePosition(tip.Seq)
-		e.standby.note(func(s *standby) { s.heard = time.Now() })
+		s.e.raisePosition(tip.Seq)
+		s.note(func(s *standby) { s.heard = time.Now() })
 	}
 	return tip, err
 }
@@ -167,37 +163,40 @@ func (a *endAsker) run(fn func() (eventlog.Tip, error)) {
 // takeLease reports whether this engine may try to own the partition: it has the lease, or
 // the log can be reached and the lease can't. Otherwise by is the owner, "" if that is not
 // known.
-func (e *Engine) takeLease(ctx context.Context) (by string, mine bool) {
-	if e.cfg.Lease == nil {
+func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
+	if s.e.cfg.Lease == nil {
 		return "", true
+	}
+	if now, on := s.e.StandsBy(); on {
+		return now.Owner, false // since the start
 	}
 	var err error
 	for range leaseTries {
-		if by, err = e.cfg.Lease.Take(ctx); err == nil {
+		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
 			return by, by == ""
 		}
 		if ctx.Err() != nil {
 			return "", false
 		}
 	}
-	if _, lost := e.cfg.Log.Last(ctx); lost != nil {
-		e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
+	if _, lost := s.e.cfg.Log.Last(ctx); lost != nil {
+		s.e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
 		return "", false
 	}
-	e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
+	s.e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
 	return "", true
 }
 
 // standBy follows the log until the lease is this engine's, or ctx ends, or the log can't be
 // followed for good, which is the error then. by is the owner.
-func (e *Engine) standBy(ctx context.Context, by string) error {
-	e.beginStandby(by)
-	defer e.standby.note(func(s *standby) { s.on = false })
+func (s *standby) standBy(ctx context.Context, by string) error {
+	s.beginStandby(by)
+	defer s.note(func(s *standby) { s.on = false })
 	run, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
 	var parts sync.WaitGroup
-	parts.Go(func() { failed <- e.follow(run) })
-	parts.Go(func() { e.watchEnd(run) })
+	parts.Go(func() { failed <- s.follow(run) })
+	parts.Go(func() { s.watchEnd(run) })
 	defer parts.Wait()
 	defer cancel()
 	tick := time.NewTicker(leaseLook)
@@ -208,74 +207,76 @@ func (e *Engine) standBy(ctx context.Context, by string) error {
 			return ctx.Err()
 		case err := <-failed:
 			return err
-		case <-e.cfg.Lease.Changed():
+		case <-s.e.cfg.Lease.Changed():
 		case <-tick.C:
 		}
-		e.refuseQueued(errNotOwner(by))
-		now, err := e.cfg.Lease.Take(ctx)
+		s.e.refuseQueued(errNotOwner(by))
+		now, err := s.e.cfg.Lease.Take(ctx)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
-				e.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
+				s.e.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
 			}
 		case now == "":
-			e.cfg.Logger.Info("the lease of the log is free: taking over", "of", by)
+			s.e.cfg.Logger.Info("the lease of the log is free: taking over", "of", by)
 			return nil
 		case now != by:
 			by = now
-			e.noteOwner(by)
+			s.noteOwner(by)
 		}
 	}
 }
 
 // beginStandby forgets what only an owner knows.
-func (e *Engine) beginStandby(by string) {
-	if s, on := e.StandsBy(); on && s.Owner == by {
+func (s *standby) beginStandby(by string) {
+	if now, on := s.e.StandsBy(); on && now.Owner == by {
 		return // since the start
 	}
-	e.epoch.Store(0)
-	e.registry.Clear()
-	e.standby.note(func(s *standby) { s.on, s.heard, s.fault = true, time.Time{}, nil })
-	e.noteOwner(by)
-	e.refuseQueued(errNotOwner(by))
+	s.e.epoch.Store(0)
+	s.e.registry.Clear()
+	s.note(func(s *standby) { s.on, s.heard, s.fault = true, time.Time{}, nil })
+	s.noteOwner(by)
+	s.e.refuseQueued(errNotOwner(by))
 }
 
-func (e *Engine) noteOwner(by string) {
-	e.standby.note(func(s *standby) { s.owner = by })
+func (s *standby) noteOwner(by string) {
+	s.note(func(s *standby) { s.owner = by })
 	if by != "" {
-		e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
+		s.e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
 	}
-	if h := e.cfg.Hooks.StandingBy; h != nil {
+	if h := s.e.cfg.Hooks.StandingBy; h != nil {
 		h(by)
 	}
 }
 
 // watchEnd looks at the log's end now and then, so that a standby knows how far it is behind,
 // and whether it is cut off.
-func (e *Engine) watchEnd(ctx context.Context) {
+func (s *standby) watchEnd(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, _ = e.End(ctx) // a failure shows in Standing.Heard
+		_, _ = s.e.End(ctx) // a failure shows in Standing.Heard
 		_ = sleep.For(ctx, endLook)
 	}
 }
 
 // follow projects what the owner appends, until ctx ends or the log can't be followed for
 // good.
-func (e *Engine) follow(ctx context.Context) error {
+func (s *standby) follow(ctx context.Context) error {
 	wait := minRetake
 	for {
 		began := time.Now()
-		err := e.followOnce(ctx)
+		err := s.followOnce(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errReload):
+			continue
 		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed):
 			return err
 		case time.Since(began) > maxRetake:
 			wait = minRetake
 		}
-		e.standby.note(func(s *standby) { s.fault = err })
-		e.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
+		s.note(func(s *standby) { s.fault = err })
+		s.e.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
 		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
@@ -285,37 +286,37 @@ func (e *Engine) follow(ctx context.Context) error {
 
 // followOnce follows the log for as long as that lasts. What it has read is projected by the
 // same path as at a takeover.
-func (e *Engine) followOnce(ctx context.Context) error {
-	tip, err := e.cfg.Log.Last(ctx)
+func (s *standby) followOnce(ctx context.Context) error {
+	tip, err := s.e.cfg.Log.Last(ctx)
 	if err != nil {
 		return err
 	}
-	if err := sameLog(ctx, &e.cfg, tip); err != nil {
+	if err := sameLog(ctx, &s.e.cfg, tip); err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
-	if err := renewIfCut(ctx, &e.cfg, tip); err != nil {
+	if err := renewIfCut(ctx, &s.e.cfg, tip); err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
-	state, err := core.NewState(e.cfg.Store)
+	state, err := core.NewState(s.e.cfg.Store)
 	if err != nil {
 		return err
 	}
-	state.SetDefaults(e.cfg.Defaults)
-	state.SetLimits(e.cfg.Limits)
-	e.raisePosition(tip.Seq)
+	state.SetDefaults(s.e.cfg.Defaults)
+	state.SetLimits(s.e.cfg.Limits)
+	s.e.raisePosition(tip.Seq)
 	from := state.Meta().Applied + 1
 	if from == 1 {
 		from = tip.First
 	}
 	run, cancel := context.WithCancel(ctx)
-	f := &follower{e: e, groups: make(chan eventlog.Group), timer: time.NewTimer(time.Hour)}
+	f := &follower{e: s.e, groups: make(chan eventlog.Group), timer: time.NewTimer(time.Hour)}
 	f.timer.Stop()
-	f.replay = projector.NewReplay(ctx, e.cfg.Store, state, e.cfg.Hooks.Projected)
+	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
 	defer f.replay.Close()
 	ended := make(chan error, 1)
 	go func() {
 		defer close(f.groups)
-		ended <- e.cfg.Log.Follow(run, from, func(g eventlog.Group) error {
+		ended <- s.e.cfg.Log.Follow(run, from, func(g eventlog.Group) error {
 			select {
 			case f.groups <- g:
 				return nil
@@ -329,7 +330,7 @@ func (e *Engine) followOnce(ctx context.Context) error {
 		for range f.groups {
 		}
 	}()
-	e.standby.note(func(s *standby) { s.fault = nil })
+	s.note(func(s *standby) { s.fault = nil })
 	if err := f.run(); err != nil {
 		return err
 	}
@@ -369,6 +370,8 @@ func (f *follower) run() error {
 			if err := f.flush(); err != nil {
 				return err
 			}
+		case <-f.e.standby.again:
+			return errReload
 		case <-f.e.cfg.Store.Awaited():
 			if err := f.flush(); err != nil {
 				return err

@@ -26,7 +26,7 @@ const takeOverWithin = time.Minute
 
 // supervise runs one ownership after another; nil: it begins as a standby.
 func (e *Engine) supervise(ctx context.Context, l *loop) {
-	defer e.refuseAll()
+	defer e.refuseQueued(errClosed)
 	defer close(e.ended)
 	if l == nil {
 		if l = e.ownAgain(ctx, 0); l == nil {
@@ -63,8 +63,8 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	defer cancel()
 	defer context.AfterFunc(e.drain, cancel)()
 	for {
-		if by, mine := e.takeLease(ctx); !mine {
-			if err := e.standBy(ctx, by); err != nil {
+		if by, mine := e.standby.takeLease(ctx); !mine {
+			if err := e.standby.standBy(ctx, by); err != nil {
 				if ctx.Err() == nil {
 					e.err = err
 					e.cfg.Logger.Error("the log can't be followed", "error", err)
@@ -105,9 +105,6 @@ func final(err error) bool {
 	}
 	return false
 }
-
-// refuseAll refuses the jobs that still wait when the engine has ended.
-func (e *Engine) refuseAll() { e.refuseQueued(errClosed) }
 
 // refuseQueued refuses the jobs that wait.
 func (e *Engine) refuseQueued(why *events.Error) {

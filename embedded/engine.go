@@ -356,7 +356,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	if e.lease != nil {
-		c.Lease = e.lease
+		c.Lease, c.Registered = e.lease, e.mirror.workers.List
 	}
 	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, machineClock, suspended
 	if e.dir != nil {

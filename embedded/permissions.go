@@ -14,7 +14,7 @@ import (
 func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 	return &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Deny: deniedPublishes(n, partitions)},
-		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">")}},
+		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">"), n.Nodes()}},
 	}
 }
 

@@ -140,6 +140,17 @@ func (b *bucket) delete(ctx context.Context, key string) error {
 	return nil
 }
 
+// each calls fn with every live entry, in the order of their last change.
+func (b *bucket) each(ctx context.Context, fn func(key string, value []byte) error) error {
+	return b.do(ctx, func(jetstream.KeyValue) error {
+		st, err := b.js.Stream(ctx, b.conf.Name)
+		if err != nil {
+			return fmt.Errorf("read bucket %s: %w", b.name, err)
+		}
+		return b.scan(ctx, st, st.CachedInfo().State.LastSeq+1, fn)
+	})
+}
+
 // scan calls fn with every live entry whose sequence is below end. It asks for
 // one message after the other. A watcher would be shorter, but it waits
 // forever when an entry that it counted expires before it is delivered.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,24 @@ func NewWorkers(js jetstream.JetStream, names wire.Names, ttl time.Duration) *Wo
 // Put shows a worker, for the registry's time to live.
 func (w *Workers) Put(ctx context.Context, info wire.WorkerInfo) error {
 	return w.b.put(ctx, workerKey(info.Worker), info)
+}
+
+// List returns the workers, by id.
+func (w *Workers) List(ctx context.Context) ([]wire.WorkerInfo, error) {
+	var list []wire.WorkerInfo
+	err := w.b.each(ctx, func(key string, value []byte) error {
+		var info wire.WorkerInfo
+		if err := json.Unmarshal(value, &info); err != nil {
+			return fmt.Errorf("decode worker %s: %w", key, err)
+		}
+		list = append(list, info)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	slices.SortFunc(list, func(a, b wire.WorkerInfo) int { return cmp.Compare(a.Worker, b.Worker) })
+	return list, nil
 }
 
 // Delete takes a worker out; it is no error if it is not there.

@@ -34,6 +34,7 @@ const (
 	APITypes        = "types"
 	APIWorkers      = "workers"
 	APIInfo         = "info"
+	APINodes        = "nodes"
 	APIConfigure    = "configure"
 	APITypeRemove   = "type_remove"
 	APIPause        = "pause"
@@ -194,6 +195,10 @@ var endpoints = func() []Endpoint {
 		{Name: APIInfo, Roles: AllRoles, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[InfoReply](), Routes: []Route{
 			{ID: "info", Method: get, Path: v1 + "/info", Tag: "engine", Hidden: position,
 				Summary: "Show who answers", About: "The engine's version, its position, where its data is and what it keeps."},
+		}},
+		{Name: APINodes, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NodesReply](), Routes: []Route{
+			{ID: "nodes", Method: get, Path: v1 + "/nodes", Tag: "engine", Hidden: position,
+				Summary: "Show the nodes", About: "All engines of this log: which of them owns it, how far the others are behind, where the streams are, and what is at risk."},
 		}},
 		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
 		{Name: APITypeRemove, Roles: operates, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{

@@ -185,6 +185,9 @@ func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 // away says so. The body names the node that should take it, if any.
 func (n Names) Released(p int) string { return n.subject("released", strconv.Itoa(p)) }
 
+// Nodes returns the subject on which every engine of the log says how it is.
+func (n Names) Nodes() string { return n.subject("nodes") }
+
 // Forward returns the subject on which the owner of the log answers what other
 // nodes forward to it: requests that those have authorised.
 func (n Names) Forward(endpoint string) string { return n.subject("forward", endpoint) }
