@@ -331,11 +331,11 @@ func (l nodeLog) Last(ctx context.Context) (eventlog.Tip, error) {
 	return tip, l.note(err)
 }
 
-func (l nodeLog) Purge(ctx context.Context, below events.Seq) error {
-	if below == 1 && l.n.c.bug == bugStaleLeader {
-		return nil
+func (l nodeLog) Confirm(ctx context.Context) (eventlog.Tip, error) {
+	if l.n.c.bug == bugStaleLeader {
+		return l.ReplicaLog.Last(ctx)
 	}
-	return l.ReplicaLog.Purge(ctx, below)
+	return l.ReplicaLog.Confirm(ctx)
 }
 
 func (l nodeLog) Append(ctx context.Context, after events.Seq, evs []events.Event) (eventlog.Appended, error) {

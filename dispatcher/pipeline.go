@@ -141,7 +141,7 @@ func (p *pipeline) append(ctx context.Context) {
 // together with this engine would not know of a new owner, so most servers must agree. Foreign messages don't
 // count: they decide nothing.
 func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
-	tip, err := eventlog.Confirm(ctx, p.cfg.Log)
+	tip, err := p.cfg.Log.Confirm(ctx)
 	if err != nil {
 		return err
 	}

@@ -299,6 +299,14 @@ func (l *ReplicaLog) Purge(ctx context.Context, below events.Seq) error {
 	return nil
 }
 
+// Confirm implements Log.
+func (l *ReplicaLog) Confirm(ctx context.Context) (Tip, error) {
+	if err := l.Purge(ctx, 1); err != nil {
+		return Tip{}, err
+	}
+	return l.Last(ctx)
+}
+
 // Checksum implements Log.
 func (l *ReplicaLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
 	if err := l.usable(ctx); err != nil {

@@ -156,10 +156,10 @@ func TestDeposedLeader(t *testing.T) {
 	if tip, err := before.Last(ctx); err != nil || tip.Seq != last {
 		t.Fatalf("the deposed leader says %+v, %v, want the end at %d", tip, err, last)
 	}
-	if _, err := Confirm(ctx, before); !errors.Is(err, ErrUnreachable) {
+	if _, err := before.Confirm(ctx); !errors.Is(err, ErrUnreachable) {
 		t.Fatalf("confirmed by a deposed leader: %v, want ErrUnreachable", err)
 	}
-	if tip, err := Confirm(ctx, after); err != nil || tip.Seq != now || tip.First != 1 {
+	if tip, err := after.Confirm(ctx); err != nil || tip.Seq != now || tip.First != 1 {
 		t.Fatalf("confirmed %+v, %v, want the end at %d", tip, err, now)
 	}
 	for i := range c.servers {

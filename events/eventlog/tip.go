@@ -26,6 +26,8 @@ const (
 	// is cut off from the other servers takes to notice (lostQuorumInterval, 10
 	// s).
 	behindFor = 15 * time.Second
+	// keepAll is more messages than a stream can hold.
+	keepAll = 1 << 53
 )
 
 // streamInfo is the answer to STREAM.INFO.
@@ -165,19 +167,22 @@ func unreadable(subject string, err error) error {
 	return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
 }
 
-// Confirm returns the end of the log as it is during the call. Unlike Last's, its answer is
-// never that of a leader which the other servers have deposed and which does not know yet:
-// a purge that drops nothing is answered only once most servers have agreed to it. Without
-// their agreement Confirm fails with ErrUnreachable, within DefaultAckTimeout.
-func Confirm(ctx context.Context, log Log) (Tip, error) {
-	ctx, cancel := context.WithTimeout(ctx, DefaultAckTimeout)
+// Confirm implements Log: a purge is answered only once most servers have agreed to it, and
+// this one drops nothing: no message of the stream has its subject, and it keeps more than
+// there can be.
+func (l *JetStream) Confirm(ctx context.Context) (Tip, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
-	// Below position 1 there is nothing. Not 0, by which the server means everything.
-	if err := log.Purge(ctx, 1); err != nil {
-		return Tip{}, fmt.Errorf("confirm the end of the event log: %w", err)
+	if l.replicated {
+		if err := l.purge(ctx, fmt.Appendf(nil, `{"filter":%q,"keep":%d}`, l.cfg.Names.Prefix+".nothing", keepAll)); err != nil {
+			return Tip{}, fmt.Errorf("confirm the end of the event log: %w", err)
+		}
 	}
-	return log.Last(ctx)
+	return l.Last(ctx)
 }
+
+// Confirm implements Log.
+func (m *Memory) Confirm(ctx context.Context) (Tip, error) { return m.Last(ctx) }
 
 // reached is Last for a caller that knows that the log has reached seq. On a
 // replicated stream a leader that the others have deposed may not know that: it
