@@ -1,6 +1,9 @@
 package dispatcher
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -149,7 +152,7 @@ func (f *flight) pushFailed(now time.Time) {
 func (f *flight) dispatchLost(now time.Time) error {
 	f.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.Total())
 	f.noteAcks()
-	for _, d := range f.l.table.ByToken {
+	for d := range inOrder(f.l.table.ByToken) {
 		if d.Native {
 			continue
 		}
@@ -252,6 +255,18 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 	}
 }
 
+// inOrder returns dispatches in the order of their tokens, and leaves out those that are
+// removed meanwhile.
+func inOrder(m map[events.Token]*table.Dispatch) iter.Seq[*table.Dispatch] {
+	return func(yield func(*table.Dispatch) bool) {
+		for _, tok := range slices.Sorted(maps.Keys(m)) {
+			if d := m[tok]; d != nil && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
 // watchOrphans sets the time at which orphans must be looked at next.
 func (le *leases) watchOrphans(now time.Time) {
 	le.nextOrphan = time.Time{}
@@ -263,7 +278,7 @@ func (le *leases) watchOrphans(now time.Time) {
 // expireOrphans ends the runs whose message is gone and whose worker has been silent for a
 // lease.
 func (le *leases) expireOrphans(now time.Time) error {
-	for _, d := range le.l.table.Orphans {
+	for d := range inOrder(le.l.table.Orphans) {
 		if d.Heard.Add(le.leaseOf(d)).After(now) {
 			continue
 		}

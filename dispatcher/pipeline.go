@@ -137,10 +137,11 @@ func (p *pipeline) append(ctx context.Context) {
 }
 
 // confirmOwner checks, at the stream's leader, that nobody else has appended: an answer
-// that appends nothing is only as good as the ownership behind it. Foreign messages don't
+// that appends nothing is only as good as the ownership behind it. A leader that was cut off
+// together with this engine would not know of a new owner, so most servers must agree. Foreign messages don't
 // count: they decide nothing.
 func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
-	tip, err := p.cfg.Log.Last(ctx)
+	tip, err := p.cfg.Log.Confirm(ctx)
 	if err != nil {
 		return err
 	}

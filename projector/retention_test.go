@@ -264,3 +264,31 @@ func TestLongHistoriesAreFolded(t *testing.T) {
 		t.Fatalf("the marker is %s, want %s", marker, want)
 	}
 }
+
+// An id that is used again when its item is pruned, and pruned again, gives the same store
+// however much of that is committed at once.
+func TestPrunedTwiceAtOnce(t *testing.T) {
+	store := openMem(t)
+	s := newSim(t, 1, store)
+	set := events.DefaultTypeSettings()
+	set.Retain = events.Retention{CancelledMS: 1}
+	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	id := s.newID()
+	for range 3 {
+		for _, c := range []core.Command{core.Submit{Type: "email", ID: id, NewID: id}, core.Cancel{ID: id}, core.Prune{ID: id}} {
+			if d := s.do(c); len(d.Events) == 0 {
+				t.Fatalf("%T is refused", c)
+			}
+			s.project()
+			s.now = s.now.Add(time.Second)
+		}
+	}
+	same(t, store, replayed(t, s.log, s.log.last())) // all at once
+	for cut := events.Seq(3); cut < s.log.last(); cut++ {
+		part := replayed(t, s.log, cut)
+		if err := fill(t.Context(), part, s.log, s.log.last(), time.Time{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		same(t, store, part)
+	}
+}

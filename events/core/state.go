@@ -430,7 +430,7 @@ func (e *entry) appendChanges(to []ItemChange) []ItemChange {
 	switch {
 	case e.cur == nil && e.prev == nil:
 		return to
-	case e.reborn && e.prev != nil:
+	case e.reborn && e.prev != nil && e.cur != nil:
 		return append(to, ItemChange{Old: e.prev}, ItemChange{New: e.cur})
 	}
 	return append(to, ItemChange{Old: e.prev, New: e.cur})

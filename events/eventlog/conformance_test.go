@@ -163,7 +163,7 @@ func (f *serverFixture) trim(t *testing.T, first events.Seq) {
 // each runs a test against every implementation.
 func each(t *testing.T, run func(t *testing.T, f fixture)) {
 	for name, make := range map[string]func(*testing.T) fixture{
-		"memory": newMemoryFixture, "server": newServerFixture(false), "server_memory": newServerFixture(true),
+		"memory": newMemoryFixture, "replicas": newReplicasFixture, "server": newServerFixture(false), "server_memory": newServerFixture(true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,7 +292,7 @@ func everyFault(n int) []Fault {
 func testFault(t *testing.T, f fixture, atomic bool, evs []events.Event, whole []int, ft Fault) {
 	raw := f.open(t, atomic, nil)
 	l := raw
-	if _, ok := f.(*serverFixture); ok && ft.Kind == FaultLate {
+	if _, ok := f.(*memoryFixture); !ok && ft.Kind == FaultLate {
 		l = landing(raw, ft.Land, f.land)
 	}
 	after := mustAppend(t, l, 0, singles(2, "seed"))

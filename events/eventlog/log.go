@@ -28,6 +28,11 @@ type Log interface {
 	// Last asks the stream's leader for the end of the log and the time.
 	Last(ctx context.Context) (Tip, error)
 
+	// Confirm is Last, but its answer is never that of a leader which the other
+	// servers have deposed and which does not know yet: most of them have agreed
+	// during the call. If they don't, it fails with ErrUnreachable.
+	Confirm(ctx context.Context) (Tip, error)
+
 	// Foreign reports whether the messages behind after, up to to, are all
 	// foreign: written by no engine. An error means that it is not known.
 	Foreign(ctx context.Context, after, to events.Seq) (bool, error)

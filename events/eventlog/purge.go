@@ -11,19 +11,24 @@ import (
 // Purge implements Log. The stream's leader does it; the messages leave the
 // files, too, once the blocks that hold nothing else are removed.
 func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
+	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, uint64(below))); err != nil {
+		return fmt.Errorf("cut the event log below %d: %w", below, err)
+	}
+	return nil
+}
+
+func (l *JetStream) purge(ctx context.Context, req []byte) error {
 	var resp struct {
 		Error   *apiError `json:"error"`
 		Success bool      `json:"success"`
 	}
-	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(below))
-	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.PURGE."+l.stream), req, &resp); err != nil {
-		return fmt.Errorf("cut the event log below %d: %w", below, err)
-	}
-	if resp.Error != nil {
-		return fmt.Errorf("cut the event log below %d: %w", below, resp.Error)
-	}
-	if !resp.Success {
-		return fmt.Errorf("cut the event log below %d: the server has not done it", below)
+	switch err := l.request(ctx, l.cfg.Names.JetStream("STREAM.PURGE."+l.stream), req, &resp); {
+	case err != nil:
+		return err
+	case resp.Error != nil:
+		return resp.Error
+	case !resp.Success:
+		return errors.New("the server has not done it")
 	}
 	return nil
 }

@@ -103,6 +103,9 @@ func TestReplicated(t *testing.T) {
 		t.Fatalf("append at a change of leader: %v", err)
 	}
 	settled := settle(t, a)
+	if tip, err := b.Confirm(testContext(t)); err != nil || tip.Seq != settled || tip.First != 1 {
+		t.Fatalf("confirmed %+v, %v, want the end at %d, and all of it kept", tip, err, settled)
+	}
 	mustAppend(t, a, settled, decision(2, "after"))
 	c := readAll(t, b)
 	if slices.Contains(c.marks, "lost") || c.skipped != 1 || c.through != settled+2 || events.Seq(len(c.marks)) != c.through-1 {

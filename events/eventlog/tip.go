@@ -26,6 +26,8 @@ const (
 	// is cut off from the other servers takes to notice (lostQuorumInterval, 10
 	// s).
 	behindFor = 15 * time.Second
+	// keepAll is more messages than a stream can hold.
+	keepAll = 1 << 53
 )
 
 // streamInfo is the answer to STREAM.INFO.
@@ -164,6 +166,23 @@ func (l *JetStream) answerOfLeader(ctx context.Context, sub *nats.Subscription, 
 func unreadable(subject string, err error) error {
 	return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
 }
+
+// Confirm implements Log: a purge is answered only once most servers have agreed to it, and
+// this one drops nothing: no message of the stream has its subject, and it keeps more than
+// there can be.
+func (l *JetStream) Confirm(ctx context.Context) (Tip, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
+	defer cancel()
+	if l.replicated {
+		if err := l.purge(ctx, fmt.Appendf(nil, `{"filter":%q,"keep":%d}`, l.cfg.Names.Prefix+".nothing", keepAll)); err != nil {
+			return Tip{}, fmt.Errorf("confirm the end of the event log: %w", err)
+		}
+	}
+	return l.Last(ctx)
+}
+
+// Confirm implements Log.
+func (m *Memory) Confirm(ctx context.Context) (Tip, error) { return m.Last(ctx) }
 
 // reached is Last for a caller that knows that the log has reached seq. On a
 // replicated stream a leader that the others have deposed may not know that: it

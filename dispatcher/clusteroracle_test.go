@@ -1,0 +1,325 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// oracle reads what is agreed on as soon as it is, and holds it against what must be true
+// at each event, and against what people were told.
+type oracle struct {
+	c       *cluster
+	state   *core.State // the fold of the log
+	through events.Seq
+	ends    []events.Seq // ends of decisions
+	skew    []time.Duration
+
+	running   map[events.ID]events.Token
+	under     map[events.ID]events.Token // the token under which an item was completed
+	tenants   map[events.ID]string
+	typeOf    map[events.ID]events.Type
+	known     map[events.ID]bool
+	pruned    map[events.ID]bool
+	answered  map[uint64]int // messages of the intake
+	ticks     map[string]bool
+	tokens    map[events.Token]bool
+	began     map[string][]time.Time
+	limited   map[events.Type]events.TypeSettings
+	onShelf   map[events.ID]*events.Item // queued, as of through
+	lastAt    time.Time
+	epoch     events.Epoch
+	completed int
+	sum       uint64 // of all events
+	proved    events.Seq
+	digest    string // of the fold of the log up to proved
+}
+
+func newOracle(c *cluster) *oracle {
+	state, err := core.NewState(core.Empty{})
+	if err != nil {
+		panic(err)
+	}
+	set := events.DefaultTypeSettings()
+	set.Backoff.Jitter = 0
+	state.SetDefaults(set)
+	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, under: map[events.ID]events.Token{}, tenants: map[events.ID]string{},
+		typeOf: map[events.ID]events.Type{}, known: map[events.ID]bool{}, pruned: map[events.ID]bool{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
+		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
+}
+
+// look reads on.
+func (o *oracle) look() {
+	last, _ := o.c.log.End()
+	if last == o.through || o.c.failure != nil {
+		return
+	}
+	err := o.c.log.Replay(context.Background(), o.through+1, last, nil, func(g eventlog.Group) error {
+		for _, ev := range g.Events {
+			if err := o.event(ev); err != nil {
+				return fmt.Errorf("event %d, %s of %s: %w", ev.Seq, ev.Kind, ev.ID, err)
+			}
+		}
+		o.through = g.Through
+		o.sum = o.sum*31 + g.Checksum
+		return nil
+	})
+	o.c.failed(err)
+}
+
+// event takes the next event of the log.
+func (o *oracle) event(ev events.Event) error {
+	if err := o.state.Apply(ev); err != nil {
+		return err
+	}
+	if ev.Tx.Last() {
+		o.ends = append(o.ends, ev.Seq)
+	}
+	o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
+	if own, ok := ev.Body.(*events.Owned); !ok || own.Clock == nil {
+		if ev.At.Before(o.lastAt) {
+			return fmt.Errorf("its time is %s, before %s", ev.At, o.lastAt)
+		}
+	}
+	o.lastAt = ev.At
+	if err := o.item(ev); err != nil {
+		return err
+	}
+	if !ev.ID.IsZero() {
+		it, err := o.state.Item(ev.ID)
+		if err != nil {
+			return err
+		}
+		delete(o.onShelf, ev.ID)
+		if it != nil && it.State == events.StateQueued {
+			o.onShelf[ev.ID] = it
+		}
+	}
+	return nil
+}
+
+func (o *oracle) item(ev events.Event) error {
+	switch b := ev.Body.(type) {
+	case *events.Owned:
+		if b.Epoch < o.epoch || b.Epoch == o.epoch && !b.Barrier {
+			return fmt.Errorf("epoch %d begins behind epoch %d", b.Epoch, o.epoch)
+		}
+		o.epoch = b.Epoch
+	case *events.Created:
+		if o.known[ev.ID] && !o.pruned[ev.ID] {
+			return fmt.Errorf("the item is created twice")
+		}
+		delete(o.pruned, ev.ID) // asked for again, when nobody knows it any more
+		o.known[ev.ID], o.tenants[ev.ID], o.typeOf[ev.ID] = true, b.Tenant, ev.Type
+		return o.answer(b.Intake)
+	case *events.Rejected:
+		return o.answer(b.Intake)
+	case *events.ScheduleFired:
+		key := b.Name + " " + b.Tick.String()
+		if o.ticks[key] {
+			return fmt.Errorf("tick %s is answered twice", key)
+		}
+		o.ticks[key] = true
+	case *events.TypeConfigured:
+		o.limited[ev.Type] = b.Settings
+	case *events.Pruned:
+		o.pruned[ev.ID] = true
+		delete(o.under, ev.ID)
+	case *events.Claimed:
+		return o.claim(ev, b)
+	case *events.Completed:
+		if o.under[ev.ID] != 0 {
+			return fmt.Errorf("the item is completed a second time")
+		}
+		if o.running[ev.ID] != 0 { // else by its children
+			o.under[ev.ID] = o.running[ev.ID]
+		} else {
+			o.under[ev.ID] = 1
+		}
+		o.completed++
+		delete(o.running, ev.ID)
+	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
+		delete(o.running, ev.ID)
+	}
+	return nil
+}
+
+func (o *oracle) answer(in events.Intake) error {
+	if in.Seq == 0 {
+		return nil
+	}
+	if o.answered[in.Seq]++; o.answered[in.Seq] > 1 {
+		return fmt.Errorf("intake message %d is answered twice", in.Seq)
+	}
+	return nil
+}
+
+// claim checks that a claim is the only one, of this ownership, and within all limits.
+func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
+	if tok := o.running[ev.ID]; tok != 0 {
+		return fmt.Errorf("claimed under %s while it runs under %s", b.Token, tok)
+	}
+	if o.tokens[b.Token] {
+		return fmt.Errorf("token %s is claimed a second time", b.Token)
+	}
+	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch {
+		return fmt.Errorf("token %s of epoch %d is claimed in epoch %d", b.Token, epoch, o.epoch)
+	}
+	o.running[ev.ID], o.tokens[b.Token] = b.Token, true
+	set := o.limited[ev.Type]
+	n, all, group := 0, 0, 0
+	for id := range o.running {
+		all++
+		if o.typeOf[id] == ev.Type {
+			n++
+			if o.tenants[id] == o.tenants[ev.ID] {
+				group++
+			}
+		}
+	}
+	pool := o.c.people.limits.Pools[set.Pool]
+	switch {
+	case set.Capacity > 0 && n > set.Capacity:
+		return fmt.Errorf("%d of type %s run, of at most %d", n, ev.Type, set.Capacity)
+	case all > 12:
+		return fmt.Errorf("%d run, of at most 12", all)
+	case o.tenants[ev.ID] != "" && set.GroupCapacity > 0 && group > set.GroupCapacity:
+		return fmt.Errorf("%d of tenant %s run, of at most %d", group, o.tenants[ev.ID], set.GroupCapacity)
+	case set.Pool != "" && all > pool.Slots:
+		return fmt.Errorf("%d run in the pool, of at most %d", all, pool.Slots)
+	}
+	if len(set.Rates) > 0 {
+		o.began[""] = append(o.began[""], ev.At)
+		if t := o.tenants[ev.ID]; t != "" {
+			o.began[t] = append(o.began[t], ev.At)
+		}
+	}
+	return nil
+}
+
+// appended checks that what a node has appended is where it was told.
+func (o *oracle) appended(n *clusterNode, r appendResult) {
+	if last, _ := o.c.log.End(); r.res.Last > last || o.c.log.ChecksumAt(r.res.Last) != r.res.Checksum {
+		o.c.failf("n%d was told that its events are stored up to %d, and they are not", n.n, r.res.Last)
+	}
+}
+
+// told checks an answer that a node gives: all it says is in the log, and it knew all that
+// was there when the question was asked, at the position asked.
+func (o *oracle) told(n *clusterNode, l *loop, asked events.Seq, pos events.Seq, what string) {
+	o.c.figures.answers++
+	last, _ := o.c.log.End()
+	switch {
+	case pos > last:
+		o.c.failf("n%d answers %s of position %d, and the log ends at %d", n.n, what, pos, last)
+	case l.pipe.appended < asked && !o.foreignOnly(l.pipe.appended, asked):
+		o.c.failf("n%d answers %s as of position %d: when it was asked the log ended at %d", n.n, what, l.pipe.appended, asked)
+	}
+}
+
+// foreignOnly reports whether no decision ends between two positions.
+func (o *oracle) foreignOnly(after, to events.Seq) bool {
+	i, _ := slices.BinarySearch(o.ends, after+1)
+	return i == len(o.ends) || o.ends[i] > to
+}
+
+// pushed checks a dispatch: its item is queued in the log, and no other of its priority
+// that could go was queued before it.
+func (o *oracle) pushed(n *clusterNode, it *events.Item) {
+	l := n.l
+	if l == nil || o.c.failure != nil {
+		return
+	}
+	if last, _ := o.c.log.End(); l.pipe.appended > last {
+		o.c.failf("n%d dispatches %s at position %d, and the log ends at %d", n.n, it.ID, l.pipe.appended, last)
+		return
+	}
+	o.look()
+	if !o.known[it.ID] {
+		o.c.failf("n%d dispatches %s, which is not in the log", n.n, it.ID)
+		return
+	}
+	if l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful() {
+		return // it does not know yet what the log has, or has decided more
+	}
+	now := l.clock.Due()
+	for id, other := range o.onShelf {
+		if other.Type == it.Type && other.Priority == it.Priority && other.Group == it.Group && other.OrderAt.Before(it.OrderAt) && other.AvailableAt.Before(it.OrderAt) &&
+			!other.AvailableAt.After(now) && l.table.ByID[id] == nil {
+			o.c.failf("n%d dispatches %s of %s, and %s of %s waits", n.n, it.ID, it.OrderAt.Sub(simStart), id, other.OrderAt.Sub(simStart))
+			return
+		}
+	}
+}
+
+// unfinished counts the items that have not ended.
+func (o *oracle) unfinished() (n int64) {
+	for _, t := range o.state.TypeNames() {
+		info, _ := o.state.Type(t)
+		for st := range events.ItemState(events.NumStates) {
+			if !st.Terminal() {
+				n += info.Counts[st]
+			}
+		}
+	}
+	return n
+}
+
+// final checks what must be true in the end.
+func (o *oracle) final() {
+	c := o.c
+	for id := range c.people.accepted {
+		if !o.known[id] {
+			c.failf("submission %s was accepted, and is not in the log", id)
+		}
+	}
+	for i := range c.world.intake {
+		if n := o.answered[uint64(i+1)]; n != 1 {
+			c.failf("intake message %d was answered %d times", i+1, n)
+		}
+	}
+	for _, r := range c.people.set.Rates {
+		for _, tenant := range slices.Sorted(maps.Keys(o.began)) {
+			if (r.Per == events.PerType) == (tenant == "") {
+				if err := rateKept(r, o.began[tenant]); err != nil {
+					c.failf("tenant %q: %w", tenant, err)
+				}
+			}
+		}
+	}
+}
+
+// sameAsLog compares a node's store with the fold of the log up to its position.
+func (o *oracle) sameAsLog(n *clusterNode) {
+	c := o.c
+	if n.store == nil || n.moving || n.store.Applied() == 0 || c.failure != nil {
+		return
+	}
+	c.figures.checks++
+	at := n.store.Applied()
+	got, err := n.store.Digest(context.Background())
+	c.failed(err)
+	if at == o.proved && got == o.digest {
+		return
+	}
+	want := c.asOf(at)
+	if want == nil {
+		return
+	}
+	defer func() { c.failed(want.Close()) }()
+	o.proved = at
+	o.digest, err = want.Digest(context.Background())
+	c.failed(err)
+	if o.digest != got {
+		diff, _ := projector.Diff(context.Background(), n.store, want, 5)
+		c.failf("the store of n%d is not the fold of the log up to %d: %s", n.n, at, strings.Join(diff, "; "))
+	}
+}

@@ -1,0 +1,483 @@
+package dispatcher
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/retention"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// people are the clients and workers of a cluster. Each is at some server, and asks again
+// until it has an answer, or gives up.
+type people struct {
+	c        *cluster
+	ids      uint64
+	accepted map[events.ID]events.Seq // submissions that were answered, and the position told
+	order    []events.ID              // of accepted
+	runs     []*clusterRun            // runs that workers have begun
+	alive    map[string]int           // workers and their slots
+	lost     int                      // requests given up
+	set      events.TypeSettings
+	limits   events.Limits
+	rng      *rand.Rand // of the present deed
+}
+
+// clusterRun is a run that a worker was granted.
+type clusterRun struct {
+	m      *simMsg
+	worker string
+	busy   bool // it waits for an answer
+}
+
+const clusterType = events.Type("email")
+
+func newPeople(c *cluster) *people {
+	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, rng: c.rng}
+	p.set = events.DefaultTypeSettings()
+	p.set.Backoff.Jitter = 0
+	p.set.MaxAttempts, p.set.Capacity = 50, 8
+	if c.rng.IntN(3) == 0 {
+		p.limits.Pools = map[string]events.Pool{"llm": {Slots: 4}}
+		p.set.Pool = "llm"
+	}
+	if c.rng.IntN(3) == 0 {
+		p.set.GroupCapacity = 1 + c.rng.IntN(2)
+		p.set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, IntervalMS: 10_000, Burst: 2}}
+	}
+	if c.cutting {
+		p.set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
+	}
+	c.After(time.Second, p.configure)
+	c.After(2*time.Second, p.beat)
+	return p
+}
+
+func (p *people) id() (id events.ID) {
+	p.ids++
+	id[0] = 2
+	for i := range 8 {
+		id[15-i] = byte(p.ids >> (8 * i))
+	}
+	return id
+}
+
+// asking is a request that is asked until it is answered. It makes the job of each try;
+// the job calls answered, at the engine, with whether the answer says what became of it.
+type asking struct {
+	at     int // the server that the asker is connected to
+	tries  int
+	job    func(n *clusterNode, l *loop, asked events.Seq, answered func(known bool)) job
+	hears  func() // the asker has the answer
+	gives  func() // it has given up
+	served bool
+}
+
+// ask sends a request to a node that thinks it is the owner.
+func (p *people) ask(a *asking) {
+	c := p.c
+	if a.served {
+		return
+	}
+	if a.tries--; a.tries < 0 {
+		p.lost++
+		if a.gives != nil {
+			a.gives()
+		}
+		return
+	}
+	if n := p.owner(a.at); n != nil {
+		asked, _ := c.log.End()
+		deliver := c.between(50*time.Microsecond, 2*time.Millisecond)
+		c.After(deliver, func() { p.arrive(a, n, asked) })
+	}
+	c.After(c.between(500*time.Millisecond, 3*time.Second), func() { p.ask(a) })
+}
+
+func (p *people) arrive(a *asking, n *clusterNode, asked events.Seq) {
+	c := p.c
+	switch {
+	case a.served || !n.owns() || !c.log.Reaches(a.at, n.at):
+		return
+	case n.paused(c.at):
+		c.After(n.asleep.Sub(c.at)+time.Millisecond, func() { p.arrive(a, n, asked) })
+		return
+	case len(n.l.queues.urgent.jobs) >= maxPendingJobs:
+		return
+	}
+	l := n.l
+	l.queues.urgent.jobs = append(l.queues.urgent.jobs, a.job(n, l, asked, func(known bool) {
+		if !known || c.rng.IntN(20) == 0 && !c.calm || !c.log.Reaches(n.at, a.at) {
+			return // the answer is lost
+		}
+		c.After(c.between(50*time.Microsecond, 2*time.Millisecond), func() {
+			if !a.served {
+				a.served = true
+				if a.hears != nil {
+					a.hears()
+				}
+			}
+		})
+	}))
+	n.kick()
+}
+
+// owner is one of the nodes within reach that think they are the owner; nil for none.
+func (p *people) owner(at int) *clusterNode {
+	var owners []*clusterNode
+	for _, n := range p.c.nodes {
+		if n.owns() && p.c.log.Reaches(at, n.at) {
+			owners = append(owners, n)
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	return owners[p.c.rng.IntN(len(owners))]
+}
+
+// command asks for commands to be decided.
+func (p *people) command(tries int, hears func([]Outcome), what string, cmds ...core.Command) {
+	p.commandAt(p.c.rng.IntN(p.c.servers()), tries, hears, what, cmds...)
+}
+
+// repeat asks, at a server, for something that was decided already.
+func (p *people) repeat(at int) {
+	if len(p.order) > 0 && !p.c.calm {
+		p.c.figures.repeats++
+		id := p.order[p.c.rng.IntN(len(p.order))]
+		p.commandAt(at, 1, nil, "a repeat", core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(5)})
+	}
+}
+
+func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cmds ...core.Command) {
+	var out []Outcome
+	a := &asking{at: at, tries: tries}
+	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
+		return &commandJob{cmds: cmds, done: func(outcomes []Outcome) {
+			known := true
+			for _, o := range outcomes {
+				if events.CodeOf(o.Err) == events.CodeUnavailable {
+					known = false
+					continue
+				}
+				pos := o.Position
+				if o.Err != nil {
+					pos = 0
+				}
+				p.c.oracle.told(n, l, asked, pos, what)
+				p.checkOutcome(n, o, what)
+			}
+			if known {
+				out = slices.Clone(outcomes)
+			}
+			answered(known)
+		}}
+	}
+	a.hears = func() {
+		if hears != nil {
+			hears(out)
+		}
+	}
+	p.ask(a)
+}
+
+// checkOutcome holds an answer against the log.
+func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
+	p.c.oracle.look()
+	id := o.Decision.ID
+	if o.Err == nil && !id.IsZero() && !p.c.oracle.known[id] {
+		p.c.failf("n%d answers %s with item %s, which is not in the log", n.n, what, id)
+	}
+}
+
+// report sends a worker's report.
+func (p *people) report(tries int, m *simMsg, worker, event string, hears func(wire.Reported), gives func()) {
+	var got wire.Reported
+	r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: event, Start: event == wire.ReportClaim}
+	a := &asking{at: int(worker[1]-'0') % p.c.servers(), tries: tries, gives: gives}
+	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
+		r := r
+		if d := l.table.ByID[m.id]; p.c.bug == bugStaleToken && d != nil {
+			r.Token = d.Token.String()
+		}
+		return &reportJob{reports: []wire.Report{r}, done: func(out []wire.Reported) {
+			known := out[0].OK || out[0].Error.Code != events.CodeUnavailable
+			if known {
+				got = out[0]
+				p.checkReport(n, l, asked, m, event, got)
+			}
+			answered(known)
+		}}
+	}
+	a.hears = func() { hears(got) }
+	p.ask(a)
+}
+
+// checkReport holds the answer to a report against the log.
+func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMsg, event string, got wire.Reported) {
+	c := p.c
+	c.oracle.look()
+	if !got.OK || got.Position == "" {
+		return // not taken, or only put back
+	}
+	pos, err := strconv.ParseUint(string(got.Position), 10, 64)
+	c.failed(err)
+	c.oracle.told(n, l, asked, events.Seq(pos), event)
+	switch event {
+	case wire.ReportClaim:
+		if !c.oracle.tokens[m.token] {
+			c.failf("n%d answers that %s is claimed under %s, and the log does not say so", n.n, m.id, m.token)
+		}
+	case wire.ReportComplete:
+		if c.oracle.under[m.id] != m.token {
+			c.failf("n%d answers that %s is completed under %s: the log says under %s", n.n, m.id, m.token, c.oracle.under[m.id])
+		}
+	}
+}
+
+func (c *cluster) servers() int { return c.size }
+
+// configure sets the type's settings, and a schedule.
+func (p *people) configure() {
+	p.command(1000, nil, "configure", core.Configure{Type: clusterType, Source: events.SourceAPI, Settings: p.set},
+		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, EveryMS: 15_000, Source: "api"}})
+}
+
+// beat is the heartbeats of the workers: they renew what they run, and register.
+func (p *people) beat() {
+	c := p.c
+	for i, w := range slices.Sorted(maps.Keys(p.alive)) {
+		at := i % c.servers()
+		var in []wire.RunRef
+		for _, r := range p.runs {
+			if r.worker != w {
+				continue
+			}
+			in = append(in, wire.RunRef{ID: r.m.id.String(), Token: r.m.token.String()})
+			if c.world.near(at) && c.world.msgs[r.m.seq] == r.m && !r.m.expired {
+				c.world.renew(r.m)
+			}
+		}
+		n := p.owner(at)
+		if n == nil || n.paused(c.at) {
+			continue
+		}
+		reg := wire.Register{Worker: w, Session: "s-" + w, Types: []string{string(clusterType)}, Slots: p.alive[w]}
+		if _, _, err := n.reg.Put(reg, n.l.clock.Now()); err != nil {
+			c.failed(err)
+		}
+		n.reg.Beat(&wire.Heartbeat{Register: reg})
+		n.sig.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
+		n.kick()
+	}
+	c.After(c.between(time.Second, 4*time.Second), p.beat)
+}
+
+// The deeds of people.
+
+func (p *people) submit() {
+	cmds := make([]core.Command, 1+p.rng.IntN(4))
+	for i := range cmds {
+		id := p.id()
+		s := core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(events.Priority(3 + p.rng.IntN(4)))}
+		if p.rng.IntN(3) == 0 {
+			s.DedupKey = strconv.Itoa(p.rng.IntN(5))
+			s.DedupPolicy = []events.DedupPolicy{"", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[p.rng.IntN(4)]
+		}
+		if p.rng.IntN(4) == 0 {
+			s.Delay = time.Duration(p.rng.IntN(20)) * time.Second
+		}
+		if p.rng.IntN(3) == 0 {
+			s.ID, s.IdempotencyKey = events.ID{}, "key-"+strconv.Itoa(p.rng.IntN(8))
+		}
+		if len(p.set.Rates) > 0 {
+			s.Tenant = "t" + strconv.Itoa(p.rng.IntN(3))
+		}
+		if p.rng.IntN(6) == 0 && len(p.order) > 0 {
+			s.After, s.AfterPolicy = []events.ID{p.order[p.rng.IntN(len(p.order))]}, events.AfterRun
+		}
+		cmds[i] = s
+	}
+	p.command(30, func(out []Outcome) {
+		for _, o := range out {
+			if o.Err == nil {
+				p.accepted[o.Decision.ID] = o.Position
+				p.order = append(p.order, o.Decision.ID)
+			}
+		}
+	}, "a submission", cmds...)
+}
+
+func (p *people) publish() {
+	w := p.c.world
+	if !p.c.log.Majority(p.rng.IntN(p.c.servers())) {
+		return
+	}
+	m := &nats.Msg{Subject: "work.intake.0.email", Data: []byte([]string{`{"n":1}`, `no json`}[p.rng.IntN(2)]), Header: nats.Header{}}
+	if p.rng.IntN(2) == 0 {
+		m.Header.Set(nats.MsgIdHdr, fmt.Sprint("m-", p.rng.IntN(5)))
+	}
+	w.intake, w.published = append(w.intake, m), append(w.published, p.c.at)
+	for _, n := range p.c.nodes {
+		if n.owns() {
+			n.kick()
+		}
+	}
+}
+
+func (p *people) pull() {
+	for range 1 + p.rng.IntN(4) {
+		w := "w" + strconv.Itoa(p.rng.IntN(3))
+		if p.alive[w] == 0 || !p.c.world.near(int(w[1]-'0')%p.c.servers()) {
+			continue
+		}
+		m := p.c.world.pull(lanes.Key{Type: clusterType})
+		if m == nil {
+			return
+		}
+		p.report(4, m, w, wire.ReportClaim, func(r wire.Reported) {
+			if r.OK {
+				p.runs = append(p.runs, &clusterRun{m: m, worker: w})
+			}
+		}, nil)
+	}
+}
+
+func (p *people) finish() {
+	for range 1 + p.rng.IntN(3) {
+		if len(p.runs) == 0 {
+			return
+		}
+		r := p.runs[p.rng.IntN(len(p.runs))]
+		if r.busy {
+			continue
+		}
+		p.say(r, []string{wire.ReportComplete, wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[p.rng.IntN(5)], p.rng.IntN(4) > 0)
+	}
+}
+
+// say reports the end of a run; ack says whether the worker lives to acknowledge it.
+func (p *people) say(r *clusterRun, event string, ack bool) {
+	r.busy = true
+	p.report(6, r.m, r.worker, event, func(wire.Reported) {
+		p.forget(r)
+		if ack && p.c.world.msgs[r.m.seq] == r.m {
+			delete(p.c.world.msgs, r.m.seq)
+		}
+	}, func() { r.busy = false })
+}
+
+func (p *people) forget(r *clusterRun) {
+	p.runs = slices.DeleteFunc(p.runs, func(o *clusterRun) bool { return o == r })
+}
+
+// die has runs end with no word.
+func (p *people) die() {
+	p.runs = slices.DeleteFunc(p.runs, func(r *clusterRun) bool { return !r.busy && p.rng.IntN(2) == 0 })
+}
+
+func (p *people) workers() {
+	w := "w" + strconv.Itoa(p.rng.IntN(3))
+	if p.rng.IntN(3) == 0 {
+		delete(p.alive, w)
+		if n := p.owner(0); n != nil {
+			n.reg.Remove(events.WorkerID(w), "")
+		}
+		return
+	}
+	p.alive[w] = 1 + p.rng.IntN(4)
+}
+
+func (p *people) touch() {
+	if len(p.order) == 0 {
+		return
+	}
+	id := p.order[p.rng.IntN(len(p.order))]
+	cmd := []core.Command{
+		core.Cancel{ID: id}, core.Cancel{ID: id}, core.Replay{ID: id}, core.Reschedule{ID: id, Now: true},
+		core.Reschedule{ID: id, Priority: prio(events.Priority(p.rng.IntN(10)))},
+		core.Reschedule{ID: id, Delay: time.Duration(p.rng.IntN(20)) * time.Second},
+	}[p.rng.IntN(6)]
+	p.command(3, nil, fmt.Sprintf("%T", cmd), cmd)
+}
+
+func (p *people) hold() {
+	w := events.WorkerID("w" + strconv.Itoa(p.rng.IntN(3)))
+	cmd := []core.Command{
+		core.PauseType{Type: clusterType, For: time.Duration(1+p.rng.IntN(20)) * time.Second}, core.PauseType{Type: clusterType},
+		core.ResumeType{Type: clusterType}, core.ResumeType{Type: clusterType}, core.DrainWorker{Worker: w}, core.EndDrain{Worker: w},
+	}[p.rng.IntN(6)]
+	p.command(3, nil, fmt.Sprintf("%T", cmd), cmd)
+}
+
+// more has a run spawn, snooze, or tell how far it is.
+func (p *people) more() {
+	if len(p.runs) == 0 {
+		return
+	}
+	r := p.runs[p.rng.IntN(len(p.runs))]
+	if r.busy {
+		return
+	}
+	run := core.Run{ID: r.m.id, Token: r.m.token, Worker: events.WorkerID(r.worker)}
+	var cmd core.Command
+	switch p.rng.IntN(3) {
+	case 0:
+		if p.c.oracle.unfinished() > 40 {
+			return
+		}
+		sp := core.Spawn{Run: run, Continues: p.rng.IntN(2) == 0}
+		for range 1 + p.rng.IntN(3) {
+			sp.Children = append(sp.Children, core.Submit{Type: clusterType, NewID: p.id()})
+		}
+		cmd = sp
+	case 1:
+		cmd = core.Snooze{Run: run, Delay: time.Duration(1+p.rng.IntN(20)) * time.Second}
+	case 2:
+		cmd = core.ReportProgress{Run: run, Percent: p.rng.IntN(101)}
+	}
+	p.command(3, func(out []Outcome) {
+		if endsRun(cmd) {
+			p.forget(r)
+		}
+	}, fmt.Sprintf("%T", cmd), cmd)
+}
+
+// read reads, from any node, something that somebody was told of: a node that has come as
+// far as the position told has it.
+func (p *people) read() {
+	n := p.c.nodes[p.rng.IntN(len(p.c.nodes))]
+	if len(p.order) == 0 || !n.up || n.moving {
+		return
+	}
+	id := p.order[p.rng.IntN(len(p.order))]
+	if n.store.Applied() < p.accepted[id] {
+		return // it would wait
+	}
+	p.c.figures.reads++
+	it, err := n.store.Item(id)
+	p.c.failed(err)
+	if it == nil && !p.c.oracle.pruned[id] {
+		p.c.failf("n%d, which is at %d, does not have item %s, accepted at %d", n.n, n.store.Applied(), id, p.accepted[id])
+	}
+}
+
+// cut asks for a round of snapshots.
+func (p *people) cut() {
+	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) {
+		l := n.l
+		l.queues.urgent.jobs = append(l.queues.urgent.jobs, &question[retention.Status]{
+			read: func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil }, out: make(chan answer[retention.Status], 1)})
+		n.kick()
+	}
+}

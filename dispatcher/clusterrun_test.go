@@ -1,0 +1,516 @@
+package dispatcher
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
+)
+
+var (
+	clusterSeeds = flag.Int("cluster-seeds", 400, "how many seeds TestClusterSim runs")
+	clusterFirst = flag.Uint64("cluster-first", 0, "the first of them")
+	clusterSeed  = flag.Int64("cluster-seed", -1, "the one seed that TestClusterSim replays, telling what happens")
+	clusterKeep  = flag.String("cluster-keep", "", "with -cluster-seed: the deeds that are done, such as 1-4,9; empty: all")
+)
+
+// clusterDeed is something that people do, or that happens to a cluster.
+type clusterDeed struct {
+	name   string
+	weight int
+	do     func(*cluster, *rand.Rand)
+}
+
+var clusterDeeds = []clusterDeed{
+	{"submit", 16, func(c *cluster, _ *rand.Rand) { c.people.submit() }},
+	{"publish", 5, func(c *cluster, _ *rand.Rand) { c.people.publish() }},
+	{"pull", 34, func(c *cluster, _ *rand.Rand) { c.people.pull() }},
+	{"finish", 30, func(c *cluster, _ *rand.Rand) { c.people.finish() }},
+	{"more", 3, func(c *cluster, _ *rand.Rand) { c.people.more() }},
+	{"touch", 6, func(c *cluster, _ *rand.Rand) { c.people.touch() }},
+	{"hold", 2, func(c *cluster, _ *rand.Rand) { c.people.hold() }},
+	{"die", 2, func(c *cluster, _ *rand.Rand) { c.people.die() }},
+	{"workers", 2, func(c *cluster, _ *rand.Rand) { c.people.workers() }},
+	{"read", 8, func(c *cluster, _ *rand.Rand) { c.people.read() }},
+	{"cut", 3, func(c *cluster, _ *rand.Rand) { c.people.cut() }},
+	{"wait", 4, func(*cluster, *rand.Rand) {}},
+	{"step down", 2, func(c *cluster, _ *rand.Rand) { c.log.StepDown() }},
+	{"partition", 4, (*cluster).partition},
+	{"heal", 4, func(c *cluster, _ *rand.Rand) { c.heal() }},
+	{"pause", 2, (*cluster).pause},
+	{"kill", 3, (*cluster).killOne},
+	{"dispatch lost", 1, func(c *cluster, rng *rand.Rand) { c.world.lose(rng.IntN(c.servers())) }},
+	{"trouble", 2, (*cluster).trouble},
+	{"clock", 2, (*cluster).clock},
+	{"deposed", 2, (*cluster).depose},
+	{"stranger", 1, func(c *cluster, _ *rand.Rand) {
+		c.log.Inject("work.event.0.email.created", []byte(`{"stream":"X","seq":1}`))
+	}},
+	{"compare", 1, func(c *cluster, rng *rand.Rand) { c.oracle.sameAsLog(c.nodes[rng.IntN(len(c.nodes))]) }},
+}
+
+// done is a deed of a run: which, with what chance, and when.
+type done struct {
+	deed  int
+	seed  uint64
+	after time.Duration
+}
+
+const deedsOfRun = 160
+
+// planOf is what happens in the run of a seed.
+func planOf(seed uint64) []done {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	all := 0
+	for _, d := range clusterDeeds {
+		all += d.weight
+	}
+	plan := make([]done, deedsOfRun)
+	for i := range plan {
+		n := rng.IntN(all)
+		for k, d := range clusterDeeds {
+			if n -= d.weight; n < 0 {
+				plan[i].deed = k
+				break
+			}
+		}
+		plan[i].seed = rng.Uint64()
+		switch rng.IntN(10) {
+		case 0:
+			plan[i].after = time.Duration(rng.IntN(6000)) * time.Millisecond
+		case 1, 2, 3:
+			plan[i].after = time.Duration(rng.IntN(600)) * time.Millisecond
+		default:
+			plan[i].after = time.Duration(rng.IntN(8000)) * time.Microsecond
+		}
+	}
+	return plan
+}
+
+// runCluster runs the deeds of a seed that are kept (nil: all), and returns what went wrong.
+func runCluster(seed uint64, keep []int, b bug, verbose func(string, ...any)) (*cluster, error) {
+	c := newCluster(seed, b, verbose)
+	defer c.close()
+	plan := planOf(seed)
+	if keep == nil {
+		for i := range plan {
+			keep = append(keep, i)
+		}
+	}
+	c.happen(c.at.Add(3 * time.Second))
+	for _, i := range keep {
+		d := plan[i]
+		c.trace("-- deed %d: %s", i, clusterDeeds[d.deed].name)
+		rng := rand.New(rand.NewPCG(d.seed, 3))
+		c.people.rng = rng
+		c.attempt(func() {
+			clusterDeeds[d.deed].do(c, rng)
+			c.wake()
+		})
+		c.happen(c.at.Add(d.after))
+		if c.failure != nil {
+			break
+		}
+	}
+	c.attempt(c.rest)
+	c.figures.elections = c.log.Elections
+	return c, c.failure
+}
+
+// partition cuts some servers off: one, or some, in one direction or both.
+func (c *cluster) partition(rng *rand.Rand) {
+	n := c.servers()
+	alone := rng.IntN(n)
+	if rng.IntN(2) == 0 {
+		alone = max(c.log.Leader(), 0)
+	}
+	oneWay := rng.IntN(4)
+	for i := range n {
+		if i == alone || n == 5 && i == (alone+1)%n {
+			continue
+		}
+		c.log.Cut(alone, i, oneWay != 1)
+		c.log.Cut(i, alone, oneWay != 2)
+	}
+	c.trace("s%d is cut off (%d)", alone, oneWay)
+	if rng.IntN(3) > 0 {
+		c.After(time.Duration(rng.IntN(25_000))*time.Millisecond, c.heal)
+	}
+}
+
+// depose cuts the leader's server off, with an owner and those who ask it: it does not know
+// for a while that others go on.
+func (c *cluster) depose(rng *rand.Rand) {
+	at := -1
+	for _, n := range c.nodes {
+		if n.owns() {
+			at = n.at
+		}
+	}
+	if at < 0 {
+		return
+	}
+	c.log.MoveTo(at)
+	c.After(200*time.Millisecond, func() {
+		for i := range c.servers() {
+			if i != at {
+				c.log.Cut(at, i, true)
+				c.log.Cut(i, at, true)
+			}
+		}
+		c.trace("s%d is deposed", at)
+	})
+	for range 4 { // somebody who is cut off with it asks it again and again
+		c.After(time.Duration(4500+rng.IntN(7000))*time.Millisecond, func() { c.people.repeat(at) })
+	}
+	c.After(time.Duration(9000+rng.IntN(8000))*time.Millisecond, c.heal)
+	if rng.IntN(2) == 0 { // it is idle meanwhile: an append would tell it
+		c.happen(c.at.Add(12 * time.Second))
+	}
+}
+
+func (c *cluster) heal() {
+	for a := range c.servers() {
+		for b := range c.servers() {
+			c.log.Cut(a, b, false)
+		}
+	}
+}
+
+// pause stops a process for up to 40 s, with its server or without it, and lets it go on.
+func (c *cluster) pause(rng *rand.Rand) {
+	n := c.nodes[rng.IntN(len(c.nodes))]
+	if rng.IntN(2) == 0 {
+		for _, o := range c.nodes {
+			if o.owns() {
+				n = o
+			}
+		}
+	}
+	if !n.up || n.paused(c.at) {
+		return
+	}
+	d := time.Duration(rng.IntN(40_000)) * time.Millisecond
+	n.asleep = c.at.Add(d)
+	c.trace("n%d is stopped for %s", n.n, d)
+	if rng.IntN(2) == 0 && !c.external {
+		c.log.Pause(n.n, true)
+		c.After(d, func() { c.log.Pause(n.n, false) })
+	}
+	c.After(d, func() {})
+}
+
+// killOne ends a process, with its server or without it, and starts it again later, on the
+// store that it had, an older one, or none.
+func (c *cluster) killOne(rng *rand.Rand) {
+	n := c.nodes[rng.IntN(len(c.nodes))]
+	if rng.IntN(2) == 0 {
+		for _, o := range c.nodes {
+			if o.owns() {
+				n = o
+			}
+		}
+	}
+	if !n.up {
+		return
+	}
+	server := !c.external || rng.IntN(4) == 0
+	at := n.n
+	n.kill()
+	n.asleep = time.Time{}
+	if server {
+		c.log.Kill(at)
+		c.log.Pause(at, false)
+		if c.world.home == at {
+			c.world.lose((at + 1) % c.servers())
+		}
+	}
+	which := rng.IntN(4)
+	c.After(time.Duration(200+rng.IntN(20_000))*time.Millisecond, func() {
+		if server {
+			c.log.Start(at)
+		}
+		n.boot(c.storeAfterCrash(n, which, rng))
+	})
+}
+
+// storeAfterCrash is what a process finds: its store as a flush has left it.
+func (c *cluster) storeAfterCrash(n *clusterNode, which int, rng *rand.Rand) *projector.Store {
+	ends := c.oracle.ends
+	i, _ := slices.BinarySearch(ends, n.store.Applied())
+	if which == 0 || i == 0 {
+		return nil
+	}
+	i = min(i, len(ends)-1)
+	if which > 1 {
+		i = rng.IntN(i + 1)
+	}
+	return c.asOf(ends[i])
+}
+
+// trouble sets how much goes wrong with messages.
+func (c *cluster) trouble(rng *rand.Rand) {
+	t := &c.log.Trouble
+	t.Lost, t.AckLost, t.Late = 0, 0, 0
+	if rng.IntN(3) > 0 {
+		t.Lost, t.AckLost, t.Late = rng.Float64()/20, rng.Float64()/20, rng.Float64()/20
+	}
+}
+
+// clock sets a server's clock.
+func (c *cluster) clock(rng *rand.Rand) {
+	i := rng.IntN(c.servers())
+	skew := []time.Duration{0, 0, time.Second, -time.Second, 30 * time.Second, -30 * time.Second, 3 * time.Minute, -2 * time.Hour}[rng.IntN(8)]
+	c.oracle.skew[i] = skew
+	c.log.SetClock(i, skew)
+}
+
+// restFor bounds how long everything may take to get done when all is well again.
+const restFor = 45 * time.Minute
+
+// rest lets everything heal and all work be done, and checks what must be true then.
+func (c *cluster) rest() {
+	if c.failure != nil {
+		return
+	}
+	c.trace("-- rest")
+	c.calm = true
+	c.log.Trouble.Lost, c.log.Trouble.AckLost, c.log.Trouble.Late, c.log.Trouble.Slow = 0, 0, 0, 0
+	c.heal()
+	for i := range c.servers() {
+		c.oracle.skew[i] = 0
+		c.log.SetClock(i, 0)
+		c.log.Pause(i, false)
+	}
+	for _, n := range c.nodes {
+		n.asleep = time.Time{}
+	}
+	c.people.runs = slices.DeleteFunc(c.people.runs, func(r *clusterRun) bool { return !r.busy })
+	c.people.alive = map[string]int{"w0": 8}
+	end := c.at.Add(restFor)
+	c.happen(c.at.Add(25 * time.Second)) // processes that were killed are back
+	c.people.command(1000, nil, "resume", core.ResumeType{Type: clusterType}, core.EndDrain{Worker: "w0"}, core.RemoveSchedule{Name: "tick", Source: "api"})
+	for c.failure == nil && (c.oracle.unfinished() > 0 || c.holds() > 0) {
+		if c.at.After(end) {
+			c.failf("%d items are stuck, %d slots held", c.oracle.unfinished(), c.holds())
+			for id := range c.oracle.onShelf {
+				c.trace("%+v", c.oracle.onShelf[id])
+			}
+			return
+		}
+		if t, _ := c.oracle.state.Type(clusterType); t.Paused != nil && t.Paused.Until.IsZero() {
+			c.people.command(1, nil, "resume", core.ResumeType{Type: clusterType}) // somebody was late
+		}
+		c.workOff()
+		c.happen(c.at.Add(time.Second))
+	}
+	c.oracle.final()
+	for _, n := range c.nodes {
+		last := c.lastEnd()
+		for i := 0; i < 60 && c.failure == nil && n.store.Applied() < last; i++ {
+			c.happen(c.at.Add(time.Second))
+		}
+		if c.failure == nil && n.store.Applied() < last {
+			c.failf("n%d has not followed the log: it is at %d of %d", n.n, n.store.Applied(), last)
+		}
+		c.oracle.sameAsLog(n)
+	}
+}
+
+// lastEnd is the position of the last event.
+func (c *cluster) lastEnd() events.Seq {
+	return c.oracle.state.Meta().Applied
+}
+
+// holds counts the slots that the owner thinks are taken.
+func (c *cluster) holds() (n int) {
+	for _, o := range c.nodes {
+		if o.owns() {
+			n += o.l.table.Total()
+		}
+	}
+	return n
+}
+
+// workOff has a worker run what it can get.
+func (c *cluster) workOff() {
+	p := c.people
+	p.rng = c.rng
+	for _, r := range p.runs {
+		if !r.busy {
+			p.say(r, "complete", true)
+		}
+	}
+	p.alive["w0"] = 8
+	for range 8 {
+		p.pull()
+	}
+	p.alive["w0"] = 8
+}
+
+// shrinkCluster leaves deeds out as long as the run still fails.
+func shrinkCluster(seed uint64, b bug, within time.Duration) (keep []int, err error) {
+	for i := range deedsOfRun {
+		keep = append(keep, i)
+	}
+	_, err = runCluster(seed, keep, b, nil)
+	begun := time.Now()
+	for size := len(keep) / 2; size > 0 && err != nil; size /= 2 {
+		for at := 0; at < len(keep); {
+			if time.Since(begun) > within {
+				return keep, err
+			}
+			less := append(append(make([]int, 0, len(keep)), keep[:at]...), keep[min(at+size, len(keep)):]...)
+			if _, e := runCluster(seed, less, b, nil); e != nil {
+				keep, err = less, e
+				continue
+			}
+			at += size
+		}
+	}
+	return keep, err
+}
+
+// ranges writes numbers as -cluster-keep takes them.
+func ranges(nums []int) string {
+	var out []string
+	for i := 0; i < len(nums); {
+		k := i
+		for k+1 < len(nums) && nums[k+1] == nums[k]+1 {
+			k++
+		}
+		if k == i {
+			out = append(out, strconv.Itoa(nums[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", nums[i], nums[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(out, ",")
+}
+
+// parseRanges reads what ranges has written.
+func parseRanges(s string) (nums []int, err error) {
+	for _, part := range strings.Split(s, ",") {
+		from, to, span := strings.Cut(part, "-")
+		a, err := strconv.Atoi(from)
+		b := a
+		if err == nil && span {
+			b, err = strconv.Atoi(to)
+		}
+		if err != nil || a < 0 || b >= deedsOfRun {
+			return nil, fmt.Errorf("bad range %q of deeds: use numbers below %d", part, deedsOfRun)
+		}
+		for ; a <= b; a++ {
+			nums = append(nums, a)
+		}
+	}
+	return nums, nil
+}
+
+// Whatever happens to a cluster of engines: nothing is lost or completed twice, no limit is
+// exceeded, no answer is contradicted, nothing is stuck, and each store is what the log
+// says.
+func TestClusterSim(t *testing.T) {
+	slow(t)
+	noRace(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	if *clusterSeed >= 0 {
+		replayCluster(t, uint64(*clusterSeed))
+		return
+	}
+	var next atomic.Uint64
+	var mu sync.Mutex
+	var sum figures
+	var wg sync.WaitGroup
+	begun, ran, bad := time.Now(), 0, []uint64{}
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < uint64(*clusterSeeds); i = next.Add(1) - 1 {
+				seed := *clusterFirst + i
+				c, err := runCluster(seed, nil, noBug, nil)
+				mu.Lock()
+				ran++
+				sum.add(c.figures)
+				if err != nil {
+					bad = append(bad, seed)
+					t.Logf("seed %d: %s", seed, short(err))
+				}
+				stop := len(bad) >= 20
+				mu.Unlock()
+				if stop {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds in %s: %+v", ran, time.Since(begun).Round(time.Millisecond), sum)
+	slices.Sort(bad)
+	for _, seed := range bad[:min(len(bad), 2)] {
+		keep, err := shrinkCluster(seed, noBug, 20*time.Second)
+		t.Errorf("seed %d fails with %d of %d deeds: %v\nreplay it with: go test ./dispatcher -run TestClusterSim -v -cluster-seed=%d -cluster-keep=%s", seed, len(keep), deedsOfRun, err, seed, ranges(keep))
+	}
+	if len(bad) > 0 {
+		t.Errorf("%d seeds fail: %v", len(bad), bad)
+	}
+}
+
+// replayCluster runs one seed, telling everything.
+func replayCluster(t *testing.T, seed uint64) {
+	var keep []int
+	if *clusterKeep != "" {
+		var err error
+		if keep, err = parseRanges(*clusterKeep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := runCluster(seed, keep, noBug, t.Logf)
+	t.Logf("%+v", c.figures)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The simulation finds each fault that is planted, or it would prove nothing.
+func TestClusterSimFindsPlantedBugs(t *testing.T) {
+	slow(t)
+	noRace(t)
+	const most = 400 // seeds
+	for _, b := range bugs {
+		t.Run(strings.ReplaceAll(string(b), " ", "_"), func(t *testing.T) {
+			for seed := range uint64(most) {
+				if _, err := runCluster(seed, nil, b, nil); err != nil {
+					t.Logf("seed %d: %s", seed, short(err))
+					return
+				}
+			}
+			t.Errorf("%d seeds have not found it", most)
+		})
+	}
+}
+
+// A run follows from its seed alone: a second one does the same.
+func TestClusterSimReplays(t *testing.T) {
+	slow(t)
+	noRace(t)
+	for seed := range uint64(10) {
+		a, err := runCluster(seed, nil, noBug, nil)
+		b, again := runCluster(seed, nil, noBug, nil)
+		if (err == nil) != (again == nil) || a.figures != b.figures || a.oracle.sum != b.oracle.sum {
+			t.Errorf("seed %d: %+v, log %016x, %v; again %+v, log %016x, %v", seed, a.figures, a.oracle.sum, err, b.figures, b.oracle.sum, again)
+		}
+	}
+}

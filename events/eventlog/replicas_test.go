@@ -1,0 +1,215 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// queue is the simplest Simulation: what waits lets everything else happen.
+type queue struct {
+	now  time.Time
+	rand *rand.Rand
+	due  []moment // in order
+}
+
+type moment struct {
+	at time.Time
+	fn func()
+}
+
+func (q *queue) Now() time.Time   { return q.now }
+func (q *queue) Rand() *rand.Rand { return q.rand }
+
+func (q *queue) After(d time.Duration, fn func()) {
+	m := moment{q.now.Add(d), fn}
+	i, _ := slices.BinarySearchFunc(q.due, m, func(a, b moment) int {
+		if a.at.After(b.at) {
+			return 1
+		}
+		return -1
+	})
+	q.due = slices.Insert(q.due, i, m)
+}
+
+func (q *queue) Wait(d time.Duration, done func() bool) bool {
+	for end := q.now.Add(d); !done(); {
+		if q.due[0].at.After(end) {
+			q.now = end
+			break
+		}
+		m := q.due[0]
+		q.due = q.due[1:]
+		q.now = m.at
+		m.fn()
+	}
+	return done()
+}
+
+func newReplicas(n int) (*Replicas, *queue) {
+	q := &queue{now: time.Now(), rand: rand.New(rand.NewPCG(1, 2))}
+	c := NewReplicas(q, n)
+	q.Wait(time.Minute, func() bool { return c.Leader() >= 0 })
+	return c, q
+}
+
+// replicasFixture is the model of a replicated stream under the suite that the real ones
+// pass.
+type replicasFixture struct {
+	t      *testing.T
+	c      *Replicas
+	q      *queue
+	atomic map[Log]bool
+	late   []publish
+}
+
+func newReplicasFixture(t *testing.T) fixture {
+	c, q := newReplicas(3)
+	return &replicasFixture{t: t, c: c, q: q, atomic: map[Log]bool{}}
+}
+
+func (f *replicasFixture) open(_ *testing.T, atomic bool, foreign ForeignFunc) Log {
+	l := f.c.Open(len(f.atomic) % 3)
+	l.OnForeign = foreign
+	f.atomic[l] = atomic
+	return l
+}
+
+func (f *replicasFixture) leader() *replica { return f.c.servers[f.c.Leader()] }
+
+// agreed waits until everything is agreed on that the leader has taken in.
+func (f *replicasFixture) agreed() {
+	f.q.Wait(time.Second, func() bool { return f.leader().commit == len(f.leader().log) })
+}
+
+func (f *replicasFixture) fault(l Log, ft Fault, count int) {
+	if !f.atomic[l] && count > 1 && ft.Kind != FaultLost && ft.Kind != FaultAckLost {
+		f.t.Skip("a replicated stream takes several events as one batch")
+	}
+	l.(*ReplicaLog).strike = func(_ events.Seq, ps []publish) error {
+		defer f.agreed()
+		switch ft.Kind {
+		case FaultLate:
+			f.late = ps
+		case FaultAckLost:
+			f.c.publish(f.leader(), ps, func(error) {})
+		case FaultConflict:
+			for _, p := range rivals(0, ft.Rival) {
+				f.c.publish(f.leader(), []publish{p}, func(error) {})
+			}
+			return nil
+		}
+		return errInjected
+	}
+}
+
+func (f *replicasFixture) land() {
+	if f.late != nil {
+		f.c.publish(f.leader(), f.late, func(error) {})
+		f.late = nil
+		f.agreed()
+	}
+}
+
+func (f *replicasFixture) inject(_ *testing.T, subject, msgID string, data []byte) {
+	f.c.publish(f.leader(), []publish{{message: message{subject: subject, id: msgID, data: data}}}, func(error) {})
+	f.agreed()
+}
+
+func (f *replicasFixture) trim(t *testing.T, first events.Seq) {
+	if err := f.c.Open(0).Purge(testContext(t), first); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutOff cuts the leader off from the others, and waits until those have a leader too.
+func cutOff(t *testing.T, c *Replicas, q *queue) (old int) {
+	t.Helper()
+	old = c.Leader()
+	for i := range c.servers {
+		if i != old {
+			c.Cut(old, i, true)
+			c.Cut(i, old, true)
+		}
+	}
+	if !q.Wait(time.Minute, func() bool { return c.Leader() != old }) || !c.servers[old].serves {
+		t.Fatal("no server is elected while the deposed leader does not know")
+	}
+	return old
+}
+
+// A leader that was cut off says where the log ended when it was, but nothing is stored by
+// it, and Confirm does not believe it.
+func TestDeposedLeader(t *testing.T) {
+	c, q := newReplicas(3)
+	ctx := testContext(t)
+	before := c.Open(c.Leader())
+	last := mustAppend(t, before, 0, singles(2, "a"))
+	old := cutOff(t, c, q)
+	after := c.Open((old + 1) % 3)
+	now := mustAppend(t, after, last, singles(1, "b"))
+	if tip, err := before.Last(ctx); err != nil || tip.Seq != last {
+		t.Fatalf("the deposed leader says %+v, %v, want the end at %d", tip, err, last)
+	}
+	if _, err := before.Confirm(ctx); !errors.Is(err, ErrUnreachable) {
+		t.Fatalf("confirmed by a deposed leader: %v, want ErrUnreachable", err)
+	}
+	if tip, err := after.Confirm(ctx); err != nil || tip.Seq != now || tip.First != 1 {
+		t.Fatalf("confirmed %+v, %v, want the end at %d", tip, err, now)
+	}
+	for i := range c.servers {
+		c.Cut(old, i, false)
+		c.Cut(i, old, false)
+	}
+	if err := before.Reset(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.Append(ctx, last, singles(1, "lost")); !errors.Is(err, ErrFenced) && !errors.Is(err, ErrAmbiguous) {
+		t.Fatalf("append by the old end: %v", err)
+	}
+	if got := readAll(t, after); !slices.Equal(got.marks, []string{"a", "a", "b"}) {
+		t.Fatalf("read %v", got.marks)
+	}
+}
+
+// What a leader has taken in without the others' agreement is gone when they have another
+// leader, and kept if that one has it.
+func TestUnansweredAppend(t *testing.T) {
+	for _, has := range []bool{false, true} {
+		t.Run(fmt.Sprint(has), func(t *testing.T) {
+			c, q := newReplicas(3)
+			l := c.Open(c.Leader())
+			last := mustAppend(t, l, 0, singles(1, "a"))
+			old := c.Leader()
+			for i := range c.servers { // the others hear it, or not; it hears nobody
+				c.Cut(old, i, !has && i != old)
+				c.Cut(i, old, i != old)
+			}
+			if _, err := l.Append(testContext(t), last, decision(2, "b")); !errors.Is(err, ErrAmbiguous) {
+				t.Fatalf("append without the others: %v, want ErrAmbiguous", err)
+			}
+			for i := range c.servers {
+				c.Cut(old, i, i != old)
+			}
+			other := c.Open((old + 1) % 3)
+			q.Wait(time.Minute, func() bool { return c.Leader() >= 0 && c.Leader() != old })
+			want := []string{"a"}
+			if has {
+				want = []string{"a", "b", "b"}
+			}
+			var got []string
+			_, err := Settle(testContext(t), other, 0, ownedBarrier("me"), func(g Group) error {
+				got = append(got, marksOf(g.Events)...)
+				return nil
+			})
+			if err != nil || !slices.Equal(got, append(want, "owned:me")) {
+				t.Fatalf("settled on %v, %v, want %v", got, err, want)
+			}
+		})
+	}
+}
