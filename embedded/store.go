@@ -84,12 +84,15 @@ func (e *Engine) openLog(ctx context.Context) error {
 	return checkStrict(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
 }
 
+// logConnect opens a connection as the log needs it.
+func (e *Engine) logConnect() (*nats.Conn, error) {
+	return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
+}
+
 func (e *Engine) logConfig() eventlog.Config {
 	knownLog := e.unread != nil || e.store.Applied() > 0 // the store has something of it
 	return eventlog.Config{
-		Connect: func() (*nats.Conn, error) {
-			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
-		},
+		Connect:  e.logConnect,
 		Existing: knownLog && !e.o.SetStoreAside,
 		Names:    e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
 	}
