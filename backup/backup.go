@@ -45,6 +45,8 @@ type Options struct {
 	// Engine, if set, asks the engine about itself. A backup waits until the log reaches
 	// the position that it names, and is made all the same if nobody answers.
 	Engine func(context.Context) (Engine, error)
+	// SegmentBytes bounds the content of a segment before compression; 0: 32 MiB, the most.
+	SegmentBytes int64
 	// Program is the version of this program, for the manifest.
 	Program string
 	// Progress, if set, hears how many messages of what are copied, of how many.
@@ -84,6 +86,9 @@ func Take(ctx context.Context, o Options) (done Taken, err error) {
 	}
 	if err != nil {
 		return done, err
+	}
+	if o.SegmentBytes <= 0 || o.SegmentBytes > maxSegmentBytes {
+		o.SegmentBytes = maxSegmentBytes
 	}
 	r := &run{o: o, t: t, added: map[string]int64{}}
 	defer func() { err = errors.Join(err, r.drop(), t.close()) }()
@@ -241,7 +246,7 @@ func (r *run) pass(ctx context.Context, kind string, incremental bool, tip event
 	s := &Stream{Kind: kind, Name: now.Config.Name, Created: now.Created, Config: now.Config, First: uint64(tip.First), Last: uint64(tip.Seq)}
 	r.s, r.added[kind] = s, 0
 	if old := r.before(kind, now); incremental && old != nil {
-		s.Segments = carried(old, s.First, s.Last)
+		s.Segments = r.carried(old, s)
 	}
 	from := s.First
 	if n := len(s.Segments); n > 0 {
@@ -250,15 +255,16 @@ func (r *run) pass(ctx context.Context, kind string, incremental bool, tip event
 	return r.copy(ctx, from, nil)
 }
 
-// carried returns the segments of an earlier backup that a stream from first to last goes on
-// with. A small one at the end is copied again, if the stream still has all of it.
-func carried(old *Stream, first, last uint64) (segs []Segment) {
+// carried returns the segments of an earlier backup that a stream goes on with. A small one
+// at the end is copied again, if the stream still has all of it, so that frequent backups do
+// not leave many small files.
+func (r *run) carried(old, now *Stream) (segs []Segment) {
 	for _, seg := range old.Segments {
-		if seg.Last >= first && seg.Last <= last {
+		if seg.Last >= now.First && seg.Last <= now.Last {
 			segs = append(segs, seg)
 		}
 	}
-	if n := len(segs); n > 0 && segs[n-1].Size < smallSegment && segs[n-1].First >= first && segs[n-1].Last < last {
+	if n := len(segs); n > 0 && segs[n-1].Raw < r.o.SegmentBytes/2 && segs[n-1].First >= now.First && segs[n-1].Last < now.Last {
 		segs = segs[:n-1]
 	}
 	return segs
@@ -303,7 +309,7 @@ func (r *run) add(rec *Record) error {
 	if err := r.w.add(rec); err != nil {
 		return fmt.Errorf("write a segment: %w", err)
 	}
-	if !r.w.full() {
+	if !r.w.full(r.o.SegmentBytes) {
 		return nil
 	}
 	if err := r.cut(); err != nil {
@@ -456,9 +462,9 @@ func (r *run) logPass(ctx context.Context, tip eventlog.Tip, now *streamInfo) er
 	case err != nil:
 		return err
 	case had != nil && had.Kind == Events: // a pass that a cut ended
-		s.Segments = carried(had, s.First, s.Last)
+		s.Segments = r.carried(had, s)
 	case old != nil:
-		s.Segments, s.LastSum = carried(old, s.First, s.Last), old.LastSum
+		s.Segments, s.LastSum = r.carried(old, s), old.LastSum
 	}
 	r.s, r.added[Events] = s, 0
 	r.m.First, r.m.Last = tip.First, tip.Seq

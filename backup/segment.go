@@ -21,9 +21,6 @@ import (
 const (
 	maxSegmentRecords = 200_000
 	maxSegmentBytes   = 32 << 20
-	// smallSegment is the size below which the last segment of a stream is read anew by
-	// the next run, so that frequent backups do not leave many tiny files.
-	smallSegment = 4 << 20
 	// maxSegmentFile bounds a file: one that can't be compressed, with the largest
 	// message behind its bound.
 	maxSegmentFile = 2 * (maxSegmentBytes + maxField)
@@ -145,8 +142,8 @@ func (w *segmentWriter) add(r *Record) error {
 	return err
 }
 
-func (w *segmentWriter) full() bool {
-	return w.seg.Records >= maxSegmentRecords || w.seg.Raw >= maxSegmentBytes
+func (w *segmentWriter) full(size int64) bool {
+	return w.seg.Records >= maxSegmentRecords || w.seg.Raw >= size
 }
 
 // finish ends the segment; the file is whole then, but not closed.
