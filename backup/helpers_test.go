@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
-	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -174,7 +172,7 @@ func work(t testing.TB, c *streamwright.Client, typ string, fn workers.Handler) 
 	return end
 }
 
-// originals has the log of an engine, and its whole projection.
+// original has the log of an engine, and its whole projection.
 type original struct {
 	log   *eventlog.JetStream
 	tip   eventlog.Tip
@@ -282,6 +280,3 @@ func states(t testing.TB, c *streamwright.Client) map[string]events.ItemState {
 	}
 	return out
 }
-
-var _ = fmt.Sprint
-var _ = wire.Default

@@ -36,7 +36,7 @@ It takes the role operate.`,
 		Example: "  engine backup /var/backups/streamwright\n  engine backup today.tar\n  engine backup - | ssh backups 'cat > today.tar'\n  engine backup verify /var/backups/streamwright",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.backup(cmd.Context(), args[0], full)
+			return takeBackup(cmd.Context(), a, args[0], full)
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "begin anew, and remove what the folder holds of earlier backups")
@@ -59,13 +59,13 @@ type backedUp struct {
 	ElapsedMS int64            `json:"elapsed_ms"`
 }
 
-func (a *app) backup(ctx context.Context, target string, full bool) error {
+func takeBackup(ctx context.Context, a *app, target string, full bool) error {
 	if target == backup.Stdout && console.OnTerminal(a.Out) {
 		return cli.Usagef("standard output is a terminal: send it to a file or a program, or name a folder or a file")
 	}
 	var done backup.Taken
 	err := a.with(ctx, func(c *streamwright.Client) (err error) {
-		progress, end := a.stages()
+		progress, end := stages(a)
 		defer end()
 		names := connect.NewFinder(c.Conn(), c.Names()).Names(ctx)
 		done, err = backup.Take(ctx, backup.Options{
@@ -127,7 +127,7 @@ func byteSize(n int64) string {
 
 // stages returns functions that show work that goes through several stages, each with a
 // bar of its own, and end that.
-func (a *app) stages() (show func(what string, done, total int64), end func()) {
+func stages(a *app) (show func(what string, done, total int64), end func()) {
 	stage := ""
 	bar, stop := func(int64, int64) {}, func() {}
 	return func(what string, done, total int64) {
@@ -154,7 +154,7 @@ the log no hole, and its events must decode. It needs no engine.`,
 				return err
 			}
 			defer b.Close()
-			progress, end := a.stages()
+			progress, end := stages(a)
 			got, err := b.Verify(cmd.Context(), progress)
 			end()
 			return a.show(got, err, func() {
@@ -192,7 +192,7 @@ An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 			if o.Options.Config, err = loadConfig(file); err != nil {
 				return err
 			}
-			return a.restore(cmd.Context(), o, at)
+			return restoreBackup(cmd.Context(), a, o, at)
 		},
 	}
 	f := cmd.Flags()
@@ -207,7 +207,7 @@ An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 	return cmd
 }
 
-func (a *app) restore(ctx context.Context, o embedded.RestoreOptions, at streamwright.PointInTime) (err error) {
+func restoreBackup(ctx context.Context, a *app, o embedded.RestoreOptions, at streamwright.PointInTime) (err error) {
 	outside := o.Options.NATSURL != "" || o.Options.Config.External()
 	switch {
 	case o.Options.Dir == "" && o.Options.Config.Server.Dir == "" && !outside:
@@ -232,17 +232,17 @@ func (a *app) restore(ctx context.Context, o embedded.RestoreOptions, at streamw
 	if o.Options.Connect, err = a.serveConnection(o.Options); err != nil {
 		return err
 	}
-	progress, end := a.stages()
+	progress, end := stages(a)
 	o.Progress = progress
 	done, err := embedded.Restore(ctx, o)
 	end()
 	if errors.Is(err, backup.ErrTaken) {
 		err = fmt.Errorf("%w: see to it that one restore runs at a time", err)
 	}
-	return a.show(done, err, func() { a.printRestored(&done) })
+	return a.show(done, err, func() { printRestored(a, &done) })
 }
 
-func (a *app) printRestored(r *embedded.Restored) {
+func printRestored(a *app, r *embedded.Restored) {
 	if r.Already {
 		a.Printf("nothing to do: the log was restored from this backup before\n")
 	}

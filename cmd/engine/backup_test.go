@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
+)
+
+// A backup is made, added to, checked and restored by the commands alone.
+func TestBackupAndRestore(t *testing.T) {
+	started, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := started.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	e := started.URL()
+	dir, into := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
+	engine(t, "", "--server", e, "submit", "email", "{}").wants(t, 0)
+	engine(t, "", "--server", e, "backup", dir).wants(t, 0, "backed up "+dir, "positions 1 to")
+	engine(t, "", "--server", e, "submit", "email", "{}").wants(t, 0)
+	var out backedUp
+	if err := json.Unmarshal([]byte(engine(t, "", "--server", e, "backup", dir, "--json").wants(t, 0).out), &out); err != nil || out.Previous == "" || out.Position == 0 || out.Files != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	engine(t, "", "backup", "verify", dir).wants(t, 0, "whole: 2 files")
+	engine(t, "", "backup", "verify", t.TempDir()).wants(t, 1, "there is no backup")
+	engine(t, "", "restore", dir).wants(t, 2, "--dir", "--nats-url")
+	engine(t, "", "restore", dir, "--dir", into, "--replicas", "3").wants(t, 2, "--nats-url")
+	engine(t, "", "restore", dir, "--dir", into, "--to", "1", "--at", "10m").wants(t, 2)
+	engine(t, "", "restore", filepath.Join(dir, "none"), "--dir", into).wants(t, 1, "none")
+	engine(t, "", "restore", dir, "--dir", into).wants(t, 0, "read back and compared", "2 items", "engine serve --dir "+into)
+	var r embedded.Restored
+	again := engine(t, "", "restore", dir, "--dir", into+"2", "--to", "2", "--json").wants(t, 0)
+	if err := json.Unmarshal([]byte(again.out), &r); err != nil || r.End || r.Last < 2 || r.Last > 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	engine(t, "", "restore", dir, "--dir", into).wants(t, 1, "is not empty")
+}
