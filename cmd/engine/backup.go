@@ -24,13 +24,13 @@ func backupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR|FILE.tar|-",
 		Short: "Back up what the engine can't derive, while it works",
-		Long: `Copy the event log, undecided submissions, items' logs and documents, as of one
-position of the log. The engine goes on meanwhile; nothing that it accepted before
-the command began is missing.
+		Long: `Copy the event log, undecided submissions, items' logs and documents, as of
+one position of the log. The engine goes on meanwhile; nothing that it accepted
+before the command began is missing.
 
-Into a folder that holds a backup the command adds what is new, and goes on where an
-interrupted run ended. A file whose name ends in .tar is written whole, and must not
-exist yet; - writes such a file to standard output.
+Into a folder that holds a backup the command adds what is new, and goes on
+where an interrupted run ended. A file whose name ends in .tar is written whole,
+and must not exist yet; - writes such a file to standard output.
 
 It takes the role operate.`,
 		Example: "  engine backup /var/backups/streamwright\n  engine backup today.tar\n  engine backup - | ssh backups 'cat > today.tar'\n  engine backup verify /var/backups/streamwright",
@@ -144,8 +144,8 @@ func backupVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify DIR|FILE.tar",
 		Short: "Check that a backup is whole",
-		Long: `Read all of a backup: every file must have its checksum, every message its place,
-the log no hole, and its events must decode. It needs no engine.`,
+		Long: `Read all of a backup: every file must have its checksum, every message its
+place, the log no hole, and its events must decode. It needs no engine.`,
 		Example: "  engine backup verify /var/backups/streamwright",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -176,18 +176,24 @@ func restoreCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore BACKUP (--dir DIR | --nats-url URL)",
 		Short: "Fill an empty data folder, or an existing NATS, from a backup",
-		Long: `Restore the streams of a backup, a folder or a file, with the same positions and
-times. Everything is read back and compared, and the log is replayed. Nothing is
-restored over what exists. What was running counts as lost, and is tried again when an
-engine starts.
+		Long: `Restore the streams of a backup, a folder or a file, with the same positions
+and times. Everything is read back and compared, and the log is replayed.
+Nothing is restored over what exists. What was running counts as lost, and is
+tried again when an engine starts.
 
-With --to or --at the log ends at an earlier moment, and the state is that of then.
-Undecided submissions are not restored then; items' logs are, up to that time.
+With --to or --at the log ends at an earlier moment, and the state is that of
+then. Undecided submissions are not restored then; items' logs are, up to that
+time.
 
 An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 		Example: "  engine restore /var/backups/streamwright --dir data\n  engine restore today.tar --dir data --at 2030-01-31T08:00:00Z\n  engine restore today.tar --nats-url nats://10.0.0.1:4222 --replicas 3",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			for _, pair := range [][2]string{{"to", "at"}, {"dir", "nats-url"}} {
+				if cmd.Flags().Changed(pair[0]) && cmd.Flags().Changed(pair[1]) {
+					return cli.Usagef("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
+				}
+			}
 			o.Backup = args[0]
 			if o.Options.Config, err = loadConfig(file); err != nil {
 				return err
@@ -202,8 +208,6 @@ An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 	f.IntVar(&o.Replicas, "replicas", 1, "the `number` of replicas of each stream, for --nats-url: 1, 3 or 5")
 	f.Func("to", "the `position` at which the log ends: the state right after that event", pointInTime(&at))
 	f.Func("at", "the `moment` at which the log ends: a time (RFC 3339), how long ago, or a position", pointInTime(&at))
-	cmd.MarkFlagsMutuallyExclusive("to", "at")
-	cmd.MarkFlagsMutuallyExclusive("dir", "nats-url")
 	return cmd
 }
 

@@ -39,7 +39,7 @@ func TestBackupAndRestore(t *testing.T) {
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 0, "read back and compared", "2 items", "engine serve --dir "+into)
 	var r embedded.Restored
 	again := engine(t, "", "restore", dir, "--dir", into+"2", "--to", "2", "--json").wants(t, 0)
-	if err := json.Unmarshal([]byte(again.out), &r); err != nil || r.End || r.Last < 2 || r.Last > 3 {
+	if err := json.Unmarshal([]byte(again.out), &r); err != nil || r.End || r.Last < 2 || r.Items > 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 1, "is not empty")
