@@ -87,13 +87,13 @@ func readAnswer(m *nats.Msg) (a answer) {
 
 // fetch is one reading.
 type fetch struct {
-	r        *reader
-	from, to uint64 // next is from
-	next     uint64 // to be handed on
-	asked    uint64 // the first that is not asked for
-	window   uint64
-	mean     uint64 // bytes of a message, of late
-	missing  int    // in a row
+	r       *reader
+	to      uint64
+	next    uint64 // to be handed on
+	asked   uint64 // the first that is not asked for
+	window  uint64
+	mean    uint64 // bytes of a message, of late
+	missing int    // in a row
 
 	inbox string
 	sub   *nats.Subscription

@@ -111,7 +111,7 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 	if err := e.project(ctx, done, o.Progress); err != nil {
 		return fmt.Errorf("restore: replay the restored log: %w", err)
 	}
-	return nil
+	return ctx.Err() // whoever has given up does not find it done
 }
 
 // stopTimeout bounds the end of a restore's server, which writes what it holds.
