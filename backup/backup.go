@@ -113,6 +113,7 @@ type run struct {
 	t       target
 	m       *Manifest // of this backup
 	old     *Manifest // to continue; nil: none
+	whole   *Manifest // the last one that is whole, for what old does not have yet
 	resumed bool
 	added   map[string]int64
 	engine  Engine
@@ -126,7 +127,7 @@ func (r *run) begin(start time.Time) error {
 	if r.o.Full {
 		return nil
 	}
-	if r.old = r.t.before(); r.old == nil {
+	if r.old, r.whole = r.t.before(); r.old == nil {
 		return nil
 	}
 	if r.old.Prefix != r.m.Prefix {
@@ -143,11 +144,13 @@ func (r *run) begin(start time.Time) error {
 // before returns what the backup to continue has of a kind, if it is of the stream that
 // is there now; nil: begin anew.
 func (r *run) before(kind string, now *streamInfo) *Stream {
-	if r.old == nil {
-		return nil
-	}
-	if s := r.old.Stream(kind); s != nil && s.Created.Equal(now.Created) {
-		return s
+	for _, m := range []*Manifest{r.old, r.whole} {
+		if m == nil {
+			continue
+		}
+		if s := m.Stream(kind); s != nil && s.Created.Equal(now.Created) {
+			return s
+		}
 	}
 	return nil
 }
@@ -327,7 +330,7 @@ func (r *run) cut() error {
 	if r.w == nil {
 		return nil
 	}
-	seg, err := r.w.finish(r.s.Kind)
+	seg, err := r.w.finish(r.s.Kind, r.m.ID)
 	if err != nil {
 		return fmt.Errorf("write a segment: %w", err)
 	}

@@ -93,13 +93,15 @@ func readField(r *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-var segmentName = regexp.MustCompile(`^(events|intake|logs|documents)-[0-9]{20}-[0-9]{20}\.zst$`)
+var segmentName = regexp.MustCompile(`^(events|intake|logs|documents)-[0-9]{20}-[0-9]{20}-[A-Z2-7]{8}\.zst$`)
 
 // isSegment reports whether a file's name is that of a segment.
 func isSegment(name string) bool { return segmentName.MatchString(name) }
 
-func nameOf(kind string, first, last uint64) string {
-	return fmt.Sprintf("%s-%020d-%020d.zst", kind, first, last)
+// nameOf names a segment. The id of the run is in it, so that no run replaces a file of the
+// backup before it, which stands until the new one is whole.
+func nameOf(kind string, first, last uint64, id string) string {
+	return fmt.Sprintf("%s-%020d-%020d-%.8s.zst", kind, first, last, id)
 }
 
 // segmentWriter writes one segment.
@@ -147,11 +149,11 @@ func (w *segmentWriter) full(size int64) bool {
 }
 
 // finish ends the segment; the file is whole then, but not closed.
-func (w *segmentWriter) finish(kind string) (Segment, error) {
+func (w *segmentWriter) finish(kind, id string) (Segment, error) {
 	if err := w.zw.Close(); err != nil {
 		return Segment{}, err
 	}
-	w.seg.File, w.seg.Size, w.seg.SHA256 = nameOf(kind, w.seg.First, w.seg.Last), w.size, hex.EncodeToString(w.sum.Sum(nil))
+	w.seg.File, w.seg.Size, w.seg.SHA256 = nameOf(kind, w.seg.First, w.seg.Last, id), w.size, hex.EncodeToString(w.sum.Sum(nil))
 	return w.seg, w.f.Sync()
 }
 

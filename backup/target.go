@@ -14,9 +14,9 @@ import (
 
 // target is where a backup is written to.
 type target interface {
-	// before returns the backup to continue: the last one that is whole, or what an
-	// unfinished run has noted since; nil: none.
-	before() *Manifest
+	// before returns the backup to continue, which is what an unfinished run has noted if
+	// there is that, and the last one that is whole; nil: none.
+	before() (latest, whole *Manifest)
 	// file opens a file for a segment.
 	file() (*os.File, error)
 	// keep takes a segment's file, which is whole, and closes it.
@@ -95,11 +95,11 @@ func (t *folder) read(name string) (*Manifest, error) {
 	return decodeManifest(filepath.Join(t.dir, name), f)
 }
 
-func (t *folder) before() *Manifest {
+func (t *folder) before() (latest, whole *Manifest) {
 	if t.part != nil && (t.old == nil || t.part.Previous == t.old.ID) {
-		return t.part
+		return t.part, t.old
 	}
-	return t.old
+	return t.old, t.old
 }
 
 func (t *folder) file() (*os.File, error) { return os.CreateTemp(t.dir, tmpPrefix) }
@@ -198,8 +198,8 @@ func openTar(path string, out io.Writer) (*tarFile, error) {
 	return &tarFile{path: path, f: f, tw: tar.NewWriter(f)}, nil
 }
 
-func (t *tarFile) before() *Manifest    { return nil }
-func (t *tarFile) note(*Manifest) error { return nil }
+func (t *tarFile) before() (latest, whole *Manifest) { return nil, nil }
+func (t *tarFile) note(*Manifest) error              { return nil }
 
 func (t *tarFile) file() (*os.File, error) {
 	if t.path == "" {

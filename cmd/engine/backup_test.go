@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // A backup is made, added to, checked and restored by the commands alone.
@@ -43,4 +47,30 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 1, "is not empty")
+}
+
+// On an existing NATS with the printed permissions, an operator backs up, and the engine's
+// own user restores.
+func TestBackupOfAnExternalServer(t *testing.T) {
+	need.Seconds(t)
+	start := func(addr string) {
+		e, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), HTTP: config.Off, NATSURL: "nats://" + addr, NATSOptions: []nats.Option{nats.UserInfo("engine", natsPassword)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Stop(context.Background()) })
+	}
+	url := func(user, addr string) string {
+		return "nats://" + user + ":" + strings.ReplaceAll(natsPassword, " ", "%20") + "@" + addr
+	}
+	from, to := external(t), external(t)
+	start(from)
+	engine(t, "", "--server", url("submit-user", from), "submit", "email", "{}").wants(t, 0, "queued")
+	dir := filepath.Join(t.TempDir(), "b")
+	engine(t, "", "--server", url("operate-user", from), "backup", dir).wants(t, 0, "backed up")
+	engine(t, "", "--server", url("read-user", from), "backup", dir+"2").wants(t, 1, "operate")
+	engine(t, "", "restore", dir, "--nats-url", url("engine", to)).wants(t, 0, "read back and compared", "1 item;")
+	engine(t, "", "restore", dir, "--nats-url", url("engine", to)).wants(t, 0, "nothing to do")
+	start(to)
+	engine(t, "", "--server", url("read-user", to), "list").wants(t, 0, "email")
 }
