@@ -29,6 +29,7 @@ import (
 // Each file in turn is changed, cut short, or missing, and the manifest is another
 // backup's: it is refused by name, and nothing is restored.
 func TestADamagedBackup(t *testing.T) {
+	need.Seconds(t)
 	t.Parallel()
 	e := start(t, t.TempDir())
 	c := client(t, e)
@@ -137,6 +138,7 @@ func TestADamagedBackup(t *testing.T) {
 
 // An interrupted restore is refused by the engine, and begins anew.
 func TestAnInterruptedRestore(t *testing.T) {
+	need.Seconds(t)
 	t.Parallel()
 	c := client(t, start(t, t.TempDir()))
 	ids := submit(t, c, "job", 600)
@@ -193,6 +195,7 @@ func into(ctx context.Context, nc *nats.Conn, from string, change ...func(*backu
 // On an existing NATS: what was interrupted is refused by an engine and begun anew; a log that
 // was restored from this very backup is taken as it is, and any other is left alone.
 func TestRestoreIntoNATS(t *testing.T) {
+	need.Seconds(t)
 	t.Parallel()
 	c := client(t, start(t, t.TempDir()))
 	ids := submit(t, c, "job", 600)
@@ -254,6 +257,7 @@ func TestRestoreIntoNATS(t *testing.T) {
 // Submissions that no engine has decided are in the backup; one that is decided while it is
 // made is decided once. A restore to an earlier moment has none of them.
 func TestUndecidedSubmissions(t *testing.T) {
+	need.Seconds(t)
 	t.Parallel()
 	s := natsServer(t)
 	nc := dial(t, s.ClientURL())
