@@ -102,6 +102,8 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 		switch i.Subject {
 		case "acme.submit.*", "acme.log.*.*", "$O.acme_blobs.C.*", "$O.acme_blobs.M.*",
 			"$JS.hub.API.STREAM.MSG.GET.OBJ_acme_blobs",
+			"$JS.hub.API.STREAM.INFO.OBJ_acme_blobs", "$JS.hub.API.STREAM.MSG.GET.ACME_EVENTS_0", "$JS.hub.API.STREAM.INFO.ACME_EVENTS_0",
+			"$JS.hub.API.STREAM.MSG.GET.ACME_INTAKE", "$JS.hub.API.STREAM.INFO.ACME_INTAKE", "$JS.hub.API.STREAM.MSG.GET.ACME_LOGS", "$JS.hub.API.STREAM.INFO.ACME_LOGS",
 			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*", "$JS.hub.API.CONSUMER.INFO.ACME_DISPATCH.*", "$JS.ACK.ACME_DISPATCH.>", "$JS.ACK.*.*.ACME_DISPATCH.>",
 			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_NATIVE.*", "$JS.hub.API.CONSUMER.INFO.ACME_NATIVE.*", "$JS.ACK.ACME_NATIVE.>", "$JS.ACK.*.*.ACME_NATIVE.>":
 			ok = true
@@ -129,6 +131,17 @@ func TestTheAPIIsUnderTheDomain(t *testing.T) {
 	for _, i := range allImports() {
 		if rest, ok := strings.CutPrefix(i.Subject, "$JS.hub.API."); ok && i.Local != "$JS.acme.API."+rest || !ok && i.Local != i.Subject {
 			t.Errorf("%s is local as %s", i.Subject, i.Local)
+		}
+	}
+}
+
+// What is stored is an operator's to back up; nobody else reads the streams whole.
+func TestOnlyOperatorsReadStreams(t *testing.T) {
+	for _, r := range []Role{Submit, Work, Read} {
+		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: RolesOf(r)}).Imports() {
+			if strings.Contains(i.Subject, "STREAM.INFO") || strings.Contains(i.Subject, "STREAM.MSG.GET") && !strings.HasSuffix(i.Subject, "OBJ_work_blobs") {
+				t.Errorf("%s may ask %s", r, i.Subject)
+			}
 		}
 	}
 }

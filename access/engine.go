@@ -44,6 +44,9 @@ func (g EngineGrant) Permissions() Permissions {
 	}
 	g.administer(p, n.LogStream())
 	g.administer(p, "OBJ_"+n.Bucket("blobs"))
+	for _, s := range []string{n.IntakeStream(), n.LogStream(), "OBJ_" + n.Bucket("blobs"), n.EventStream(0)} {
+		g.restore(p, s)
+	}
 	for i := range max(g.Partitions, 1) {
 		g.administer(p, n.EventStream(i))
 		p.publish(n.JetStream("STREAM.LEADER.STEPDOWN." + n.EventStream(i))) // the owner goes where the stream's leader is, or takes it along
@@ -63,6 +66,11 @@ func (g EngineGrant) administer(p *Permissions, stream string, more ...string) {
 	}
 	p.publish(g.Names.JetStream("DIRECT.GET."+stream), g.Names.JetStream("DIRECT.GET."+stream+".>"))
 	p.publish(g.consume(stream)...)
+}
+
+// restore grants what it takes to restore a stream that does not exist.
+func (g EngineGrant) restore(p *Permissions, stream string) {
+	p.publish(g.Names.JetStream("STREAM.RESTORE."+stream), "$JS.SNAPSHOT.RESTORE."+stream+".*")
 }
 
 // consume returns the subjects that following a stream by consumers takes.

@@ -106,6 +106,9 @@ func (g Grant) Imports() []Import {
 	if g.Roles.Has(Roles(Read)) {
 		g.read(l)
 	}
+	if g.Roles.Has(Roles(Operate)) {
+		g.backup(l)
+	}
 	g.documents(l)
 	return l.sorted()
 }
@@ -128,6 +131,19 @@ func (g Grant) read(l *imports) {
 	l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
 	for _, bucket := range []string{"dedup", "workers", "partitions"} {
 		l.add(Messages, "$KV."+g.Names.Bucket(bucket)+".>")
+	}
+}
+
+// backup has what `engine backup` reads: the streams that hold what is primary, message by
+// message. No answer is empty.
+func (g Grant) backup(l *imports) {
+	streams := []string{g.Names.EventStream(0), g.Names.IntakeStream(), g.Names.LogStream()}
+	if !g.NoDocuments {
+		streams = append(streams, "OBJ_"+g.Names.Bucket("blobs"))
+	}
+	for _, s := range streams {
+		l.jetStream(g.Names, Request, "STREAM.INFO."+s)
+		l.jetStream(g.Names, Request, "STREAM.MSG.GET."+s)
 	}
 }
 

@@ -223,8 +223,10 @@ func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
 		return nil
 	}
-	e.dir, err = openDataDir(e.cfg.Server.Dir)
-	return err
+	if e.dir, err = openDataDir(e.cfg.Server.Dir); err != nil {
+		return err
+	}
+	return e.dir.checkRestored()
 }
 
 func (e *Engine) openServer(ctx context.Context) (err error) {

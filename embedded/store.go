@@ -113,12 +113,15 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 	}
 }
 
+// logConnect opens a connection as the log needs it.
+func (e *Engine) logConnect() (*nats.Conn, error) {
+	return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
+}
+
 func (e *Engine) logConfig() eventlog.Config {
 	knownLog := e.unread != nil || e.store.Applied() > 0 // the store has something of it
 	return eventlog.Config{
-		Connect: func() (*nats.Conn, error) {
-			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
-		},
+		Connect:  e.logConnect,
 		Existing: knownLog && !e.o.SetStoreAside,
 		Replicas: e.copies.replicas, Placement: e.copies.placement,
 		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,

@@ -46,7 +46,7 @@ var groups = []struct {
 		typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, undrainCommand,
 	}},
 	{"Keep the engine in order", []func(*app) *cobra.Command{
-		verifyCommand, rebuildCommand, cutCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand,
+		verifyCommand, rebuildCommand, cutCommand, backupCommand, restoreCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand,
 	}},
 }
 

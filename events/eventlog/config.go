@@ -151,6 +151,9 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinis
 	if have.Metadata[unfinishedKey] != "" && !unfinished {
 		return 0, fmt.Errorf("open event stream %s: %w: run engine salvage again, which begins it anew", want.Name, ErrUnfinished)
 	}
+	if err := checkRestored(have.Metadata); err != nil {
+		return 0, fmt.Errorf("open event stream %s: %w", want.Name, err)
+	}
 	if c.Replicas == 0 {
 		want.Replicas = have.Replicas
 	}

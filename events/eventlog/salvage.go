@@ -17,6 +17,9 @@ var (
 	// ErrUnfinished: the log is one that a salvage has begun and not finished.
 	ErrUnfinished = errors.New("the event stream is what a salvage that was interrupted has left")
 
+	// ErrUnrestored: the log is one that a restore has begun and not finished.
+	ErrUnrestored = errors.New("the event stream is what a restore that was interrupted has left")
+
 	// ErrNotEmpty: a log that is to be made anew holds events.
 	ErrNotEmpty = errors.New("the event stream holds events")
 )

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
 	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/telemetry"},
-	{"dispatcher", "workers/process", "workers/workertest", "."},
+	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli"},
 	{"embedded"},
 	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/secured", "streamwrighttest"},

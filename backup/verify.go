@@ -1,0 +1,133 @@
+package backup
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Checked is the outcome of a Verify.
+type Checked struct {
+	Files     int        `json:"files"`
+	Bytes     int64      `json:"bytes"`
+	First     events.Seq `json:"first"`
+	Last      events.Seq `json:"last"`
+	Events    int64      `json:"events"`
+	Foreign   int64      `json:"foreign,omitempty"` // messages in the log that no engine wrote
+	Skipped   int64      `json:"skipped,omitempty"` // events of decisions that were never completed
+	Intake    int64      `json:"intake"`
+	Logs      int64      `json:"logs"`
+	Documents int64      `json:"documents"` // messages of the object store: parts and descriptions
+	LastAt    time.Time  `json:"last_at"`   // of the last event
+}
+
+// Verify reads all of a backup: every file has its checksum, every message is in order,
+// the log has no hole, and its events decode. Errors wrap [ErrDamaged] and name the file,
+// or events.ErrCorrupt.
+func (b *Backup) Verify(ctx context.Context, progress func(what string, done, total int64)) (out Checked, err error) {
+	m := b.Manifest
+	out = Checked{First: m.First, Last: m.Last, Intake: m.Stream(Intake).Records(), Logs: m.Stream(Logs).Records(), Documents: m.Stream(Documents).Records()}
+	out.Files = 1
+	for _, s := range m.Streams {
+		out.Files += len(s.Segments)
+		out.Bytes += s.Size()
+	}
+	f, err := b.events(ctx, progress, func(g eventlog.Group) error {
+		out.Events += int64(len(g.Events))
+		out.Skipped += int64(g.Skipped)
+		if n := len(g.Events); n > 0 {
+			out.LastAt = g.Events[n-1].At
+		}
+		return nil
+	})
+	out.Foreign = f
+	out.Skipped = max(out.Skipped-f, 0)
+	if err != nil {
+		return out, err
+	}
+	return out, b.sums(ctx, progress, Intake, Logs, Documents)
+}
+
+// sums reads streams without a look at what their messages are.
+func (b *Backup) sums(ctx context.Context, progress func(string, int64, int64), kinds ...string) error {
+	for _, kind := range kinds {
+		s, n := b.Manifest.Stream(kind), int64(0)
+		total := s.Records()
+		err := b.each(ctx, s, 0, math.MaxUint64, func(r *Record) error {
+			if n++; progress != nil && (n%progressEvery == 0 || n == total) {
+				progress(kind, n, total)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events gives fn the decided events of the log in the backup, and returns the number of
+// foreign messages in it. The last, undecided ones are left out.
+func (b *Backup) events(ctx context.Context, progress func(string, int64, int64), fn func(eventlog.Group) error) (foreign int64, err error) {
+	m := b.Manifest
+	s := m.Stream(Events)
+	if s == nil {
+		return 0, damaged(b.path+": "+manifestFile, "names no event log")
+	}
+	reading, stop := context.WithCancel(ctx)
+	records, ended := make(chan eventlog.Stored, 1024), make(chan error, 1)
+	go func() {
+		defer close(records)
+		next := uint64(m.First)
+		err := b.each(reading, s, uint64(m.First), uint64(m.Last), func(r *Record) error {
+			if r.Seq != next {
+				return damaged(b.path, "lacks the events %d to %d", next, r.Seq-1)
+			}
+			next++
+			select {
+			case records <- r.stored():
+				return nil
+			case <-reading.Done():
+				return reading.Err()
+			}
+		})
+		if err == nil && next != uint64(m.Last)+1 {
+			err = damaged(b.path, "lacks the events %d to %d", next, m.Last)
+		}
+		ended <- err
+	}()
+	defer func() {
+		stop()
+		for range records {
+		}
+	}()
+	done, total := int64(0), int64(m.Last-m.First)+1
+	next := func() (eventlog.Stored, bool, error) {
+		st, ok := <-records
+		if ok {
+			if done++; progress != nil && (done%progressEvery == 0 || done == total) {
+				progress(Events, done, total)
+			}
+			return st, true, nil
+		}
+		return st, false, <-ended
+	}
+	err = eventlog.Replay(ctx, wire.WithPrefix(m.Prefix), 0, func(events.Seq, string, string) { foreign++ }, next, fn)
+	return foreign, err
+}
+
+// stored returns a record as the log has it. Headers that can't be read say nothing, so
+// that the message counts as foreign.
+func (r *Record) stored() eventlog.Stored {
+	st := eventlog.Stored{Seq: events.Seq(r.Seq), Subject: r.Subject, Data: r.Data}
+	if len(r.Header) > 0 {
+		st.Header, _ = nats.DecodeHeadersMsg(r.Header)
+	}
+	return st
+}

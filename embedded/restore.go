@@ -1,0 +1,217 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/streamwright/streamwright/backup"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// restoreFile marks a data folder that a restore has begun to fill.
+const restoreFile = "RESTORE"
+
+// ErrUnrestored is wrapped by the error of a data folder that a restore has begun to
+// fill, and not finished.
+var ErrUnrestored = errors.New("the data folder is what a restore that was interrupted has left")
+
+// checkRestored refuses a folder that a restore has not finished.
+func (d *dataDir) checkRestored() error {
+	if d == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(d.path, restoreFile)); err == nil {
+		return errors.Join(fmt.Errorf("open data folder %s: %w: run engine restore again, which begins anew", d.path, ErrUnrestored), d.Close())
+	}
+	return nil
+}
+
+// RestoreOptions say what to restore into a data folder, or an existing NATS.
+type RestoreOptions struct {
+	// Options configure the engine that is to go on: its data folder, or the existing
+	// NATS.
+	Options Options
+	Backup  string // the backup's folder or file
+	// To, At, Replicas and Progress are those of backup.RestoreOptions. Replicas is for an
+	// existing NATS.
+	To       events.Seq
+	At       time.Time
+	Replicas int
+	Progress func(what string, done, total int64)
+}
+
+// Restored is the outcome of a Restore.
+type Restored struct {
+	backup.Restored
+	Dir    string `json:"dir,omitempty"` // the data folder
+	Digest string `json:"digest,omitempty"`
+	Items  int64  `json:"items"` // in the restored state
+	// InFlight counts the items that were claimed or running: they count as lost when an
+	// engine starts.
+	InFlight int64 `json:"in_flight"`
+}
+
+// Restore fills an empty data folder, or an existing NATS that has no engine's streams,
+// from a backup. It reads everything back, and builds the projection from the restored log,
+// which the engine goes on with where it has a data folder. No engine may run there. A
+// folder that holds anything is refused, except what an interrupted Restore has left.
+func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
+	b, err := backup.Open(o.Backup)
+	if err != nil {
+		return done, err
+	}
+	defer b.Close()
+	e := newEngine(o.Options)
+	// Everything is synced at the end: see syncTree.
+	e.cfg.Server.Durability = config.Interval
+	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
+	if o.Options.Config.Server.Prefix == "" {
+		e.cfg.Server.Prefix = b.Manifest.Prefix
+	}
+	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
+		return done, events.WithCode(events.CodeBadConfig, err)
+	}
+	if e.cfg.Server.NATSURL != "" {
+		return done, e.restore(ctx, b, o, &done)
+	}
+	if err := e.openRestoreDir(b.Manifest.ID); err != nil {
+		return done, err
+	}
+	done.Dir = e.dir.path
+	if err := e.restore(ctx, b, o, &done); err != nil {
+		return done, err
+	}
+	return done, restored(done.Dir)
+}
+
+// restore does it, and ends the server.
+func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions, done *Restored) (err error) {
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		err = errors.Join(err, e.Stop(undo))
+	}()
+	if err := e.openServer(ctx); err != nil {
+		return err
+	}
+	done.Restored, err = b.Restore(ctx, backup.RestoreOptions{
+		Conn: e.nc, Names: e.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.project(ctx, done, o.Progress); err != nil {
+		return fmt.Errorf("restore: replay the restored log: %w", err)
+	}
+	return ctx.Err() // whoever has given up does not find it done
+}
+
+// stopTimeout bounds the end of a restore's server, which writes what it holds.
+const stopTimeout = 2 * time.Minute
+
+// project builds the projection of the restored log: in the data folder, or, on an
+// existing NATS, in one that is removed.
+func (e *Engine) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) error {
+	log, err := eventlog.Open(ctx, eventlog.Config{Connect: e.logConnect, Names: e.names(), Existing: true, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	e.eventLog = log
+	tip, err := log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	dir := ""
+	if e.dir != nil {
+		dir = e.dir.store()
+	} else {
+		tmp, err := os.MkdirTemp("", "streamwright-restore-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(tmp)
+		dir = filepath.Join(tmp, storeFolder)
+	}
+	e.store, err = projector.StateAt(ctx, log, tip.Seq, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
+		if progress != nil {
+			progress("replay events", int64(n), int64(total))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.store.SetIdentity(tip.Identity()); err != nil {
+		return err
+	}
+	if done.Digest, err = e.store.Digest(ctx); err != nil {
+		return err
+	}
+	s, err := salvageable(e.store, dir)
+	if err != nil {
+		return err
+	}
+	done.Items = s.Items
+	done.InFlight = s.States[events.StateClaimed.String()] + s.States[events.StateRunning.String()]
+	store := e.store
+	e.store = nil // closed before its folder may go
+	return store.Close()
+}
+
+// openRestoreDir takes an empty data folder, or one that an interrupted restore has left,
+// and marks it.
+func (e *Engine) openRestoreDir(id string) error {
+	path := e.cfg.Server.Dir
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("restore: %w", err)
+	}
+	_, begun := os.Stat(filepath.Join(path, restoreFile))
+	if len(entries) > 0 && begun != nil {
+		return fmt.Errorf("restore: %w: the folder %s is not empty: name a folder that is empty or does not exist", backup.ErrExists, path)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	// First of all: from here on no engine takes the folder.
+	if err := replaceFile(filepath.Join(path, restoreFile), id+"\n", true); err != nil {
+		return fmt.Errorf("restore: mark the folder: %w", err)
+	}
+	if e.dir, err = openDataDir(path); err != nil {
+		return err
+	}
+	for _, left := range []string{"jetstream", storeFolder} { // of a restore that was interrupted
+		if err := os.RemoveAll(filepath.Join(e.dir.path, left)); err != nil {
+			return fmt.Errorf("restore: remove what an interrupted restore has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// restored has a whole data folder outlive a power loss, and takes the mark off.
+func restored(dir string) error {
+	if err := syncTree(dir); err != nil {
+		return fmt.Errorf("restore: sync the data folder: %w", err)
+	}
+	if err := os.Remove(filepath.Join(dir, restoreFile)); err != nil {
+		return fmt.Errorf("restore: take the mark off the folder: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// syncTree syncs all files and folders below one.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncDir(path)
+	})
+}

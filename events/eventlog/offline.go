@@ -1,0 +1,79 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Stored is a message of the log as a stream holds it, or as a backup keeps it.
+type Stored struct {
+	Seq     events.Seq
+	Subject string
+	Header  nats.Header
+	Data    []byte
+}
+
+// Replay judges messages that do not come from a stream, as [Log.Read] does those
+// of one: next returns them one by one, in order, and false behind the last; it is
+// called from another goroutine than fn. A gap between two messages is corruption.
+// Undecided events at the end are not handed over.
+func Replay(ctx context.Context, names wire.Names, partition int, foreign ForeignFunc, next func() (Stored, bool, error), fn func(Group) error) error {
+	return replay(ctx, names, partition, foreign, func(ctx context.Context, p *pipeline) error {
+		c := &chunk{}
+		last := events.Seq(0)
+		for {
+			m, ok, err := next()
+			if err != nil {
+				return err
+			}
+			if ok && last > 0 && m.Seq != last+1 {
+				return &CorruptError{Seq: last + 1, Reason: fmt.Sprintf("it is missing: the log goes on with %d", m.Seq)}
+			}
+			if ok {
+				last = m.Seq
+				c.add(message{seq: m.Seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
+			}
+			if len(c.msgs) > 0 && (!ok || c.full()) {
+				if err := p.put(ctx, c); err != nil {
+					return err
+				}
+				c = &chunk{}
+			}
+			if !ok {
+				return nil
+			}
+		}
+	}, fn)
+}
+
+// TipOf asks the leader of a stream, as [Log.Last] asks that of the log, for the
+// stream's end. [ErrNoLog]: there is no such stream. It is for readers that have no
+// more than the right to ask for a stream's state; the connection stays the
+// caller's.
+func TipOf(ctx context.Context, nc *nats.Conn, names wire.Names, stream string) (Tip, error) {
+	l := newJetStream(Config{Names: names}.WithDefaults())
+	l.stream, l.reader = stream, nc
+	return l.Last(ctx)
+}
+
+// RestoreKey is the key in a stream's metadata under which a restore says what it
+// has restored, and that it is not done yet: see [RestoreUnfinished].
+const RestoreKey = "streamwright-restore"
+
+// RestoreUnfinished begins the value of RestoreKey while a restore is under way, or
+// when one was interrupted. Open refuses such a log with [ErrUnrestored].
+const RestoreUnfinished = "unfinished"
+
+// checkRestored refuses a log that a restore has not finished.
+func checkRestored(metadata map[string]string) error {
+	if strings.HasPrefix(metadata[RestoreKey], RestoreUnfinished) {
+		return fmt.Errorf("%w: run engine restore again, which begins anew", ErrUnrestored)
+	}
+	return nil
+}
