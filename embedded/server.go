@@ -49,6 +49,7 @@ type serverOptions struct {
 	Names      wire.Names
 	Partitions int
 	Access     config.NATS
+	Leaf       config.Leaf
 	Quotas     quota.Settings
 	MaxMemory  int64 // bytes of JetStream memory; 0: three quarters of the machine's
 	MaxStore   int64 // bytes of JetStream files; 0: what the disk allows
@@ -61,7 +62,7 @@ type serverOptions struct {
 // serverOptions returns the options of the engine's own server.
 func (e *Engine) serverOptions() serverOptions {
 	so := serverOptions{
-		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Quotas: e.cfg.Quotas,
+		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Leaf: e.cfg.Leaf, Quotas: e.cfg.Quotas,
 		MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
 	}
 	if e.dir != nil {
@@ -223,6 +224,9 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 		return nil, err
 	}
 	if _, err := s.login(opts, o); err != nil {
+		return nil, err
+	}
+	if err := s.leafNodes(opts, o); err != nil {
 		return nil, err
 	}
 	if o.Dir != "" {
