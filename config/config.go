@@ -18,6 +18,7 @@ type Config struct {
 	HTTP    HTTP
 	NATS    NATS
 	Leaf    Leaf
+	Cluster Cluster
 	Connect connect.Settings // how the NATS of Server.NATSURL is reached
 	// ExecConnect is the login there of the workers of types with exec; zero:
 	// the engine's.

@@ -30,6 +30,7 @@ func (c *Config) fields() []field {
 		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.HTTP.fields()),
 		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.NATS.fields()),
 		fixed("leaf", "which sites at the edge submissions are taken from; see [EDGE.md](../operate/EDGE.md)", c.Leaf.fields()),
+		fixed("cluster", "several nodes on one log: the embedded NATS servers of `engine serve` as one cluster, or engines on an existing NATS; see [CLUSTER.md](../operate/CLUSTER.md)", c.Cluster.fields()),
 		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](../operate/CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("workers", "what the engine expects of workers, and how long it waits; see [WORKERS.md](../guides/WORKERS.md#times)", c.Workers.fields()),
@@ -106,6 +107,23 @@ func (u *NATSUser) fields() []field {
 		at("name", &u.Name, text, "", ""), at("password", &u.Password, text, "", ""), at("password_file", &u.PasswordFile, text, "", ""),
 		at("nkey", &u.Nkey, text, "", ""), at("roles", &u.Roles, roles, 0, ""),
 		at("documents", &u.NoDocuments, unless, false, ""), at("publish", &u.NoPublish, unless, false, ""),
+	}
+}
+
+func (c *Cluster) fields() []field {
+	return []field{
+		zero("name", &c.Name, text.that(checkNodeName), "none", "the cluster of the embedded NATS servers, the same on each node; `--cluster`. Without it the engine stands alone, or uses an existing NATS"),
+		zero("node", &c.Node, text.that(checkNodeName), "none", "this node's name, different on each; `--node`"),
+		zero("listen", &c.Listen, text.that(checkClusterAddress), "none", "host and port for the other nodes (port 6222 if none is given); `--cluster-listen`"),
+		zero("advertise", &c.Advertise, text.that(checkClusterAddress), "what listen says", "host and port by which the other nodes reach this one, if `listen` is not that; `--cluster-advertise`"),
+		zero("peers", &c.Peers, atMost(MaxNodes, checkClusterAddress), "none", "host and port of every node, with or without this one; `--peer`, for each"),
+		at("tls_cert", &c.TLSCert, text, "", "this node's certificate file (PEM), for servers and clients alike; needed, with the next three, unless all nodes are on this machine alone"),
+		at("tls_key", &c.TLSKey, text, "", "its key file"),
+		at("tls_ca", &c.TLSCA, text, "", "the CA file (PEM) of the nodes' certificates"),
+		at("secret_file", &c.SecretFile, text, "", "the file whose first line is the secret that the nodes share, 12 characters or more; `--cluster-secret-file`"),
+		zero("replicas", &c.Replicas, integer[int](0, MaxReplicas).that(checkReplicas), "3 on a cluster", "copies of each stream with primary data: 1, 3 or 5; also for an existing NATS"),
+		zero("placement", &c.Placement, atMost(MaxPlacement, checkTag), "none", "tags of the servers of an existing NATS that are to hold the streams"),
+		at("stale_reads", &c.StaleReads, choice(AnswerStale, RefuseStale), AnswerStale, "what a node that is cut off from the others does with reads: `answer` from its own store, marked as stale, or `refuse`"),
 	}
 }
 

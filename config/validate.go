@@ -77,6 +77,7 @@ func (c Config) Validate() error {
 	ch.tls("nats", c.NATS.TLSCert, c.NATS.TLSKey, c.NATS.ClientCA)
 	c.checkLeaf(&ch)
 	c.checkConnect(&ch)
+	c.checkCluster(&ch)
 	c.Workers.check(&ch)
 	c.checkCounts(&ch)
 	if !ch.failed("worker_circuit") {

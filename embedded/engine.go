@@ -60,6 +60,8 @@ type Options struct {
 	PProf      string // host:port of this machine, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
+	// Cluster overrides [cluster] where it is set.
+	Cluster config.Cluster
 	// Connect says how that NATS is reached. It overrides [connect]; its URL is
 	// ignored. With a context, NATSURL may be left out.
 	Connect connect.Settings
@@ -150,7 +152,7 @@ type Engine struct {
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := newEngine(o)
 	e.given = e.cfg
-	for _, step := range []func() error{e.cfg.Validate, e.resolve, e.openAccess} {
+	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.resolve, e.openAccess} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
@@ -190,6 +192,7 @@ func (o Options) config() config.Config {
 	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
 	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
+	c.Cluster = c.Cluster.Over(o.Cluster)
 	o.Connect.URL = ""
 	c.Connect = connect.Merge(o.Connect, c.Connect)
 	if o.Durability != "" {

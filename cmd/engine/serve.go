@@ -39,7 +39,7 @@ existing one (--nats-url). SIGHUP makes it read again who may use it: the users,
 tokens and certificates of the configuration file and of the files that it
 names. Flags override the [server] part of the configuration file. Data is in
 one folder, which one process has at a time.`,
-		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt",
+		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt\n  engine serve --cluster prod --node a --cluster-listen 127.0.0.1:6222 --peer 127.0.0.1:6223 --peer 127.0.0.1:6224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Config, err = loadConfig(file); err != nil {
@@ -59,6 +59,16 @@ one folder, which one process has at a time.`,
 	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
 		console.Choice(&o.Durability, config.Always, config.Interval))
 	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; --context names one as well")
+	f.StringVar(&o.Cluster.Name, "cluster", "", "form a cluster of this `name` with the nodes named by --peer")
+	f.StringVar(&o.Cluster.Node, "node", "", "this node's `name`, different on each")
+	f.Func("cluster-listen", "the `address` for the other nodes, such as 10.0.0.1:6222", console.Value(&o.Cluster.Listen, clusterAddress))
+	f.Func("cluster-advertise", "the `address` by which they reach this node, if it is another", console.Value(&o.Cluster.Advertise, clusterAddress))
+	f.Func("peer", "the `address` of a node; repeat it for each, with or without this one", func(s string) error {
+		addr, err := clusterAddress(s)
+		o.Cluster.Peers = append(o.Cluster.Peers, addr)
+		return err
+	})
+	f.StringVar(&o.Cluster.SecretFile, "cluster-secret-file", "", "the `file` whose first line is the secret that the nodes share")
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
 	return cmd
 }
@@ -71,6 +81,14 @@ func listenAddress(dst *string) func(string) error {
 		}
 		return s, nil
 	})
+}
+
+// clusterAddress decodes the address of a node.
+func clusterAddress(s string) (string, error) {
+	if !config.IsClusterAddress(s) {
+		return "", errors.New("use host:port such as 10.0.0.1:6222, or a host alone")
+	}
+	return s, nil
 }
 
 // loadConfig reads the configuration file, if there is one.
