@@ -133,6 +133,7 @@ type Engine struct {
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
 	mirror     *mirror
+	sites      *sites // nil: there are none
 	items      *itemLog
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
@@ -347,6 +348,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	e.working.Store(e.dispatcher)
+	e.sites = e.watchSites()
 	return nil
 }
 
@@ -460,6 +462,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	for _, x := range e.execs {
 		errs = append(errs, x.stop(ctx))
 	}
+	do(e.sites != nil, func() error { e.sites.stop(); return nil })
 	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.live != nil, func() error { e.live.Stop(); return nil })
 	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })

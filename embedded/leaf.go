@@ -61,7 +61,7 @@ func (s *server) leafNodes(opts *natsserver.Options, o serverOptions) error {
 func (s *server) siteGrant(o serverOptions, site config.LeafSite) access.Grant {
 	roles := site.Grants()
 	return access.Grant{
-		Names: o.Names, User: site.Name, Roles: roles, NoPublish: true, Site: site.Name,
+		Names: o.Names, User: site.Name, Roles: roles, NoPublish: true, NoDocuments: true, Site: site.Name,
 		Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account(),
 	}
 }
