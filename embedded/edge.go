@@ -411,7 +411,9 @@ func (l *edgeLog) Errorf(format string, v ...any) {
 		"tls:":                    "the TLS handshake fails: check the certificates",
 	} {
 		if strings.Contains(text, sign) {
-			l.refused.Store(&why)
+			if before := l.refused.Swap(&why); before != nil && *before == why {
+				return // it is tried again and again
+			}
 		}
 	}
 	l.natsLog.Errorf("%s", text)
