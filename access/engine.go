@@ -25,11 +25,11 @@ type EngineGrant struct {
 func (g EngineGrant) Permissions() Permissions {
 	n := g.Names
 	p := &Permissions{Subscribe: []string{
-		"_INBOX.>", n.API("*"), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
+		"_INBOX.>", n.API("*"), n.Forward("*"), n.Released(0), n.Nodes(), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
 		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // for workers over HTTP
 		"$KV." + n.Bucket("partitions") + ".*", // a standby hears that the lease is free
 	}}
-	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"),
+	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Released(0), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"),
 		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"), n.JetStream("CONSUMER.NAMES."+n.DispatchStream()),
 		// Of workers over HTTP, on whose behalf it pulls.
 		"$JS.ACK."+n.DispatchStream()+".>", "$JS.ACK.*.*."+n.DispatchStream()+".>")

@@ -35,6 +35,7 @@ type condition struct {
 	running   bool // not starting, not stopping
 	connected bool // to NATS
 	owned     bool
+	standby   *standing // nil: it is the owner, or about to be
 	full      *RoomAlarm
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64
@@ -58,7 +59,7 @@ func (s *Service) look() condition {
 	running := !s.closed && s.micro != nil
 	s.mu.Unlock()
 	return condition{
-		running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), full: s.Full(), clock: s.clockIsPlausible(),
+		running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
 		lag: lag(s.Core.Position(), applied),
 	}
 }
@@ -93,7 +94,10 @@ func (c condition) alarms() []wire.Alarm {
 		}
 		add(wire.AlarmCritical, f.Status, sentence(f.Fact)+" "+stops, sentence(f.Do)+" The engine then goes on by itself.")
 	}
-	if c.connected && !c.owned {
+	if st := c.standby; st != nil && st.cutOff != nil {
+		add(wire.AlarmCritical, wire.AlarmCutOff, fmt.Sprintf("This node is cut off from the log: what it shows is old (%v).", st.cutOff), "Look whether the NATS servers reach each other, and whether most of them run. The node catches up by itself.")
+	}
+	if c.connected && !c.owned && c.standby == nil {
 		add(wire.AlarmCritical, wire.AlarmNotOwner, "The engine does not own its log: nothing is decided or dispatched.", "It is recovering, or another engine owns the log. If this lasts, its log says why.")
 	}
 	if c.jetStream != nil {
@@ -178,7 +182,7 @@ func Size(n uint64) string {
 // itself, or ok. What JetStream or a limit says is not of those: who watches
 // /healthz restarts processes, which mends neither.
 func (c condition) status() string {
-	own := []string{wire.AlarmDisconnected, wire.AlarmNotOwner, wire.AlarmDiskLow, wire.AlarmStoreFull, wire.AlarmClock, wire.AlarmBehind}
+	own := []string{wire.AlarmDisconnected, wire.AlarmNotOwner, wire.AlarmCutOff, wire.AlarmDiskLow, wire.AlarmStoreFull, wire.AlarmClock, wire.AlarmBehind}
 	for _, a := range c.alarms() {
 		if a.Severity == wire.AlarmCritical && slices.Contains(own, a.Code) {
 			return a.Code

@@ -218,9 +218,20 @@ func (e *engine) await(ctx context.Context, min wire.Position) error {
 	if err := e.awaitNamed(ctx, seq); err != nil {
 		return err
 	}
-	if now := e.Core.Position(); now > e.Queries.Applied() {
-		ctx, cancel := context.WithTimeout(ctx, freshWithin)
-		defer cancel()
+	st := e.standsBy()
+	if st != nil && st.cutOff != nil {
+		if e.RefuseStale {
+			return errStale(e.Queries.Applied(), st.cutOff)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshWithin)
+	defer cancel()
+	now, err := e.Core.End(ctx)
+	if err != nil && e.RefuseStale { // only a standby's fails
+		return errStale(e.Queries.Applied(), err)
+	}
+	if now > e.Queries.Applied() {
 		_ = e.Core.Await(ctx, now) // what it was not in time for is seen by the next query
 	}
 	return nil
@@ -312,6 +323,9 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	h, ok := s.direct[endpoint]
 	if !ok {
 		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
+	}
+	if ownerOnly(endpoint) && s.standsBy() != nil {
+		return s.forward(ctx, endpoint, body)
 	}
 	type answer struct {
 		data []byte

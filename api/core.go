@@ -29,6 +29,12 @@ type Core interface {
 	Places(ctx context.Context, ids []events.ID) ([]dispatcher.Place, error)
 	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
 	Runs(ctx context.Context) (map[events.WorkerID]int, error)
+	// StandsBy reports whether another engine owns the log, and how well this one
+	// follows it.
+	StandsBy() (dispatcher.Standing, bool)
+	// End returns the last position that is durable now, on a standby as the log's
+	// leader says.
+	End(ctx context.Context) (events.Seq, error)
 	Position() events.Seq
 	Epoch() events.Epoch
 	Now() time.Time

@@ -154,7 +154,10 @@ func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, 
 	s.mu.Lock()
 	reply := s.Info
 	s.mu.Unlock()
-	reply.Epoch = uint64(s.Core.Epoch())
+	reply.Role, reply.Epoch = wire.RoleOwner, uint64(s.Core.Epoch())
+	if st := s.standsBy(); st != nil {
+		reply.Role, reply.Owner = wire.RoleStandby, st.owner
+	}
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())
 	reply.Now = s.Core.Now()

@@ -39,13 +39,17 @@ type Readiness struct {
 
 // ReadyCheck is one thing that must hold for the engine to be ready.
 type ReadyCheck struct {
-	Check string `json:"check"` // running, owner, projection, clock, jetstream
+	Check string `json:"check"` // running, owner (of a standby: standby), projection, clock, jetstream
 	OK    bool   `json:"ok"`
 	Why   string `json:"why,omitempty"` // it is not
 }
 
+// statusStandby is the status of a healthy node that stands by: nothing is wrong that a
+// restart would help.
+const statusStandby = "standby"
+
 // Ready says whether the engine can do work for others now: it is not stopping,
-// owns the partition, its projection is near the log's end, the NATS server's
+// owns the log or follows it, its projection is near the log's end, the NATS server's
 // clock is plausible, and JetStream answers. An engine without room for new work is
 // still ready, since accepted work continues and queries are answered: /healthz reports
 // the lack.
@@ -69,7 +73,11 @@ func (c condition) readiness() Readiness {
 		r.Checks = append(r.Checks, c)
 	}
 	check("running", c.running, "the engine is starting or shutting down")
-	check("owner", c.owned, "another process owns the partition, or this one is recovering")
+	if st := c.standby; st != nil {
+		check("standby", st.cutOff == nil, fmt.Sprintf("cut off from the log: %v", st.cutOff))
+	} else {
+		check("owner", c.owned, "the engine is taking its log over")
+	}
 	check("projection", c.lag <= MaxReadyLag, fmt.Sprintf("queries are %s behind the log", events.Count(int64(c.lag), "event")))
 	check("clock", c.clock == nil, fmt.Sprintf("clock_implausible: %v", c.clock))
 	silent := c.jetStream
@@ -126,6 +134,12 @@ func (s *Service) Health() Health {
 	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
 	c := s.look()
 	h.Status = c.status()
+	if c.standby != nil {
+		h.Owner = c.standby.owner
+		if h.Status == "ok" {
+			h.Status = statusStandby
+		}
+	}
 	h.Refused, h.Held = c.full.texts()
 	return h
 }
@@ -161,21 +175,5 @@ func (s *Service) MetricsHandler() http.Handler {
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Health()
-	answer(w, h.Status == "ok", h)
-}
-
-// AnswerStandby answers an HTTP request to an engine that stands by for another,
-// the owner: /healthz says so, with 200, since nothing is wrong that a restart
-// would help; /readyz is 503, and everything else is refused.
-func AnswerStandby(w http.ResponseWriter, r *http.Request, owner string) {
-	why := "standing by: " + owner + " owns the log"
-	switch r.URL.Path {
-	case "/healthz":
-		answer(w, true, Health{Status: "standby", Owner: owner})
-	case "/readyz":
-		answer(w, false, Readiness{Checks: []ReadyCheck{{Check: "owner", Why: why}}})
-	default:
-		w.Header().Set("Retry-After", "1")
-		answer(w, false, map[string]any{"error": events.Refuse(events.CodeNotOwner, "%s: ask that one, or again later", why)})
-	}
+	answer(w, h.Status == "ok" || h.Status == statusStandby, h)
 }

@@ -78,6 +78,13 @@ type Config struct {
 	Accounts  func() bool
 	KnownUser func(named string) (user string, known bool)
 	UserRoles func(name string) access.Roles
+	// Node, if set, adds what this process knows of its node, and Cluster says what it
+	// knows of the servers that hold the log; nil: nothing. Both may be called at any time.
+	Node    func(*wire.Node)
+	Cluster func(context.Context) Cluster
+	// RefuseStale has a node that is cut off from the log refuse queries; else it
+	// answers them as of the last event that it knows.
+	RefuseStale bool
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *RoomAlarm
@@ -137,6 +144,11 @@ type Service struct {
 	micro   micro.Service // guarded by mu
 	closed  bool          // guarded by mu
 	pending sync.WaitGroup
+
+	serves   bool               // guarded by mu; the owner's endpoints are answered
+	owned    micro.Service      // guarded by mu; of those
+	forwards *nats.Subscription // guarded by mu; to what other nodes forward
+	asked    *nats.Subscription // guarded by mu; to who asks how this node is
 }
 
 // New makes a Service, which does nothing until Start.
@@ -196,6 +208,7 @@ func (s *Service) endpoints() map[string]handler {
 	raw[wire.Wait](h, wire.APIWait, s.wait)
 	raw[wire.ReadEvents](h, wire.APIEvents, s.readEvents)
 	on(h, wire.APIInfo, s.info)
+	on(h, wire.APINodes, s.nodes)
 	on(h, wire.APICut, s.cut)
 	on(h, wire.APIClock, s.clock)
 	on(h, wire.APIClockAccept, s.acceptClock)
@@ -213,23 +226,20 @@ func (s *Service) Start() error {
 	if s.micro != nil {
 		return nil
 	}
-	svc, err := micro.AddService(s.Conn, micro.Config{
-		Name: wire.Service, Version: semver(s.Info.Version), Description: "event-sourced work engine",
-		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
-			s.Logger.Warn("a subscription of the api service has failed", "subject", e.Subject, "error", e.Description)
-		},
-	})
+	svc, err := s.addService(false)
 	if err != nil {
-		return fmt.Errorf("start api service: %w", err)
+		return err
 	}
-	for name, h := range s.direct {
-		err := svc.AddEndpoint(name, s.handler(name, h.serve), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
-		if err != nil {
-			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
-		}
+	_, standsBy := s.Core.StandsBy()
+	s.serves = !standsBy
+	if s.asked, err = s.Conn.Subscribe(s.Names.Nodes(), s.answerNodes); err != nil {
+		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	// The server has the subscriptions once it has answered this.
-	if err := s.Conn.FlushTimeout(controlTimeout); err != nil {
+	if err = s.Conn.FlushTimeout(controlTimeout); err == nil {
+		err = s.serveOwner()
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
@@ -243,11 +253,11 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	svc := s.micro
-	s.micro = nil
+	s.micro, s.serves = nil, false
+	err := s.serveOwner()
 	s.mu.Unlock()
-	var err error
 	if svc != nil {
-		err = svc.Stop()
+		err = errors.Join(err, svc.Stop(), s.asked.Unsubscribe())
 	}
 	s.cancel()
 	s.waits.close()

@@ -439,16 +439,31 @@ func TestVerifyAndRebuildStream(t *testing.T) {
 // The tools find the service, with all its endpoints.
 func TestMicroDiscovery(t *testing.T) {
 	r := newRig(t, nil)
-	msg, err := r.nc.RequestWithContext(r.ctx(), "$SRV.INFO."+wire.Service, nil)
+	inbox := r.nc.NewInbox()
+	sub, err := r.nc.SubscribeSync(inbox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var info micro.Info
-	if err := json.Unmarshal(msg.Data, &info); err != nil {
+	if err := r.nc.PublishRequest("$SRV.INFO."+wire.Service, inbox, nil); err != nil {
 		t.Fatal(err)
 	}
-	if info.Version != "1.2.3" || len(info.Endpoints) != len(r.svc.endpoints()) {
-		t.Fatalf("%+v", info)
+	found := 0
+	for range 2 { // what only the owner answers, and what any node does
+		msg, err := sub.NextMsgWithContext(r.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var info micro.Info
+		if err := json.Unmarshal(msg.Data, &info); err != nil {
+			t.Fatal(err)
+		}
+		if info.Version != "1.2.3" {
+			t.Fatalf("%+v", info)
+		}
+		found += len(info.Endpoints)
+	}
+	if found != len(r.svc.endpoints()) {
+		t.Fatalf("%d endpoints of %d", found, len(r.svc.endpoints()))
 	}
 }
 

@@ -62,9 +62,9 @@ type Config struct {
 	// the server embedded. Then an answer that appends nothing needs no confirmation from
 	// the stream's leader.
 	Alone bool
-	// MayOwn, if set, is called before the partition is taken over again; its error ends
-	// the engine.
-	MayOwn func(context.Context) error
+	// Lease, if set, says whether this engine tries to own the partition; while another has
+	// it, the engine stands by. nil: no other engine can reach the log, or none is heeded.
+	Lease Lease
 	// MemoryOnly keeps the intake stream in memory too.
 	MemoryOnly bool
 	// Sites names the sites at the edge whose streams are read: see [wire.Names.SiteStream].
@@ -182,6 +182,9 @@ type Hooks struct {
 	// longer is (with nil if it stops).
 	Owned func(events.Epoch)
 	Lost  func(error)
+	// StandingBy is called when the engine begins to stand by, and when the owner for which
+	// it does is another.
+	StandingBy func(owner string)
 	// Renewed is called when the projection was made anew because the log had been cut in
 	// front of it: Projected has a gap there.
 	Renewed func(events.Seq)

@@ -48,6 +48,7 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // reading of the intake is paused
 	halt     halt        // holds back new work
+	standby  standby
 	clocks   *clock.Partition
 	dedup    *dedup.Asker
 
@@ -75,6 +76,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e.standby.e = e
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
@@ -104,8 +106,9 @@ func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 
 // Start takes over the partition and begins to work. It returns once the engine has read
 // the log to its end and owns it, or the reason why it can't: for example, a log that is
-// corrupt, or cut in front of the projection. Later losses of ownership are repaired in the
-// background. Start is idempotent.
+// corrupt, or cut in front of the projection. If another engine has the lease, it returns at
+// once, and the engine stands by. Later changes of ownership happen in the background. Start
+// is idempotent.
 func (e *Engine) Start(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -113,10 +116,16 @@ func (e *Engine) Start(ctx context.Context) error {
 		return nil
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l, err := e.own(ctx)
-	if err != nil {
-		cancel()
-		return err
+	var l *loop
+	by, mine := e.standby.takeLease(ctx)
+	if mine {
+		var err error
+		if l, err = e.own(ctx); err != nil {
+			cancel()
+			return err
+		}
+	} else {
+		e.standby.beginStandby(by)
 	}
 	e.started, e.cancel = true, cancel
 	go e.supervise(run, l)

@@ -63,11 +63,14 @@ func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 		return errClosed
 	default:
 	}
+	if s, on := e.StandsBy(); on {
+		return errNotOwner(s.Owner)
+	}
 	select {
 	case to <- j:
 		select {
 		case <-e.ended: // the loop may have ended before taking it
-			e.refuseAll()
+			e.refuseQueued(errClosed)
 		default:
 		}
 		return nil

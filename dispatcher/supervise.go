@@ -24,10 +24,15 @@ const (
 // and the next attempt continues from there.
 const takeOverWithin = time.Minute
 
-// supervise runs one ownership after another.
+// supervise runs one ownership after another; nil: it begins as a standby.
 func (e *Engine) supervise(ctx context.Context, l *loop) {
-	defer e.refuseAll()
+	defer e.refuseQueued(errClosed)
 	defer close(e.ended)
+	if l == nil {
+		if l = e.ownAgain(ctx, 0); l == nil {
+			return
+		}
+	}
 	for {
 		err := e.serve(ctx, l)
 		if h := e.cfg.Hooks.Lost; h != nil {
@@ -51,23 +56,27 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 	}
 }
 
-// ownAgain tries to take over until it succeeds, is stopped (nil), or finds that it can't
-// (nil, with e.err set).
+// ownAgain stands by while another engine has the lease, and tries to take over until it
+// succeeds, is stopped (nil), or finds that it can't (nil, with e.err set).
 func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.drain, cancel)()
 	for {
+		if by, mine := e.standby.takeLease(ctx); !mine {
+			if err := e.standby.standBy(ctx, by); err != nil {
+				if ctx.Err() == nil {
+					e.err = err
+					e.cfg.Logger.Error("the log can't be followed", "error", err)
+				}
+				return nil
+			}
+			wait = 0
+		}
 		if sleep.For(ctx, wait) != nil {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
-		if may := e.cfg.MayOwn; may != nil {
-			if err := may(ctx); err != nil {
-				e.err = err
-				return nil
-			}
-		}
 		try, done := context.WithTimeout(ctx, takeOverWithin)
 		l, err := e.own(try)
 		done()
@@ -97,14 +106,14 @@ func final(err error) bool {
 	return false
 }
 
-// refuseAll refuses the jobs that still wait.
-func (e *Engine) refuseAll() {
+// refuseQueued refuses the jobs that wait.
+func (e *Engine) refuseQueued(why *events.Error) {
 	for {
 		select {
 		case j := <-e.requests.ch:
-			j.abandon(errClosed)
+			j.abandon(why)
 		case j := <-e.submits.ch:
-			j.abandon(errClosed)
+			j.abandon(why)
 		default:
 			return
 		}

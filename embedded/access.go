@@ -148,11 +148,16 @@ func passwordOf(u config.NATSUser, log *slog.Logger) (string, error) {
 
 // keys makes the keys by which connections within the process prove that they
 // are a client's or the engine's, and the one that signs the names of accounts.
-// They are made anew at each start and never leave the process.
+// They are made anew at each start and never leave the process; but the nodes of a
+// cluster derive the last one from their secret, since the accounts of all nodes
+// must have the same names.
 func (s *server) keys() (err error) {
 	s.accountKey = make([]byte, sha256.Size)
 	_, _ = rand.Read(s.accountKey) // it never fails
-	for _, pair := range []*nkeys.KeyPair{&s.client, &s.engine} {
+	if key := s.given.Member.key("accounts"); key != nil {
+		s.accountKey = key
+	}
+	for _, pair := range []*nkeys.KeyPair{&s.client, &s.engine, &s.system} {
 		if *pair, err = nkeys.CreateUser(); err != nil {
 			return fmt.Errorf("make the users of the NATS server: %w", err)
 		}
@@ -180,7 +185,7 @@ func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 const signBytes = 10
 
 // named returns a user's name as its account has it, signed by a key of this
-// process. The server puts the account's name into each request, but a client
+// process, or of the cluster. The server puts the account's name into each request, but a client
 // can write a header with another account's name in a form that the server does
 // not recognize and the engine reads in place of the server's. So nobody may be
 // able to guess the name of another's account.
@@ -231,5 +236,10 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 	}
 	opts.Accounts = parsed.Accounts
 	opts.Nkeys = append(opts.Nkeys, client, &natsserver.NkeyUser{Nkey: s.public[1], Account: engine})
+	if o.Member != nil {
+		system := natsserver.NewAccount(systemAccount)
+		opts.Accounts, opts.SystemAccount = append(opts.Accounts, system), systemAccount
+		opts.Nkeys = append(opts.Nkeys, &natsserver.NkeyUser{Nkey: s.public[2], Account: system})
+	}
 	return byName, nil
 }

@@ -193,8 +193,11 @@ func (e *Edge) startServer(context.Context) error {
 	e.ns = ns
 	ns.SetLoggerV2(e.log, false, false, false)
 	ns.Start()
-	if err := startError(e.o.NATSListen, e.log.fatalError()); err != nil {
-		return err
+	if fatal := e.log.fatalError(); fatal != "" {
+		if err := tryListen(e.o.NATSListen, "(--nats-listen), or port 0 for any free one"); err != nil {
+			return err
+		}
+		return fmt.Errorf("start NATS server: %s", fatal)
 	}
 	if !ns.ReadyForConnections(edgeStarted) {
 		return errors.New("start NATS server: it does not listen in time")

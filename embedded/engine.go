@@ -94,9 +94,12 @@ type Options struct {
 	// it down.
 	Tracing trace.TracerProvider
 
-	// StandingBy, if set, is called with the owner's name before Start waits for
-	// that engine to go.
-	StandingBy func(owner string)
+	// Role, if set, is called when the engine has become the owner of its log, and when it
+	// stands by for another: then with that one's name. It must not block.
+	Role func(role wire.NodeRole, owner string)
+	// WaitingForNodes, if set, is called when a node of a cluster begins to wait
+	// for a quorum, and whenever the number of nodes that are here changes.
+	WaitingForNodes func(cluster string, here, of int)
 
 	NATSOptions []nats.Option // for NATSURL
 	// clockSkew, for tests, is the error of the server's clock.
@@ -137,6 +140,7 @@ type Engine struct {
 	items      *itemLog
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
+	owns       atomic.Bool // it owns the log
 	janitor    *blobs.Janitor
 	execs      []*execWorker
 	spans      *itemspans.Recorder // nil: nothing is traced
@@ -145,20 +149,21 @@ type Engine struct {
 	err  error // of Stop
 }
 
-// Start starts an engine and returns once it owns its log and answers. Several
-// engines can run in one process, each with a folder of its own or in memory.
-// On an existing NATS where another engine owns the log, it first stands by, until
-// that one has gone or ctx ends: its HTTP answers 503 not_owner meanwhile.
-// A failure undoes what has been started, and its error says what to do.
+// Start starts an engine and returns once it answers: it owns its log, or, where another
+// engine does, stands by for that one. A standby follows the log, answers queries from
+// its own projection, passes on over HTTP what only the owner can answer, and takes
+// over when the owner is gone. Several engines can run in one process, each with a
+// folder of its own or in memory. A failure undoes what has been started, and its error
+// says what to do.
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := newEngine(o)
 	e.given = e.cfg
-	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.resolve, e.openAccess} {
+	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.checkClusterListen, e.resolve, e.openAccess} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.takeLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -224,27 +229,52 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
-		if err := e.dir.moveStreams(e.names().Account()); err != nil {
-			return err
-		}
-		so := e.serverOptions()
-		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
-			defer cancel()
-			return s.holdNatives(ctx, e.names())
-		}
-		if e.srv, err = startServer(so); err != nil {
+		if err := e.startServer(ctx); err != nil {
 			return err
 		}
 	}
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}
+	if err := e.awaitQuorum(ctx); err != nil {
+		return err
+	}
 	return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+}
+
+// startServer starts the embedded NATS server, alone or as a node of its cluster.
+func (e *Engine) startServer(ctx context.Context) (err error) {
+	var m *membership
+	if e.cfg.Cluster.On() {
+		if m, err = e.membership(ctx); err != nil {
+			return events.WithCode(events.CodeBadConfig, err)
+		}
+	}
+	if err := e.dir.markMember(m); err != nil {
+		return err
+	}
+	if err := e.dir.moveStreams(e.names().Account()); err != nil {
+		return err
+	}
+	so := e.serverOptions()
+	so.Member = m
+	if m == nil {
+		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
+			defer cancel()
+			return s.holdNatives(ctx, e.names())
+		}
+	}
+	e.srv, err = startServer(so)
+	return err
 }
 
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
+
+// checkTries is how often a JetStream that does not answer is asked for an answer, 5 s each
+// time.
+const checkTries = 6
 
 // minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
@@ -256,8 +286,12 @@ func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url strin
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
 	}
 	js, err := connect.JetStream(nc, names)
-	if err == nil {
+	for try := 1; err == nil; try++ {
 		_, err = js.AccountInfo(ctx)
+		if silent := errors.Is(err, context.DeadlineExceeded); !silent || ctx.Err() != nil || try == checkTries {
+			break
+		}
+		err = nil // servers that have just formed a cluster may need a while
 	}
 	if err != nil {
 		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)
@@ -309,8 +343,8 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	}
 	e.openQuotas()
 	c := dispatcher.Config{
-		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: owner(), Version: Version,
-		Alone: e.srv != nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
+		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
+		Alone: e.lease == nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),
@@ -323,7 +357,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	if e.lease != nil {
-		c.MayOwn = e.lease.mayOwn
+		c.Lease = e.lease
 	}
 	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, machineClock, suspended
 	if e.dir != nil {
@@ -338,10 +372,6 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	}
 	e.watchSpace()
 	if err := e.newFaces(ctx); err != nil {
-		return err
-	}
-	// The feed begins where the store is now, and misses nothing from there on.
-	if err := e.mirror.start(); err != nil {
 		return err
 	}
 	if err := e.dispatcher.Start(ctx); err != nil {
@@ -366,8 +396,11 @@ func fileSettings(cfg config.Config, c *dispatcher.Config) {
 	}
 }
 
-// owner names this process.
-func owner() string {
+// nodeName names this engine, for people.
+func (e *Engine) nodeName() string {
+	if name := e.cfg.Cluster.Node; name != "" {
+		return name
+	}
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
@@ -441,7 +474,7 @@ func (e *Engine) Traffic() (in, out int64) {
 }
 
 // Done is closed when the engine has ended by itself, because its log can't be
-// served, or is another engine's now ([ErrNotOwner]): Stop then says why.
+// served or followed: Stop then says why.
 func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
 
 // Stop stops in order: it refuses new requests, decides and answers the ones it

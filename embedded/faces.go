@@ -27,10 +27,14 @@ func (e *Engine) hooks() dispatcher.Hooks {
 		Awaited:  func(c *core.Changes) bool { return e.service.Awaits(c.Items) },
 		Projected: func(c *core.Changes) {
 			e.service.Notify(c.Items)
-			e.mirror.projected(c)
-			e.janitor.Projected(c.Items)
-			if e.spans != nil {
-				e.spans.Projected(c)
+			if !e.owns.Load() {
+				e.service.LogGrew()
+			} else {
+				e.mirror.projected(c)
+				e.janitor.Projected(c.Items)
+				if e.spans != nil {
+					e.spans.Projected(c)
+				}
 			}
 			if e.live != nil {
 				e.live.Projected(c)
@@ -41,8 +45,15 @@ func (e *Engine) hooks() dispatcher.Hooks {
 		Owned: func(epoch events.Epoch) {
 			e.items.owned(epoch)
 			e.mirror.owned(epoch)
+			e.owns.Store(true)
+			e.roleIs(wire.RoleOwner, e.nodeName())
 		},
 		Lost: e.items.lost,
+		StandingBy: func(owner string) {
+			e.owns.Store(false)
+			e.mirror.standBy()
+			e.roleIs(wire.RoleStandby, owner)
+		},
 		Workers: func(list []wire.WorkerInfo) {
 			e.mirror.workersChanged(list)
 			if e.live != nil {
@@ -50,6 +61,19 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			}
 		},
 	})
+}
+
+// roleIs has the faces answer by what the engine is now.
+func (e *Engine) roleIs(role wire.NodeRole, owner string) {
+	if err := e.service.Serve(role == wire.RoleOwner); err != nil {
+		e.log.Error("what only the owner of the log answers can't be asked of it", "error", err)
+	}
+	if e.live != nil {
+		e.live.Touch()
+	}
+	if e.o.Role != nil {
+		e.o.Role(role, owner)
+	}
 }
 
 // newFaces makes the API, which answers once it is started.
@@ -72,10 +96,11 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		},
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
+		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
 		Quotas:       e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Sites: func() []wire.SiteState { return e.sites.states() },
 		Full: e.space.full.Load, Storage: e.space.use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Node: e.nodeName(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err != nil {
 		return err
@@ -113,11 +138,13 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 // startFaces begins to answer, once what the engine does first (recording the
 // file's settings) is done and visible.
 func (e *Engine) startFaces(ctx context.Context) (err error) {
-	if _, err := e.dispatcher.Loads(ctx); err != nil {
-		return err
-	}
-	if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
-		return err
+	if _, standsBy := e.dispatcher.StandsBy(); !standsBy {
+		if _, err := e.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
+			return err
+		}
+		if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
+			return err
+		}
 	}
 	if e.cfg.Server.HTTP != config.Off {
 		if err := e.serveHTTP(); err != nil {

@@ -185,7 +185,7 @@ func TestHolderWithoutBucket(t *testing.T) {
 		}
 		left = sub.ID
 		heldSays(t, client, streamwright.Holder{ID: left, State: events.StateQueued})
-		if err := e.mirror.dedup.Await(testContext(t), e.dispatcher.Position()); err != nil {
+		if err := e.mirror.dedup.Load().Await(testContext(t), e.dispatcher.Position()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -5,59 +5,47 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/api"
-	"github.com/streamwright/streamwright/api/rest"
-	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/kvstate"
 )
 
-// Where several engines can reach one log (on an existing NATS), the lease in
-// the bucket work_partitions says which of them tries to own it. It only makes
-// the others stand by: the log alone decides who may append, and fences
-// latecomers. So a lease that can't be asked for stops no engine. Only the
-// server's clock ends a lease, and no clocks are compared.
-
-// ErrNotOwner is wrapped by the error of an engine that has ended because another
-// owns the log. Start it again: it stands by.
-var ErrNotOwner = errors.New("another engine owns the log")
+// Where several engines can reach one log (the nodes of a cluster, or on an existing
+// NATS), the lease in the bucket work_partitions says which of them tries to own it.
+// It only makes the others stand by: the log alone decides who may append, and fences
+// latecomers. Only the server's clock ends a lease, and no clocks are compared.
 
 const (
 	leaseTTL   = kvstate.DefaultPartitionTTL
 	leaseRenew = leaseTTL / 3
-	// leaseAsk bounds one request for the lease, and leaseTries are made at start
-	// before an engine goes on without.
-	leaseAsk   = 2 * time.Second
-	leaseTries = 3
-	// standbyLook is the time after which a standby asks for the lease again, beside whenever the
-	// server tells that it has changed.
-	standbyLook = time.Second
+	// leaseAsk bounds one request for the lease.
+	leaseAsk = 2 * time.Second
 )
 
-// lease holds this engine's claim to the log.
+// lease holds this engine's claim to the log. It implements [dispatcher.Lease].
 type lease struct {
-	e      *Engine
-	owners *kvstate.Partitions
-	me     kvstate.Owner
+	e       *Engine
+	owners  *kvstate.Partitions
+	me      kvstate.Owner
+	changed chan struct{} // something when the bucket's entry has changed
+	wake    chan struct{} // something when the entry must be written
+	watch   *nats.Subscription
 
-	mu    sync.Mutex // guards what follows; held while the bucket is asked
-	rev   uint64     // 0: it is not held
-	epoch events.Epoch
+	mu       sync.Mutex // guards what follows; held while the bucket is asked
+	rev      uint64     // 0: it is not held
+	epoch    events.Epoch
+	released bool // for good
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	wake   chan struct{}
 }
 
 // nodeFile names the data folder, for as long as it is there.
@@ -81,29 +69,29 @@ func (d *dataDir) node() (string, error) {
 	return name, os.WriteFile(path, []byte(name+"\n"), 0o600)
 }
 
-// takeLease returns once this engine may try to own the log. Until then it
-// stands by: its HTTP says so, and it answers nothing else.
-func (e *Engine) takeLease(ctx context.Context) error {
-	if e.srv != nil {
+// openLease prepares the lease, where another engine can reach the log. It does not
+// take it.
+func (e *Engine) openLease(context.Context) error {
+	if e.srv != nil && !e.cfg.Cluster.On() {
 		return nil // nobody else has this server's data
 	}
 	js, err := connect.JetStream(e.nc, e.names())
 	if err != nil {
-		return fmt.Errorf("take the lease: %w", err)
+		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	node, err := e.dir.node()
 	if err != nil {
-		return fmt.Errorf("take the lease: name the data folder: %w", err)
+		return fmt.Errorf("prepare the lease: name the data folder: %w", err)
 	}
-	l := &lease{e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: owner(), Node: node}, wake: make(chan struct{}, 1)}
-	by, err := l.first(ctx)
-	if err != nil {
-		return err
+	l := &lease{
+		e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
-	if by != nil {
-		if err := l.standBy(ctx, by); err != nil {
-			return err
-		}
+	// A standby that is not told asks now and then. It does not listen to the bucket's own
+	// subject: what is published there to a bucket that is gone would find a listener, and
+	// wait for an answer in vain.
+	if l.watch, err = e.nc.Subscribe(e.names().Released(0), func(*nats.Msg) { signal(l.changed) }); err != nil {
+		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
@@ -112,24 +100,32 @@ func (e *Engine) takeLease(ctx context.Context) error {
 	return nil
 }
 
-// first asks for the lease, some times if it gets no answer.
-func (l *lease) first(ctx context.Context) (held *kvstate.HeldError, err error) {
-	for range leaseTries {
-		if err = l.ask(ctx); err == nil || errors.As(err, &held) {
-			return held, nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+// Take implements [dispatcher.Lease].
+func (l *lease) Take(ctx context.Context) (by string, err error) {
+	err = l.ask(ctx, true)
+	var held *kvstate.HeldError
+	if errors.As(err, &held) {
+		return held.By.Owner, nil
 	}
-	l.e.log.Warn("the lease of the log can't be asked for: going on without; if another engine works on this log, the two will take it from each other", "error", err)
-	return nil, nil
+	return "", err
 }
 
-// ask takes or renews the lease. A *kvstate.HeldError says that another has it.
-func (l *lease) ask(ctx context.Context) error {
+// Changed implements [dispatcher.Lease].
+func (l *lease) Changed() <-chan struct{} { return l.changed }
+
+var errReleased = errors.New("the engine is stopping")
+
+// ask renews the lease, or takes it if that is asked for. A *kvstate.HeldError says that
+// another has it.
+func (l *lease) ask(ctx context.Context, take bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	switch {
+	case l.released:
+		return errReleased
+	case l.rev == 0 && !take:
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
 	me := l.me
@@ -139,15 +135,6 @@ func (l *lease) ask(ctx context.Context) error {
 		l.rev = rev
 	}
 	return err
-}
-
-// mayOwn is asked before the log is taken over again.
-func (l *lease) mayOwn(ctx context.Context) error {
-	var held *kvstate.HeldError
-	if err := l.ask(ctx); errors.As(err, &held) {
-		return fmt.Errorf("%w: %s", ErrNotOwner, held.By.Owner)
-	}
-	return nil
 }
 
 // owned notes the epoch, which the lease shows from then on.
@@ -168,8 +155,8 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// renew keeps the lease until ctx ends. When it is another's, the dispatcher ends
-// its ownership, finds the same, and ends.
+// renew keeps the lease, once it is held, until ctx ends. When it is another's, the
+// dispatcher ends its ownership, and stands by.
 func (l *lease) renew(ctx context.Context) {
 	tick := time.NewTicker(leaseRenew)
 	defer tick.Stop()
@@ -180,7 +167,7 @@ func (l *lease) renew(ctx context.Context) {
 		case <-l.wake:
 		case <-tick.C:
 		}
-		err := l.ask(ctx)
+		err := l.ask(ctx, false)
 		var held *kvstate.HeldError
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -199,62 +186,24 @@ func (l *lease) renew(ctx context.Context) {
 func (l *lease) stop(ctx context.Context) error {
 	l.cancel()
 	l.ended.Wait()
+	_ = l.watch.Unsubscribe() // fails when the connection is closed
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.released = true
 	if l.rev == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
-	if err := l.owners.Release(ctx, 0, l.rev); err != nil {
+	err := l.owners.Release(ctx, 0, l.rev)
+	if err == nil {
+		err = l.e.nc.Publish(l.e.names().Released(0), nil)
+	}
+	if err == nil {
+		err = l.e.nc.FlushWithContext(ctx)
+	}
+	if err != nil {
 		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", leaseTTL)
 	}
 	return nil
-}
-
-// standBy waits until the lease is this engine's.
-func (l *lease) standBy(ctx context.Context, held *kvstate.HeldError) error {
-	var by atomic.Pointer[string] // the owner, as HTTP tells it
-	by.Store(&held.By.Owner)
-	if l.e.cfg.Server.HTTP != config.Off {
-		secure, err := l.e.openTLS()
-		if err != nil {
-			return err
-		}
-		s := rest.NewStandby(rest.StandbyConfig{TLS: secure, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.AnswerStandby(w, r, *by.Load()) }), Logger: l.e.log.With("part", "http")})
-		if err := s.Listen(l.e.cfg.Server.HTTP); err != nil {
-			return err
-		}
-		defer s.Close()
-	}
-	sub, err := l.e.nc.Subscribe(l.owners.Subject(0), func(*nats.Msg) { l.poke() })
-	if err == nil {
-		defer func() { _ = sub.Unsubscribe() }()
-	}
-	tick := time.NewTicker(standbyLook)
-	defer tick.Stop()
-	told := ""
-	for {
-		if name := held.By.Owner; name != told {
-			told = name
-			by.Store(&name)
-			l.e.log.Info("standing by: another engine owns the log", "owner", name)
-			if l.e.o.StandingBy != nil {
-				l.e.o.StandingBy(name)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.wake:
-		case <-tick.C:
-		}
-		switch err := l.ask(ctx); {
-		case err == nil:
-			l.e.log.Info("the lease of the log is free: taking over", "of", told)
-			return nil
-		case !errors.As(err, &held) && ctx.Err() == nil:
-			l.e.log.Warn("the lease of the log can't be asked for: standing by", "error", err)
-		}
-	}
 }

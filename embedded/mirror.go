@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,7 +21,7 @@ import (
 // the workers, the partition's owner. Nothing depends on them.
 type mirror struct {
 	e       *Engine
-	dedup   *kvstate.Dedup // nil if switched off
+	dedup   atomic.Pointer[kvstate.Dedup] // nil if switched off, or while the engine stands by
 	workers *kvstate.Workers
 	owners  *kvstate.Partitions
 
@@ -40,20 +41,10 @@ func newMirror(e *Engine) (*mirror, error) {
 		return nil, fmt.Errorf("start mirrors: %w", err)
 	}
 	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0), owners: kvstate.NewPartitions(js, e.names(), 0), wake: make(chan struct{}, 1)}
-	identity, err := e.store.Identity()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.wg.Go(func() { m.run(ctx) })
-	if e.cfg.Server.NoDedupBucket {
-		return m, nil
-	}
-	m.dedup, err = kvstate.NewDedup(kvstate.DedupOptions{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: e.log,
-	})
-	return m, err
+	return m, nil
 }
 
 // snapshot gives the mirror all keys that are taken.
@@ -63,17 +54,42 @@ func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) err
 	})
 }
 
-// start begins to mirror from the store's position on.
-func (m *mirror) start() error {
-	if m.dedup == nil {
-		m.dropDedup()
+// startDedup begins to mirror the taken dedup keys, from the store's position on.
+func (m *mirror) startDedup() error {
+	if m.e.cfg.Server.NoDedupBucket {
+		m.wg.Go(m.dropDedup)
 		return nil
 	}
-	return m.dedup.Start(m.e.store.Applied())
+	identity, err := m.e.store.Identity()
+	if err != nil {
+		return err
+	}
+	d, err := kvstate.NewDedup(kvstate.DedupOptions{
+		Conn: m.e.nc, Names: m.e.names(), Memory: m.e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: m.e.log,
+	})
+	if err == nil {
+		err = d.Start(m.e.store.Applied())
+	}
+	if err == nil {
+		m.dedup.Store(d)
+	}
+	return err
 }
 
-// dropDedupTimeout bounds dropDedup: the start waits for it.
-const dropDedupTimeout = 5 * time.Second
+// stopDedup leaves the bucket to another engine.
+func (m *mirror) stopDedup(ctx context.Context) error {
+	if d := m.dedup.Swap(nil); d != nil {
+		return d.Stop(ctx)
+	}
+	return nil
+}
+
+const (
+	// dropDedupTimeout bounds dropDedup.
+	dropDedupTimeout = 5 * time.Second
+	// leaveDedupTimeout bounds what a standby still writes of what it has heard as the owner.
+	leaveDedupTimeout = time.Second
+)
 
 // dropDedup deletes the bucket of taken dedup keys that is left after it was
 // switched off: nobody writes it any more, and clients would believe it.
@@ -86,26 +102,44 @@ func (m *mirror) dropDedup() {
 }
 
 func (m *mirror) projected(c *core.Changes) {
-	if m.dedup != nil {
-		m.dedup.Feed(c)
+	if d := m.dedup.Load(); d != nil {
+		d.Feed(c)
 	}
 }
 
 // renewed: the projection was made anew, and what it fed has a gap.
 func (m *mirror) renewed(at events.Seq) {
-	if m.dedup != nil {
-		m.dedup.Skip(at)
+	if d := m.dedup.Load(); d != nil {
+		d.Skip(at)
 	}
 }
 
+// owned begins to mirror, before the engine does anything as the owner.
 func (m *mirror) owned(e events.Epoch) {
 	m.mu.Lock()
 	m.epoch = e
 	m.mu.Unlock()
+	if m.dedup.Load() == nil {
+		if err := m.startDedup(); err != nil {
+			m.e.log.Error("the bucket of taken dedup keys is not written", "error", err)
+		}
+	}
 	if l := m.e.lease; l != nil {
 		l.owned(e)
 	}
 	m.poke()
+}
+
+// standBy leaves the buckets to the engine that owns the log now.
+func (m *mirror) standBy() {
+	m.mu.Lock()
+	m.epoch, m.began = 0, false
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveDedupTimeout)
+	defer cancel()
+	if err := m.stopDedup(ctx); err != nil {
+		m.e.log.Warn("the bucket of taken dedup keys may lack the last changes: the new owner writes them", "error", err)
+	}
 }
 
 func (m *mirror) workersChanged([]wire.WorkerInfo) {
@@ -193,6 +227,10 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 		m.note(ctx, m.workers.Put(ctx, w))
 	}
 	for id := range shown {
+		if !began {
+			clear(shown) // another engine shows them now
+			break
+		}
 		if !live[id] {
 			delete(shown, id)
 			m.note(ctx, m.workers.Delete(ctx, events.WorkerID(id)))
@@ -209,8 +247,5 @@ func (m *mirror) note(ctx context.Context, err error) {
 func (m *mirror) stop(ctx context.Context) error {
 	m.cancel()
 	m.wg.Wait()
-	if m.dedup == nil {
-		return nil
-	}
-	return m.dedup.Stop(ctx)
+	return m.stopDedup(ctx)
 }

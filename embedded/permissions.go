@@ -14,7 +14,7 @@ import (
 func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 	return &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Deny: deniedPublishes(n, partitions)},
-		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">")}},
+		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">"), n.Nodes()}},
 	}
 }
 
@@ -25,6 +25,8 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.RunAll(),
 		n.Native("*"),
 		n.Prefix + ".control.>",
+		n.Prefix + ".released.>",
+		n.Forward(">"), // what other nodes have authorised
 		// Forged advisories would end leases.
 		"$JS.EVENT.>",
 	}

@@ -56,7 +56,9 @@ type serverOptions struct {
 	Log        *slog.Logger
 	// Before, if set, is called when the server runs, and before it listens: so
 	// far nobody but this process can reach it.
+	// A node of a cluster listens at once.
 	Before func(*server) error
+	Member *membership // nil: it stands alone
 }
 
 // serverOptions returns the options of the engine's own server.
@@ -82,7 +84,8 @@ type server struct {
 	opts   *natsserver.Options // as the server has them; replaced by reload alone
 	engine nkeys.KeyPair       // proves that a connection is the engine's
 	client nkeys.KeyPair       // that it is a client's in this process
-	public []string            // their public parts: the client's, the engine's
+	system nkeys.KeyPair       // that it asks about the cluster
+	public []string            // their public parts: the client's, the engine's, the system's
 	// accountKey signs the names of the users' accounts.
 	accountKey []byte
 	secure     bool // others connect over TLS
@@ -130,7 +133,7 @@ func (s *server) launch() error {
 	ns.SetLoggerV2(s.log, false, false, false)
 	// Start returns with everything up, or with a fatal entry in the log.
 	ns.Start()
-	err = startError(o.Listen, s.log.fatalError())
+	err = s.startError()
 	if err == nil && o.Before != nil {
 		// Only Before reaches it now: in a restart there are connections that
 		// come back.
@@ -138,9 +141,9 @@ func (s *server) launch() error {
 		alone.now.Store(ns)
 		err = o.Before(alone)
 	}
-	if err == nil && o.Listen != config.Off {
+	if err == nil && o.Listen != config.Off && o.Member == nil {
 		ns.AcceptLoop(make(chan struct{}))
-		err = startError(o.Listen, s.log.fatalError())
+		err = s.startError()
 	}
 	if err != nil {
 		ns.Shutdown()
@@ -223,6 +226,9 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	if err := listen(opts, o.Listen); err != nil {
 		return nil, err
 	}
+	if o.Member != nil {
+		o.Member.configure(opts)
+	}
 	if _, err := s.login(opts, o); err != nil {
 		return nil, err
 	}
@@ -264,19 +270,37 @@ func listen(opts *natsserver.Options, addr string) error {
 }
 
 // startError turns the server's fatal entry into an error that says what to
-// do, by looking again at the address, since the entry is just text.
-func startError(addr, fatal string) error {
+// do, by looking again at the addresses, since the entry is just text.
+func (s *server) startError() error {
+	fatal := s.log.fatalError()
 	if fatal == "" {
 		return nil
 	}
-	if addr != config.Off {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return events.WithCode(events.CodeCannotListen, fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address (nats_listen), or port 0 for any free one", addr, err))
+	if addr := s.given.Listen; addr != config.Off {
+		if err := tryListen(addr, "(nats_listen), or port 0 for any free one"); err != nil {
+			return err
 		}
-		l.Close()
+	}
+	if m := s.given.Member; m != nil {
+		if err := tryListen(net.JoinHostPort(m.host, strconv.Itoa(m.port)), "(cluster.listen, and the same in the peers of each node)"); err != nil {
+			return err
+		}
+	}
+	if addr := s.given.Leaf.Listen; addr != "" && addr != config.Off {
+		if err := tryListen(addr, "(leaf.listen), and tell the sites"); err != nil {
+			return err
+		}
 	}
 	return fmt.Errorf("start NATS server: %s", fatal)
+}
+
+// tryListen reports why a server can't listen on an address, and what to do instead.
+func tryListen(addr, instead string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return events.WithCode(events.CodeCannotListen, fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address %s", addr, err, instead))
+	}
+	return l.Close()
 }
 
 // URL returns where other processes connect; empty if the server does not listen.

@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -61,7 +62,7 @@ func (e *Engine) openStore(context.Context) (err error) {
 }
 
 func (e *Engine) openLog(ctx context.Context) error {
-	l, err := eventlog.Open(ctx, e.logConfig())
+	l, err := e.awaitLog(ctx)
 	if errors.Is(err, eventlog.ErrNoLog) {
 		return e.lost(err)
 	}
@@ -82,6 +83,34 @@ func (e *Engine) openLog(ctx context.Context) error {
 		return nil // ours is strict, and would only warn of the question
 	}
 	return checkStrict(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+}
+
+// logLook is the time between two looks of a standby whether the log is there.
+const logLook = 250 * time.Millisecond
+
+// awaitLog opens the log. If there is none, the engine with the lease makes it, and the
+// others wait for that.
+func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
+	for {
+		c := e.logConfig()
+		if e.lease == nil || c.Existing {
+			return eventlog.Open(ctx, c)
+		}
+		by, err := e.lease.Take(ctx)
+		c.Existing = err != nil || by != ""
+		l, err := eventlog.Open(ctx, c)
+		// A stream that is just being made, or has no leader, does not answer.
+		silent := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, eventlog.ErrUnreachable)
+		if err == nil || !errors.Is(err, eventlog.ErrNoLog) && !silent || ctx.Err() != nil {
+			return l, err
+		}
+		if silent {
+			e.log.Warn("the log does not answer: trying again", "error", err)
+		}
+		if err := sleep.For(ctx, logLook); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (e *Engine) logConfig() eventlog.Config {

@@ -137,12 +137,6 @@ func (p *Partitions) Release(ctx context.Context, partition int, rev uint64) err
 	return wrap(err, "release the lease of partition %d", partition)
 }
 
-// Subject returns the subject on which changes of a partition's lease are
-// published.
-func (p *Partitions) Subject(partition int) string {
-	return "$KV." + p.b.name + "." + strconv.Itoa(partition)
-}
-
 // Delete says that the partition has no owner any more.
 func (p *Partitions) Delete(ctx context.Context, partition int) error {
 	return p.b.delete(ctx, strconv.Itoa(partition))

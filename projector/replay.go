@@ -169,6 +169,14 @@ func (r *Replay) handOver() error {
 	}
 }
 
+// Flush hands over what has been applied and not yet committed.
+func (r *Replay) Flush() error {
+	if r.events == 0 {
+		return nil
+	}
+	return r.handOver()
+}
+
 // Finish commits the rest. The State and the store are then level, and the
 // caller may commit.
 func (r *Replay) Finish() error {

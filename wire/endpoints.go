@@ -34,6 +34,7 @@ const (
 	APITypes        = "types"
 	APIWorkers      = "workers"
 	APIInfo         = "info"
+	APINodes        = "nodes"
 	APIConfigure    = "configure"
 	APITypeRemove   = "type_remove"
 	APIPause        = "pause"
@@ -77,6 +78,7 @@ type Endpoint struct {
 	Roles          Roles // any one of them suffices
 
 	ReadOnly bool // changes nothing, so it may be repeated at will
+	Owner    bool // reads what only the log's owner knows
 	Array    bool // an array of requests is answered with an array of replies
 	Stream   bool // replies come until one is done
 	Waits    bool // may be open for long: a user's quota bounds how many are
@@ -84,6 +86,11 @@ type Endpoint struct {
 
 	Routes []Route // on HTTP, where the request needs nothing but its fields
 }
+
+// OwnerOnly reports whether only the owner of the log answers: what decides, and
+// what asks for that which only it knows. Any node answers the others, by its
+// own projection.
+func (e *Endpoint) OwnerOnly() bool { return e.Owner || !e.ReadOnly && !e.Stream }
 
 // Route is an HTTP operation that makes one request of an endpoint and answers
 // with its reply. Parameters of the path are fields of the request; so are the
@@ -151,11 +158,11 @@ var endpoints = func() []Endpoint {
 			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work", Refusals: missing,
 				Summary: "Show what an item has spawned, and what has spawned it", About: "The item with the items below it, and the path of the items above it."},
 		}},
-		{Name: APIWhy, Roles: reads, ReadOnly: true, Request: typeOf[Why](), Reply: typeOf[WhyReply](), Routes: []Route{
+		{Name: APIWhy, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[Why](), Reply: typeOf[WhyReply](), Routes: []Route{
 			{ID: "work-why", Method: get, Path: v1 + "/work/{id}/why", Tag: "work", Refusals: missing,
 				Summary: "Explain why an item is not running", About: "What stands in its way now, the most telling first."},
 		}},
-		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Private: true, Request: typeOf[QueuePositions](), Reply: typeOf[PlaceReply]()},
+		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Owner: true, Private: true, Request: typeOf[QueuePositions](), Reply: typeOf[PlaceReply]()},
 		{Name: APIHeld, Roles: reads, ReadOnly: true, Request: typeOf[HolderRequest](), Reply: typeOf[Holder](), Routes: []Route{
 			{ID: "type-holder", Method: get, Path: v1 + "/types/{type}/holder", Tag: "types", Refusals: missing,
 				Summary: "Show the item that holds a dedup key", About: "The live item of the type that a submission with this dedup key would be a duplicate of; 404 if there is none. The answer may be outdated when it arrives: the submission alone decides."},
@@ -173,21 +180,25 @@ var endpoints = func() []Endpoint {
 		{Name: APIUnregister, Roles: works, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
 
 		// For operators and observers.
-		{Name: APIStats, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[StatsReply](), Routes: []Route{
+		{Name: APIStats, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[StatsReply](), Routes: []Route{
 			{ID: "stats", Method: get, Path: v1 + "/stats", Tag: "engine",
 				Summary: "Show the engine at a glance", About: "Items by state, type and priority, what runs, the workers, and the rates."},
 		}},
-		{Name: APITypes, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[TypesReply](), Routes: []Route{
+		{Name: APITypes, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[TypesReply](), Routes: []Route{
 			{ID: "types", Method: get, Path: v1 + "/types", Tag: "types",
 				Summary: "List the types and their settings", About: "With pauses, and the circuits that are not closed."},
 		}},
-		{Name: APIWorkers, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[WorkersReply](), Routes: []Route{
+		{Name: APIWorkers, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[WorkersReply](), Routes: []Route{
 			{ID: "workers", Method: get, Path: v1 + "/workers", Tag: "workers", Hidden: position,
 				Summary: "List the registered workers", About: "Including those that died recently."},
 		}},
 		{Name: APIInfo, Roles: AllRoles, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[InfoReply](), Routes: []Route{
 			{ID: "info", Method: get, Path: v1 + "/info", Tag: "engine", Hidden: position,
 				Summary: "Show who answers", About: "The engine's version, its position, where its data is and what it keeps."},
+		}},
+		{Name: APINodes, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NodesReply](), Routes: []Route{
+			{ID: "nodes", Method: get, Path: v1 + "/nodes", Tag: "engine", Hidden: position,
+				Summary: "Show the nodes", About: "All engines of this log: which of them owns it, how far the others are behind, where the streams are, and what is at risk."},
 		}},
 		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
 		{Name: APITypeRemove, Roles: operates, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
@@ -288,7 +299,7 @@ var endpoints = func() []Endpoint {
 
 		// The engine itself.
 		{Name: APICut, Roles: operates, Request: typeOf[StatsRequest](), Reply: typeOf[Retention]()},
-		{Name: APIClock, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[Clock](), Routes: []Route{
+		{Name: APIClock, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[Clock](), Routes: []Route{
 			{ID: "clock", Method: get, Path: v1 + "/clock", Tag: "engine", Hidden: position,
 				Summary: "Show the engine's clock", About: "Its time, the NATS server's, and whether that is plausible."},
 		}},

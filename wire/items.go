@@ -362,9 +362,12 @@ type Configure struct {
 
 // InfoReply describes the engine.
 type InfoReply struct {
-	Version    string    `json:"version"`
-	Owner      string    `json:"owner"`
-	Epoch      uint64    `json:"epoch"`
+	Version string `json:"version"`
+	Owner   string `json:"owner"` // of the log
+	// Node names the engine that answers, and Role says whether it owns the log.
+	Node       string    `json:"node"`
+	Role       NodeRole  `json:"role"`
+	Epoch      uint64    `json:"epoch"` // of the ownership; 0 from a standby
 	Durability string    `json:"durability"`
 	Position   Position  `json:"position"`
 	Projected  Position  `json:"projected"`

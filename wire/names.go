@@ -188,6 +188,17 @@ func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", strin
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 
+// Released returns the subject on which an engine that gives the lease of a partition
+// away says so. The body names the node that should take it, if any.
+func (n Names) Released(p int) string { return n.subject("released", strconv.Itoa(p)) }
+
+// Nodes returns the subject on which every engine of the log says how it is.
+func (n Names) Nodes() string { return n.subject("nodes") }
+
+// Forward returns the subject on which the owner of the log answers what other
+// nodes forward to it: requests that those have authorised.
+func (n Names) Forward(endpoint string) string { return n.subject("forward", endpoint) }
+
 // LeaseAdvisories matches the advisories that LeaseStream captures.
 func (n Names) LeaseAdvisories() string {
 	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".*"

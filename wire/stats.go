@@ -140,6 +140,7 @@ const (
 const (
 	AlarmDisconnected = "nats_disconnected" // the engine has no connection to NATS
 	AlarmNotOwner     = "not_owner"         // it does not own its log: it recovers, or another engine has it
+	AlarmCutOff       = "cut_off"           // a standby that no longer hears of the log
 	AlarmJetStream    = "jetstream_silent"  // JetStream does not answer
 	AlarmDiskLow      = "disk_low"          // the disk is nearly full
 	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store_bytes
@@ -154,7 +155,7 @@ const (
 
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
-	AlarmDisconnected, AlarmNotOwner, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
+	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
 	AlarmDocuments, AlarmNative, AlarmBehind,
 }
 

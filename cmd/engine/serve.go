@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // stopWithin bounds an orderly stop; after it the engine stops in the middle of
@@ -114,27 +116,23 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	o.StandingBy = func(owner string) { a.Notef("standing by: %s owns the log", owner) }
-	for {
-		err := a.serveOnce(ctx, &o, file, reload)
-		if !errors.Is(err, embedded.ErrNotOwner) || ctx.Err() != nil {
-			return err
+	o.WaitingForNodes = func(cluster string, here, of int) {
+		a.Notef("waiting for the other nodes of cluster %s: %d of %d are here", cluster, here, of)
+	}
+	var stood atomic.Bool
+	o.Role = func(role wire.NodeRole, owner string) {
+		switch {
+		case role == wire.RoleStandby && owner == "":
+			stood.Store(true)
+			a.Notef("standing by: cut off from the log")
+		case role == wire.RoleStandby:
+			stood.Store(true)
+			a.Notef("standing by: %s owns the log", owner)
+		case stood.Load(): // else it goes without saying
+			a.Notef("this engine owns the log now")
 		}
-		a.Notef("%s: standing by", err)
 	}
-}
-
-// serveOnce runs an engine until it is to stop, or has ended. It keeps a
-// configuration that was read again in o: the next engine must not let in a user
-// who was taken out.
-func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, reload <-chan os.Signal) error {
-	stood := false
-	run := *o
-	run.StandingBy = func(owner string) { stood = true; o.StandingBy(owner) }
-	e, err := embedded.Start(ctx, run)
-	if stood && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // interrupted while it stood by: there is nothing to stop
-	}
+	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -151,8 +149,8 @@ func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, r
 			c, err := loadConfig(file)
 			if err != nil {
 				o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
-			} else if _, err := e.Reload(c); err == nil { // the program's log has the outcome
-				o.Config = c
+			} else {
+				_, _ = e.Reload(c) // the program's log has the outcome
 			}
 		}
 	}

@@ -144,6 +144,14 @@ func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
 	return free
 }
 
+// Clear forgets all workers. Those that are alive register again, with another engine.
+func (r *Registry) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.workers)
+	clear(r.dead)
+}
+
 // SetBack is called when the clock was set back to now: no worker has been heard of later.
 func (r *Registry) SetBack(now time.Time) {
 	r.mu.Lock()

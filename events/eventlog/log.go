@@ -40,6 +40,13 @@ type Log interface {
 	// or with the context's.
 	Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error
 
+	// Follow hands over everything from the position from on, as Read does, and
+	// then what is appended, as it comes. It ends with fn's error, the
+	// context's, ErrTrimmed, one that wraps events.ErrCorrupt, or
+	// ErrUnreachable: then follow again behind the last Group. That the log has
+	// come to another end than a known one is for the caller to find out (Last).
+	Follow(ctx context.Context, from events.Seq, fn func(Group) error) error
+
 	// Purge drops all positions below one for good. That the rest can stand
 	// alone is for the caller to know (see [events.Snapshot]). After an error
 	// other than ErrClosed it may have been done all the same. It may be done

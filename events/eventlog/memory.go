@@ -29,6 +29,7 @@ type MemoryStream struct {
 	bytes  int
 	lastID string // of the last message stored, whether still kept or not
 	parked []parked
+	grown  chan struct{} // closed when there is another message; nil until somebody waits
 }
 
 // parked are messages that were sent and will arrive later, one behind the
@@ -100,7 +101,28 @@ func (s *MemoryStream) store(p publish) (events.Seq, *apiError) {
 	s.msgs = append(s.msgs, p.message)
 	s.bytes += len(p.data)
 	s.lastID = p.id
+	if s.grown != nil {
+		close(s.grown)
+		s.grown = nil
+	}
 	return p.seq, nil
+}
+
+// from returns the messages from next on, or, if there are none, what is closed
+// when there are.
+func (s *MemoryStream) from(next events.Seq) ([]message, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case next < s.first:
+		return nil, nil, &TrimmedError{Asked: next, First: s.first}
+	case next <= s.last():
+		return append([]message(nil), s.msgs[next-s.first:]...), nil, nil
+	}
+	if s.grown == nil {
+		s.grown = make(chan struct{})
+	}
+	return nil, s.grown, nil
 }
 
 // batch stores all or nothing. REQUIRES: mu.
@@ -253,18 +275,51 @@ func (m *Memory) Read(ctx context.Context, from, to events.Seq, fn func(Group) e
 		return err
 	}
 	return replay(ctx, wire.Default, s.partition, m.OnForeign, func(ctx context.Context, p *pipeline) error {
-		for len(msgs) > 0 {
-			c := &chunk{}
-			for len(msgs) > 0 && !c.full() {
-				c.add(msgs[0])
-				msgs = msgs[1:]
+		return putAll(ctx, p, msgs)
+	}, fn)
+}
+
+// Follow implements Log.
+func (m *Memory) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+	if err := m.usable(ctx); err != nil {
+		return err
+	}
+	next := max(from, 1)
+	return replay(ctx, wire.Default, m.stream.partition, m.OnForeign, func(ctx context.Context, p *pipeline) error {
+		for {
+			msgs, grown, err := m.stream.from(next)
+			if err != nil {
+				return err
 			}
-			if err := p.put(ctx, c); err != nil {
+			if len(msgs) == 0 {
+				select {
+				case <-grown:
+					continue
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			next += events.Seq(len(msgs))
+			if err := putAll(ctx, p, msgs); err != nil {
 				return err
 			}
 		}
-		return nil
 	}, fn)
+}
+
+// putAll puts messages into a pipeline.
+func putAll(ctx context.Context, p *pipeline, msgs []message) error {
+	for len(msgs) > 0 {
+		c := &chunk{}
+		for len(msgs) > 0 && !c.full() {
+			c.add(msgs[0])
+			msgs = msgs[1:]
+		}
+		if err := p.put(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Checksum implements Log.

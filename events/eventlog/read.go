@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,6 +40,13 @@ func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group
 		return err
 	}
 	f := &fetcher{log: l, next: from, to: to}
+	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, f.run, fn)
+}
+
+// Follow implements Log. The events come from a consumer, as those of Read do,
+// and each is handed over once the consumer has no other ready.
+func (l *JetStream) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+	f := &fetcher{log: l, next: max(from, 1), to: math.MaxUint64}
 	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, f.run, fn)
 }
 
@@ -85,7 +93,7 @@ func (f *fetcher) consume(ctx context.Context) error {
 		return err
 	}
 	feed, err := connect.OpenFeed(ctx, js, f.log.cfg.Names, connect.FeedConfig{
-		Stream: f.log.stream, FromSeq: uint64(f.next), Messages: min(pullMessages, int(f.to-f.next)+1), Bytes: pullBytes,
+		Stream: f.log.stream, FromSeq: uint64(f.next), Messages: int(min(pullMessages-1, f.to-f.next)) + 1, Bytes: pullBytes,
 	})
 	if err == nil {
 		defer feed.Close()
@@ -111,7 +119,7 @@ func (f *fetcher) take(ctx context.Context, m *connect.Message) error {
 	}
 	f.next++
 	f.chunk.add(message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
-	if f.chunk.full() || f.next > f.to {
+	if f.chunk.full() || f.next > f.to || f.to == math.MaxUint64 && m.Pending == 0 {
 		return f.flush(ctx)
 	}
 	return nil

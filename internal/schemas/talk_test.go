@@ -212,6 +212,7 @@ func (k *talk) queries(id string) {
 	ask[wire.TypesReply](k, wire.APITypes, `{}`)
 	ask[wire.WorkersReply](k, wire.APIWorkers, `{}`)
 	ask[wire.InfoReply](k, wire.APIInfo, `{}`)
+	ask[wire.NodesReply](k, wire.APINodes, `{}`)
 	ask[wire.Listed](k, wire.APIDead, `{"type":"talk"}`)
 	ask[wire.CausesReply](k, wire.APICauses, `{"all":true}`)
 	ask[wire.RejectedListed](k, wire.APIRejected, `{}`)

@@ -488,6 +488,7 @@ export interface InfoReply {
   clock?: Clock;
   data_dir?: string;
   durability: string;
+  /** of the ownership; 0 from a standby */
   epoch: number;
   held?: string;
   http?: string;
@@ -495,7 +496,10 @@ export interface InfoReply {
   js_domain?: string;
   /** NATS is the address for other processes (`engine --server`), without passwords; empty: nothing listens. Prefix begins the engine's subjects. */
   nats?: string;
+  /** Node names the engine that answers, and Role says whether it owns the log. */
+  node: string;
   now: string;
+  /** of the log */
   owner: string;
   position: string;
   prefix?: string;
@@ -504,6 +508,7 @@ export interface InfoReply {
   refused?: string;
   /** Retention is left out while the engine is not the partition's owner. */
   retention?: Retention;
+  role: string;
   version: string;
 }
 
@@ -677,6 +682,49 @@ export interface MergedProvenance {
   id: string;
   source?: string;
   trigger?: string;
+}
+
+/** Node says how one node is. */
+export interface Node {
+  /** CutOff says why a standby knows no more of the log; empty: it follows it. */
+  cut_off?: string;
+  /** of the ownership, if it is this node's */
+  epoch?: number;
+  /** address of its HTTP server */
+  http?: string;
+  lag_events: number;
+  /** LeadsLog is set if the node's own NATS server leads the event stream. */
+  leads_log?: boolean;
+  /** address of its NATS server */
+  nats?: string;
+  node: string;
+  /** Online is false for a node of the cluster that has not answered; then only Node is set. */
+  online: boolean;
+  /** who owns the log, as this node knows */
+  owner?: string;
+  /** Position is the end of the log as the node knows it, Projected that of its own store, and LagEvents the events in between. */
+  position?: string;
+  projected?: string;
+  role?: string;
+  /** Settings is a digest of the settings that must agree on all nodes. */
+  settings?: string;
+  /** SettingsDiffer is set if they are others than the owner's. */
+  settings_differ?: boolean;
+  version?: string;
+}
+
+/** NodesReply answers nodes. */
+export interface NodesReply {
+  /** its name; empty on an existing NATS */
+  cluster?: string;
+  /** by name */
+  nodes: Node[];
+  /** of the log; empty: none answers */
+  owner?: string;
+  /** Streams are those that hold primary data; empty where it is not known. */
+  streams?: StreamReplicas[];
+  /** Warnings say what is at risk now; empty: nothing. */
+  warnings?: string[];
 }
 
 /** OK answers a request whose reply carries no data. */
@@ -1260,6 +1308,19 @@ export interface StatsReply {
 /** StatsRequest is the body of stats and types, which ask for nothing else. An empty body will do too. */
 export interface StatsRequest {
   min_position?: string;
+}
+
+/** StreamReplicas says where a stream is. */
+export interface StreamReplicas {
+  /** Behind names the servers that have less of it than the leader or can't be reached. */
+  behind?: string[];
+  /** empty: none is known */
+  leader?: string;
+  /** Replicas is the number of servers that should have the stream. */
+  replicas: number;
+  /** Spare is how many more servers may be lost before the stream can't be written; below 0 it can't be now. */
+  spare: number;
+  stream: string;
 }
 
 /** Submit asks for a new item. */

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// gatherFor bounds how long a node waits for the words of the others, and
+	// gatherQuiet how long after the last of them where it does not know how many
+	// there are.
+	gatherFor   = 500 * time.Millisecond
+	gatherQuiet = 150 * time.Millisecond
+	// maxNodes bounds the nodes that are shown.
+	maxNodes = 64
+	// lateEvents is the lag at which a standby is called behind.
+	lateEvents = MaxReadyLag
+)
+
+// Cluster is what a node knows of the servers that hold its log.
+type Cluster struct {
+	Name     string   // empty: an existing NATS
+	Nodes    []string // all that should be there; empty: not known
+	Streams  []wire.StreamReplicas
+	Warnings []string
+}
+
+// node says how this node is.
+func (s *Service) node() wire.Node {
+	s.mu.Lock()
+	n := wire.Node{Node: s.Info.Node, Role: wire.RoleOwner, Online: true, Owner: s.Info.Node, Epoch: uint64(s.Core.Epoch()), Version: s.Info.Version, HTTP: s.Info.HTTP, NATS: s.Info.NATS}
+	s.mu.Unlock()
+	pos, applied := s.Core.Position(), s.Queries.Applied()
+	n.Position, n.Projected, n.LagEvents = wire.PositionOf(pos), wire.PositionOf(applied), lag(pos, applied)
+	if st := s.standsBy(); st != nil {
+		n.Role, n.Owner = wire.RoleStandby, st.owner
+		if st.cutOff != nil {
+			n.CutOff = st.cutOff.Error()
+		}
+	}
+	if s.Node != nil {
+		s.Node(&n)
+	}
+	return n
+}
+
+// answerNodes answers another node that asks how this one is.
+func (s *Service) answerNodes(m *nats.Msg) {
+	data, err := json.Marshal(s.node())
+	if err == nil && m.Reply != "" {
+		err = s.Conn.Publish(m.Reply, data)
+	}
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		s.Logger.Warn("a reply could not be sent", "endpoint", wire.APINodes, "error", err)
+	}
+}
+
+// nodes asks all nodes how they are.
+func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any, error) {
+	var c Cluster
+	if s.Cluster != nil {
+		c = s.Cluster(ctx)
+	}
+	reply := wire.NodesReply{Cluster: c.Name, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
+	others, err := s.gather(ctx, c.Nodes)
+	if err != nil {
+		reply.Warnings = append(reply.Warnings, fmt.Sprintf("the other nodes could not be asked: %v", err))
+	}
+	for _, n := range others {
+		if !slices.ContainsFunc(reply.Nodes, func(o wire.Node) bool { return o.Node == n.Node }) {
+			reply.Nodes = append(reply.Nodes, n)
+		}
+	}
+	for _, name := range c.Nodes {
+		if !slices.ContainsFunc(reply.Nodes, func(o wire.Node) bool { return o.Node == name }) {
+			reply.Nodes = append(reply.Nodes, wire.Node{Node: name})
+		}
+	}
+	slices.SortFunc(reply.Nodes, func(a, b wire.Node) int { return cmp.Compare(a.Node, b.Node) })
+	judgeNodes(&reply)
+	return reply, nil
+}
+
+// gather collects the words of the nodes, this one's among them.
+func (s *Service) gather(ctx context.Context, expected []string) (all []wire.Node, err error) {
+	ctx, cancel := context.WithTimeout(ctx, gatherFor)
+	defer cancel()
+	inbox := s.Conn.NewInbox()
+	sub, err := s.Conn.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := s.Conn.PublishRequest(s.Names.Nodes(), inbox, nil); err != nil {
+		return nil, err
+	}
+	for len(all) < maxNodes && (len(expected) == 0 || len(all) < len(expected)) {
+		next, done := ctx, context.CancelFunc(func() {})
+		if len(expected) == 0 && len(all) > 0 {
+			next, done = context.WithTimeout(ctx, gatherQuiet)
+		}
+		m, err := sub.NextMsgWithContext(next)
+		done()
+		if err != nil {
+			return all, nil // those that are silent are shown as such
+		}
+		var n wire.Node
+		if json.Unmarshal(m.Data, &n) == nil && n.Node != "" {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// judgeNodes finds the owner, and says what is at risk.
+func judgeNodes(r *wire.NodesReply) {
+	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
+	settings := ""
+	var epoch uint64
+	for _, n := range r.Nodes {
+		if n.Role == wire.RoleOwner && (r.Owner == "" || n.Epoch > epoch) {
+			r.Owner, settings, epoch = n.Node, n.Settings, n.Epoch
+		}
+	}
+	if r.Owner == "" {
+		warn("no node owns the log: nothing is decided until one does")
+	}
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		n.SettingsDiffer = n.Online && r.Owner != "" && n.Settings != settings
+		switch {
+		case !n.Online:
+			warn("%s does not answer", n.Node)
+		case n.CutOff != "":
+			warn("%s is cut off: %s", n.Node, n.CutOff)
+		case n.LagEvents > lateEvents:
+			warn("%s is %d events behind", n.Node, n.LagEvents)
+		}
+		if n.SettingsDiffer {
+			warn("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner)
+		}
+	}
+	for _, st := range r.Streams {
+		switch {
+		case st.Spare < 0:
+			warn("stream %s can't be written: most of its %d servers are gone", st.Stream, st.Replicas)
+		case st.Spare == 0 && st.Replicas > 1:
+			warn("stream %s can lose no other server (%v behind)", st.Stream, st.Behind)
+		}
+	}
+}

@@ -1,0 +1,378 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// Lease lets one engine of several try to own the partition. It is about liveness alone: the
+// log decides who may append.
+type Lease interface {
+	// Take takes the lease, or keeps it. If another engine has it, Take returns that one's
+	// name. An error means that the lease can't be asked for.
+	Take(ctx context.Context) (by string, err error)
+	// Changed receives something when the lease may be free.
+	Changed() <-chan struct{}
+}
+
+const (
+	// leaseTries bounds how often a starting engine asks for a lease that can't be asked
+	// for, before it goes on without.
+	leaseTries = 3
+	// leaseLook is the time after which a standby asks for the lease again, beside whenever
+	// it hears that the lease has changed.
+	leaseLook = time.Second
+	// endLook is the time between two looks of a standby at the log's end, and endWithin
+	// bounds one.
+	endLook   = time.Second
+	endWithin = 2 * time.Second
+)
+
+// standby follows a log that another engine owns, and says how well. Any goroutine may ask.
+type standby struct {
+	e     *Engine
+	mu    sync.Mutex // guards what follows
+	on    bool       // the engine stands by
+	owner string     // as the lease says
+	heard time.Time  // when the log's leader was last heard; zero: not yet
+	fault error      // why the log can't be followed; nil: it can
+	ends  endAsker
+}
+
+// Standing describes an engine that stands by.
+type Standing struct {
+	Owner string    // who owns the partition, as the lease says
+	Heard time.Time // when the log's leader was last heard; zero: not since the engine stands by
+	Fault error     // why the log can't be followed just now; nil: it is followed
+}
+
+// StandsBy reports whether another engine owns the partition, and how well this one follows
+// the log.
+func (e *Engine) StandsBy() (Standing, bool) {
+	s := &e.standby
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Standing{Owner: s.owner, Heard: s.heard, Fault: s.fault}, s.on
+}
+
+func errNotOwner(owner string) *events.Error {
+	err := events.Refuse(events.CodeNotOwner, "this engine stands by for %s, which owns the log: ask again, and the owner will answer", owner)
+	if owner == "" {
+		err = events.Refuse(events.CodeNotOwner, "this engine is cut off from the log: ask another, or again later")
+	}
+	err.RetryAfter = leaseLook / 50
+	return err
+}
+
+// End returns the position of the last event that is durable now: an owner's own, and for a
+// standby what the log's leader says. Several that ask at once share a request, which began
+// after all of them.
+func (e *Engine) End(ctx context.Context) (events.Seq, error) {
+	if _, on := e.StandsBy(); !on {
+		return e.Position(), nil
+	}
+	tip, err := e.standby.ends.ask(ctx, e.standby.askEnd)
+	return tip.Seq, err
+}
+
+// askEnd asks the log's leader for its end.
+func (s *standby) askEnd() (eventlog.Tip, error) {
+	ctx, cancel := context.WithTimeout(s.e.drain, endWithin)
+	defer cancel()
+	tip, err := s.e.cfg.Log.Last(ctx)
+	if err == nil {
+		s.e.raisePosition(tip.Seq)
+		s.note(func(s *standby) { s.heard = time.Now() })
+	}
+	return tip, err
+}
+
+// raisePosition notes that the log is known to reach seq.
+func (e *Engine) raisePosition(seq events.Seq) {
+	for {
+		was := e.position.Load()
+		if uint64(seq) <= was || e.position.CompareAndSwap(was, uint64(seq)) {
+			return
+		}
+	}
+}
+
+func (s *standby) note(fn func(*standby)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn(s)
+}
+
+// endAsker has those share a request that ask while another is under way.
+type endAsker struct {
+	mu   sync.Mutex // guards what follows
+	busy bool
+	next *endAnswer // of the request that begins when the present one has ended; nil: nobody waits
+}
+
+type endAnswer struct {
+	done chan struct{} // closed when the rest is set
+	tip  eventlog.Tip
+	err  error
+}
+
+func (a *endAsker) ask(ctx context.Context, fn func() (eventlog.Tip, error)) (eventlog.Tip, error) {
+	a.mu.Lock()
+	if a.next == nil {
+		a.next = &endAnswer{done: make(chan struct{})}
+	}
+	mine := a.next
+	if !a.busy {
+		a.busy = true
+		go a.run(fn)
+	}
+	a.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.tip, mine.err
+	case <-ctx.Done():
+		return eventlog.Tip{}, ctx.Err()
+	}
+}
+
+func (a *endAsker) run(fn func() (eventlog.Tip, error)) {
+	for {
+		a.mu.Lock()
+		now := a.next
+		a.next = nil
+		a.busy = now != nil
+		a.mu.Unlock()
+		if now == nil {
+			return
+		}
+		now.tip, now.err = fn()
+		close(now.done)
+	}
+}
+
+// takeLease reports whether this engine may try to own the partition: it has the lease, or
+// the log can be reached and the lease can't. Otherwise by is the owner, "" if that is not
+// known.
+func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
+	if s.e.cfg.Lease == nil {
+		return "", true
+	}
+	var err error
+	for range leaseTries {
+		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
+			return by, by == ""
+		}
+		if ctx.Err() != nil {
+			return "", false
+		}
+	}
+	if _, lost := s.e.cfg.Log.Last(ctx); lost != nil {
+		s.e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
+		return "", false
+	}
+	s.e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
+	return "", true
+}
+
+// standBy follows the log until the lease is this engine's, or ctx ends, or the log can't be
+// followed for good, which is the error then. by is the owner.
+func (s *standby) standBy(ctx context.Context, by string) error {
+	s.beginStandby(by)
+	defer s.note(func(s *standby) { s.on = false })
+	run, cancel := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	var parts sync.WaitGroup
+	parts.Go(func() { failed <- s.follow(run) })
+	parts.Go(func() { s.watchEnd(run) })
+	defer parts.Wait()
+	defer cancel()
+	tick := time.NewTicker(leaseLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case <-s.e.cfg.Lease.Changed():
+		case <-tick.C:
+		}
+		s.e.refuseQueued(errNotOwner(by))
+		now, err := s.e.cfg.Lease.Take(ctx)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				s.e.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
+			}
+		case now == "":
+			s.e.cfg.Logger.Info("the lease of the log is free: taking over", "of", by)
+			return nil
+		case now != by:
+			by = now
+			s.noteOwner(by)
+		}
+	}
+}
+
+// beginStandby forgets what only an owner knows.
+func (s *standby) beginStandby(by string) {
+	if now, on := s.e.StandsBy(); on && now.Owner == by {
+		return // since the start
+	}
+	s.e.epoch.Store(0)
+	s.e.registry.Clear()
+	s.note(func(s *standby) { s.on, s.heard, s.fault = true, time.Time{}, nil })
+	s.noteOwner(by)
+	s.e.refuseQueued(errNotOwner(by))
+}
+
+func (s *standby) noteOwner(by string) {
+	s.note(func(s *standby) { s.owner = by })
+	if by != "" {
+		s.e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
+	}
+	if h := s.e.cfg.Hooks.StandingBy; h != nil {
+		h(by)
+	}
+}
+
+// watchEnd looks at the log's end now and then, so that a standby knows how far it is behind,
+// and whether it is cut off.
+func (s *standby) watchEnd(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _ = s.e.End(ctx) // a failure shows in Standing.Heard
+		_ = sleep.For(ctx, endLook)
+	}
+}
+
+// follow projects what the owner appends, until ctx ends or the log can't be followed for
+// good.
+func (s *standby) follow(ctx context.Context) error {
+	wait := minRetake
+	for {
+		began := time.Now()
+		err := s.followOnce(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed):
+			return err
+		case time.Since(began) > maxRetake:
+			wait = minRetake
+		}
+		s.note(func(s *standby) { s.fault = err })
+		s.e.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
+		if err := sleep.For(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, maxRetake)
+	}
+}
+
+// followOnce follows the log for as long as that lasts. What it has read is projected by the
+// same path as at a takeover.
+func (s *standby) followOnce(ctx context.Context) error {
+	tip, err := s.e.cfg.Log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sameLog(ctx, &s.e.cfg, tip); err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	if err := renewIfCut(ctx, &s.e.cfg, tip); err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	state, err := core.NewState(s.e.cfg.Store)
+	if err != nil {
+		return err
+	}
+	state.SetDefaults(s.e.cfg.Defaults)
+	state.SetLimits(s.e.cfg.Limits)
+	s.e.raisePosition(tip.Seq)
+	from := state.Meta().Applied + 1
+	if from == 1 {
+		from = tip.First
+	}
+	run, cancel := context.WithCancel(ctx)
+	f := &follower{e: s.e, groups: make(chan eventlog.Group), timer: time.NewTimer(time.Hour)}
+	f.timer.Stop()
+	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
+	defer f.replay.Close()
+	ended := make(chan error, 1)
+	go func() {
+		defer close(f.groups)
+		ended <- s.e.cfg.Log.Follow(run, from, func(g eventlog.Group) error {
+			select {
+			case f.groups <- g:
+				return nil
+			case <-run.Done():
+				return run.Err()
+			}
+		})
+	}()
+	defer func() { // the reader has ended when followOnce returns
+		cancel()
+		for range f.groups {
+		}
+	}()
+	s.note(func(s *standby) { s.fault = nil })
+	if err := f.run(); err != nil {
+		return err
+	}
+	return errors.Join(<-ended, f.replay.Finish())
+}
+
+// follower projects what is read. A commit is put off as the owner puts its own off: see
+// projectEvery.
+type follower struct {
+	e      *Engine
+	groups chan eventlog.Group
+	replay *projector.Replay
+	timer  *time.Timer
+	armed  bool // the timer runs
+	last   time.Time
+}
+
+// run returns nil when groups is closed.
+func (f *follower) run() error {
+	defer f.timer.Stop()
+	for {
+		select {
+		case g, ok := <-f.groups:
+			if !ok {
+				return nil
+			}
+			if err := f.replay.Apply(g); err != nil {
+				return err
+			}
+			f.e.raisePosition(g.Through)
+			if !f.armed {
+				f.armed = true
+				f.timer.Reset(projectEvery - time.Since(f.last))
+			}
+		case <-f.timer.C:
+			f.armed = false
+			if err := f.flush(); err != nil {
+				return err
+			}
+		case <-f.e.cfg.Store.Awaited():
+			if err := f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *follower) flush() error {
+	f.last = time.Now()
+	return f.replay.Flush()
+}

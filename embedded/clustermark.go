@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// A server that was standalone and starts as a member of a cluster deletes its
+// streams: JetStream removes what the cluster's meta layer does not know. And a
+// member that starts alone has streams that nobody leads. So the data folder
+// remembers what it was made as.
+
+// memberFile says what the folder was made as: "standalone", or "member CLUSTER
+// NODE".
+const memberFile = "CLUSTER"
+
+// standalone is the word of a folder that belongs to no cluster.
+const standalone = "standalone"
+
+// ErrOtherMember is wrapped by the error of a data folder that was made standalone
+// and is to be a member of a cluster, or the other way round.
+var ErrOtherMember = errors.New("the data folder was made as something else")
+
+// markOf returns the mark of a node; of a server that stands alone for nil.
+func markOf(m *membership) string {
+	if m == nil {
+		return standalone
+	}
+	return "member " + m.cluster + " " + m.node
+}
+
+// markMember refuses a folder that was made as something else than m, which is nil
+// for a server that stands alone. It marks a folder without a mark, before a server
+// first starts in it.
+func (d *dataDir) markMember(m *membership) error {
+	if d == nil {
+		return nil
+	}
+	want := markOf(m)
+	have, err := d.mark()
+	switch {
+	case err != nil:
+		return fmt.Errorf("read what the data folder was made as: %w", err)
+	case have == want:
+		return nil
+	case have != "":
+		return events.WithCode(events.CodeBadConfig, d.refuseMember(have, m))
+	}
+	if m != nil {
+		// The lease knows the node by this name.
+		if err := replaceFile(filepath.Join(d.path, nodeFile), m.node+"\n", true); err != nil {
+			return fmt.Errorf("name the data folder: %w", err)
+		}
+	}
+	if err := replaceFile(filepath.Join(d.path, memberFile), want+"\n", true); err != nil {
+		return fmt.Errorf("mark the data folder: %w", err)
+	}
+	return nil
+}
+
+// mark returns what the folder was made as, empty if it is new. A folder with
+// streams and no mark is from before there were clusters.
+func (d *dataDir) mark() (string, error) {
+	b, err := os.ReadFile(filepath.Join(d.path, memberFile))
+	if err == nil {
+		mark := strings.TrimSpace(string(b))
+		if f := strings.Fields(mark); mark != standalone && (len(f) != 3 || f[0] != "member") {
+			return "", fmt.Errorf("%s holds %.100q: the file is damaged: correct it to %q, or %q", filepath.Join(d.path, memberFile), mark, standalone, "member CLUSTER NODE")
+		}
+		return mark, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	old, err := d.hasStreams()
+	if err != nil || !old {
+		return "", err
+	}
+	return standalone, nil
+}
+
+// hasStreams reports whether a server has made streams in the folder.
+func (d *dataDir) hasStreams() (bool, error) {
+	found, err := filepath.Glob(filepath.Join(d.path, "jetstream", "*", "streams", "*"))
+	return len(found) > 0, err
+}
+
+// refuseMember returns the error of a folder that was made as have.
+func (d *dataDir) refuseMember(have string, m *membership) error {
+	if have == standalone {
+		return fmt.Errorf("open data folder: %w: %s was made by an engine that stood alone, and JetStream would delete its streams in a cluster: start node %s with an empty folder, then bring the data over: engine backup FILE from the engine alone, and engine restore FILE into the cluster", ErrOtherMember, d.path, m.node)
+	}
+	f := strings.Fields(have)
+	if m == nil {
+		return fmt.Errorf("open data folder: %w: %s is that of node %s of the cluster %s, whose streams no server can lead alone: start it with --cluster %s --node %s and its peers; to run the data alone, engine restore a backup into an empty folder", ErrOtherMember, d.path, f[2], f[1], f[1], f[2])
+	}
+	return fmt.Errorf("open data folder: %w: %s is that of node %s of the cluster %s, and this is node %s of %s: use that node's own folder, or an empty one for a new node; to move the data to another cluster, engine restore a backup into it", ErrOtherMember, d.path, f[2], f[1], m.node, m.cluster)
+}

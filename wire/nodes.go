@@ -1,0 +1,62 @@
+package wire
+
+// NodeRole says what a node does for the log.
+type NodeRole string
+
+// The roles of nodes.
+const (
+	RoleOwner   NodeRole = "owner"   // it decides, and appends
+	RoleStandby NodeRole = "standby" // it follows the log, and takes over when the owner is gone
+)
+
+// Node says how one node is.
+type Node struct {
+	Node string   `json:"node"`
+	Role NodeRole `json:"role,omitempty"`
+	// Online is false for a node of the cluster that has not answered; then only
+	// Node is set.
+	Online  bool   `json:"online"`
+	Owner   string `json:"owner,omitempty"` // who owns the log, as this node knows
+	Epoch   uint64 `json:"epoch,omitempty"` // of the ownership, if it is this node's
+	Version string `json:"version,omitempty"`
+	// Position is the end of the log as the node knows it, Projected that of its
+	// own store, and LagEvents the events in between.
+	Position  Position `json:"position,omitempty"`
+	Projected Position `json:"projected,omitempty"`
+	LagEvents uint64   `json:"lag_events"`
+	// CutOff says why a standby knows no more of the log; empty: it follows it.
+	CutOff string `json:"cut_off,omitempty"`
+	// LeadsLog is set if the node's own NATS server leads the event stream.
+	LeadsLog bool `json:"leads_log,omitempty"`
+	// Settings is a digest of the settings that must agree on all nodes.
+	Settings string `json:"settings,omitempty"`
+	// SettingsDiffer is set if they are others than the owner's.
+	SettingsDiffer bool   `json:"settings_differ,omitempty"`
+	HTTP           string `json:"http,omitempty"` // address of its HTTP server
+	NATS           string `json:"nats,omitempty"` // address of its NATS server
+}
+
+// StreamReplicas says where a stream is.
+type StreamReplicas struct {
+	Stream string `json:"stream"`
+	Leader string `json:"leader,omitempty"` // empty: none is known
+	// Replicas is the number of servers that should have the stream.
+	Replicas int `json:"replicas"`
+	// Behind names the servers that have less of it than the leader or can't be
+	// reached.
+	Behind []string `json:"behind,omitempty"`
+	// Spare is how many more servers may be lost before the stream can't be
+	// written; below 0 it can't be now.
+	Spare int `json:"spare"`
+}
+
+// NodesReply answers nodes.
+type NodesReply struct {
+	Cluster string `json:"cluster,omitempty"` // its name; empty on an existing NATS
+	Owner   string `json:"owner,omitempty"`   // of the log; empty: none answers
+	Nodes   []Node `json:"nodes"`             // by name
+	// Streams are those that hold primary data; empty where it is not known.
+	Streams []StreamReplicas `json:"streams,omitempty"`
+	// Warnings say what is at risk now; empty: nothing.
+	Warnings []string `json:"warnings,omitempty"`
+}
