@@ -76,12 +76,12 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
-	e.standby.e = e
+	e.standby.e, e.standby.again = e, make(chan struct{}, 1)
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
-		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas,
+		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several, Node: cfg.Node,
 		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning,
 		Answered: e.answered.Load, Read: e.read.Load, Epoch: e.epoch.Load, Traceparent: cfg.Traceparent,
 		DispatchLost: e.whenOwner((*natsio.Signals).DispatchLost), AckLost: e.whenOwner((*natsio.Signals).NativeLost),
@@ -251,4 +251,8 @@ var errReload = errors.New("asked to start again from the log")
 // as after a failed append. It is called when the projection has been replaced.
 func (e *Engine) Reload() {
 	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
+	select {
+	case e.standby.again <- struct{}{}:
+	default:
+	}
 }

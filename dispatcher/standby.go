@@ -46,6 +46,7 @@ type standby struct {
 	heard time.Time  // when the log's leader was last heard; zero: not yet
 	fault error      // why the log can't be followed; nil: it can
 	ends  endAsker
+	again chan struct{} // something when the log must be followed from the projection anew
 }
 
 // Standing describes an engine that stands by.
@@ -166,6 +167,9 @@ func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
 	if s.e.cfg.Lease == nil {
 		return "", true
 	}
+	if now, on := s.e.StandsBy(); on {
+		return now.Owner, false // since the start
+	}
 	var err error
 	for range leaseTries {
 		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
@@ -264,6 +268,8 @@ func (s *standby) follow(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errReload):
+			continue
 		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed):
 			return err
 		case time.Since(began) > maxRetake:
@@ -364,6 +370,8 @@ func (f *follower) run() error {
 			if err := f.flush(); err != nil {
 				return err
 			}
+		case <-f.e.standby.again:
+			return errReload
 		case <-f.e.cfg.Store.Awaited():
 			if err := f.flush(); err != nil {
 				return err

@@ -40,6 +40,37 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	return out, nil
 }
 
+// recallWithin bounds recallWorkers.
+const recallWithin = 5 * time.Second
+
+// recallWorkers registers the workers that an earlier owner knew, and makes their consumers:
+// work goes on without waiting for their heartbeats. One that has died meanwhile is found out
+// as any other is. What can't be recalled comes back with its next heartbeat.
+func (e *Engine) recallWorkers(ctx context.Context) {
+	if e.cfg.Registered == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recallWithin)
+	defer cancel()
+	list, err := e.cfg.Registered(ctx)
+	if err != nil && ctx.Err() == nil {
+		e.cfg.Logger.Warn("the workers of the last owner are not known: they come back with their next heartbeats", "error", err)
+	}
+	for _, w := range list {
+		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
+			continue
+		}
+		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe}
+		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
+			continue
+		}
+		if _, err := e.consumers(ctx, &reg); err != nil {
+			e.cfg.Logger.Warn("a worker of the last owner has no consumers yet: they are made with its next heartbeat", "worker", w.Worker, "error", err)
+		}
+		e.tell(events.WorkerID(w.Worker), wire.Control{Register: true}) // its consumers may be others now
+	}
+}
+
 // define defines types that are not known yet.
 func (e *Engine) define(ctx context.Context, types []string) error {
 	cmds := make([]core.Command, len(types))
