@@ -35,9 +35,9 @@ type Config struct {
 	Placement      []string // tags of the servers that hold the streams
 	Several        bool     // the streams are on a cluster of servers
 	Node           string   // whose server holds the streams in memory; empty: any
-	MemoryOnly     bool  // also keep in memory the streams that are kept in files
-	IntakeMaxBytes int64 // of the intake stream
-	MaxRunning     int   // most items dispatched or running
+	MemoryOnly     bool     // also keep in memory the streams that are kept in files
+	IntakeMaxBytes int64    // of the intake stream
+	MaxRunning     int      // most items dispatched or running
 
 	// Answered returns the intake position that the log answers, Read the last intake
 	// message that this process has read, and Epoch the epoch of the ownership.
