@@ -110,7 +110,7 @@ func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
 
 // newIntakes makes the readers of the intake stream, and of those of the sites, for an
 // ownership.
-func (e *Engine) newIntakes(l *loop) []*intake.Reader {
+func newIntakes(e *Engine, l *loop) []*intake.Reader {
 	meta := l.state.Meta()
 	readers := []*intake.Reader{e.newIntake(l, "", meta.IntakeSeq)}
 	for _, site := range e.cfg.Sites {

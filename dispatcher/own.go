@@ -303,7 +303,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		h(l.state.Meta().Epoch)
 	}
 	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
-	readers := e.newIntakes(l)
+	readers := newIntakes(e, l)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
