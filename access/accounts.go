@@ -88,11 +88,10 @@ func (a Accounts) Config() string {
 		a.user(b, a.Engine.User, a.Engine.Permissions())
 	}
 	if len(a.Grants) > 0 {
-		b.WriteString("    exports = [\n")
-		for _, e := range Exports(a.Grants) {
-			fmt.Fprintf(b, "      { %s, accounts: [%s] }\n", e.config(), strings.Join(quoted(e.Accounts), ", "))
-		}
-		b.WriteString("    ]\n")
+		exports(b, Exports(a.Grants))
+	}
+	if sites := a.siteImports(); len(sites) > 0 {
+		fmt.Fprintf(b, "    imports = [\n      %s\n    ]\n", strings.Join(sites, "\n      "))
 	}
 	b.WriteString("  }\n")
 	for _, g := range a.Grants {
@@ -103,6 +102,9 @@ func (a Accounts) Config() string {
 		if a.Login != nil {
 			a.user(b, g.User, g.Permissions())
 		}
+		if g.Site != "" {
+			exports(b, g.siteExports(a.Names.Account()))
+		}
 		b.WriteString("    imports = [\n")
 		for _, i := range g.Imports() {
 			fmt.Fprintf(b, "      %s\n", i.config(a.Names.Account()))
@@ -111,6 +113,43 @@ func (a Accounts) Config() string {
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+func exports(b *strings.Builder, list []Export) {
+	b.WriteString("    exports = [\n")
+	for _, e := range list {
+		fmt.Fprintf(b, "      { %s, accounts: [%s] }\n", e.config(), strings.Join(quoted(e.Accounts), ", "))
+	}
+	b.WriteString("    ]\n")
+}
+
+// siteExports lists what a site's account lets the engine's account use of the site's
+// JetStream: to look at its stream, to read it, and to drop what has been decided.
+func (g Grant) siteExports(engine string) (list []Export) {
+	n := g.Names.Site(g.Site)
+	stream := n.SiteStream(g.Site)
+	for _, r := range []struct {
+		flow    Flow
+		request string
+	}{
+		{Request, "STREAM.INFO." + stream}, {Request, "STREAM.PURGE." + stream}, {Request, "CONSUMER.CREATE." + stream + ".>"},
+		{Request, "CONSUMER.DELETE." + stream + ".*"}, {Pull, "CONSUMER.MSG.NEXT." + stream + ".*"},
+	} {
+		list = append(list, Export{Flow: r.flow, Subject: n.JetStream(r.request), Accounts: []string{engine}})
+	}
+	return list
+}
+
+func (a Accounts) siteImports() (list []string) {
+	for _, g := range a.Grants {
+		if g.Site == "" {
+			continue
+		}
+		for _, e := range g.siteExports(a.Names.Account()) {
+			list = append(list, Import{Flow: e.Flow, Subject: e.Subject, Local: e.Subject}.config(g.account()))
+		}
+	}
+	return list
 }
 
 func quoted(list []string) []string {

@@ -15,6 +15,8 @@ type EngineGrant struct {
 	// Subjects lists further subjects that the engine sends requests to: a dedup
 	// hook's.
 	Subjects []string
+	// Sites names the sites at the edge whose streams it reads.
+	Sites []string
 }
 
 // Permissions computes what the engine needs, and no more: its own streams,
@@ -54,6 +56,12 @@ func (g EngineGrant) Permissions() Permissions {
 	for _, b := range []string{"dedup", "workers", "partitions"} {
 		g.administer(p, "KV_"+n.Bucket(b), "DELETE")
 		p.publish(n.Entries(b) + ">")
+	}
+	for _, site := range g.Sites {
+		at := EngineGrant{Names: n.Site(site)}
+		stream := n.SiteStream(site)
+		p.publish(at.Names.JetStream("STREAM.INFO."+stream), at.Names.JetStream("STREAM.PURGE."+stream))
+		p.publish(at.consume(stream)...)
 	}
 	p.publish("$O." + n.Bucket("blobs") + ".>")
 	return p.sorted()

@@ -45,6 +45,10 @@ type Grant struct {
 	NoPublish bool
 	// Limits bound the user's account.
 	Limits AccountLimits
+	// Site, if set, names the site at the edge that the user is. Its account offers the
+	// engine's account what reading the site's stream takes, which is all that the engine
+	// asks there.
+	Site string
 }
 
 // Flow says how messages cross from one account to another.

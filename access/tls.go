@@ -67,3 +67,27 @@ func Trusts(roots []*x509.Certificate, chains [][]*x509.Certificate) bool {
 		return slices.ContainsFunc(roots, chain[len(chain)-1].Equal)
 	})
 }
+
+// ClientTLS is the TLS of a client, at least version 1.2. It trusts the CAs of a PEM file,
+// the system's if ca is empty, and shows a certificate if cert and key name one.
+func ClientTLS(ca, cert, key string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		roots, err := certificates(ca)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		for _, r := range roots {
+			c.RootCAs.AddCert(r)
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate %s and its key %s: %w", cert, key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

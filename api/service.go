@@ -93,6 +93,8 @@ type Config struct {
 	Blobs Blobs
 	// Storage says how much room there is; nil: nothing is known.
 	Storage func() StorageUse
+	// Sites says how the sites at the edge are; nil: there are none.
+	Sites func() []wire.SiteState
 	// Spans says what has become of this process's spans; nil: there are none.
 	Spans func() tracing.SpanCounts
 	// Info holds the part of the info reply that never changes.

@@ -70,6 +70,9 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: a.MaxQueued, Position: wire.PositionOf(meta.Applied),
 		States: map[string]int64{}, Recoveries: a.Metrics.figures.Recoveries(), Alarms: a.alarms(ctx, types),
 	}
+	if a.Sites != nil {
+		r.Sites = a.Sites()
+	}
 	a.workerStats(&r)
 	var all figures.Tally
 	for i := range types {

@@ -17,6 +17,7 @@ type Config struct {
 	Server  Server
 	HTTP    HTTP
 	NATS    NATS
+	Leaf    Leaf
 	Cluster Cluster
 	Connect connect.Settings // how the NATS of Server.NATSURL is reached
 	// ExecConnect is the login there of the workers of types with exec; zero:

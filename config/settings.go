@@ -29,6 +29,7 @@ func (c *Config) fields() []field {
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.HTTP.fields()),
 		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.NATS.fields()),
+		fixed("leaf", "which sites at the edge submissions are taken from; see [EDGE.md](../operate/EDGE.md)", c.Leaf.fields()),
 		fixed("cluster", "several nodes on one log: the embedded NATS servers of `engine serve` as one cluster, or engines on an existing NATS; see [CLUSTER.md](../operate/CLUSTER.md)", c.Cluster.fields()),
 		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](../operate/CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),

@@ -75,6 +75,7 @@ func (c Config) Validate() error {
 		ch.failf("http.client_ca", "and [[http.clients]] belong together: the one says which certificates are good, the other what their owners may do")
 	}
 	ch.tls("nats", c.NATS.TLSCert, c.NATS.TLSKey, c.NATS.ClientCA)
+	c.checkLeaf(&ch)
 	c.checkConnect(&ch)
 	c.checkCluster(&ch)
 	c.Workers.check(&ch)

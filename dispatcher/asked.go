@@ -108,10 +108,21 @@ func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
 	j.abandon(refused)
 }
 
-// newIntake makes the reader of the intake stream for an ownership.
-func (e *Engine) newIntake(l *loop) *intake.Reader {
+// newIntakes makes the readers of the intake stream, and of those of the sites, for an
+// ownership.
+func newIntakes(e *Engine, l *loop) []*intake.Reader {
+	meta := l.state.Meta()
+	readers := []*intake.Reader{e.newIntake(l, "", meta.IntakeSeq)}
+	for _, site := range e.cfg.Sites {
+		readers = append(readers, e.newIntake(l, site, meta.SiteSeq(site)))
+	}
+	return readers
+}
+
+// newIntake makes the reader of a site's stream, or of the intake stream if site is empty.
+func (e *Engine) newIntake(l *loop, site string, after uint64) *intake.Reader {
 	return intake.NewReader(intake.Config{
-		Topology: e.topology, Names: e.cfg.Names, Logger: e.cfg.Logger, NewID: e.NewID,
+		Site: site, Topology: e.topology, Names: e.cfg.Names, Logger: e.cfg.Logger, NewID: e.NewID,
 		Read: func(seq uint64) { e.read.Store(max(e.read.Load(), seq)) }, // one reader at a time
 		Ask: func(ctx context.Context, subs []*core.Submit) *dedup.Group {
 			for _, c := range subs {
@@ -129,7 +140,7 @@ func (e *Engine) newIntake(l *loop) *intake.Reader {
 				return false
 			}
 		},
-	}, l.state.Meta().IntakeSeq)
+	}, after)
 }
 
 // intakeJob decides a batch of the intake stream. When it is abandoned, the next
@@ -141,7 +152,7 @@ func (j *intakeJob) len() int { return len(j.Messages) }
 // decide answers a message with events, even if they only reject it.
 func (j *intakeJob) decide(l *loop, i int) error {
 	m := j.Messages[i]
-	if m.Seq <= l.state.Meta().IntakeSeq {
+	if m.Answered(l.state.Meta()) {
 		return nil // read again after a disturbance
 	}
 	err := m.Err

@@ -76,6 +76,8 @@ type Config struct {
 	Registered func(context.Context) ([]wire.WorkerInfo, error)
 	// MemoryOnly keeps the intake stream in memory too.
 	MemoryOnly bool
+	// Sites names the sites at the edge whose streams are read: see [wire.Names.SiteStream].
+	Sites []string
 	// IntakeMaxBytes bounds the intake stream; at the bound publishers get the
 	// server's error. 0: 1 GiB.
 	IntakeMaxBytes int64

@@ -308,11 +308,13 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		h(l.state.Meta().Epoch)
 	}
 	leases := natsio.NewLeaseReader(e.topology, l.signals, l.leases.since.Add(-time.Second))
-	in := e.newIntake(l)
+	readers := newIntakes(e, l)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
-	side.Go(func() { in.Run(run) })
+	for _, in := range readers {
+		side.Go(func() { in.Run(run) })
+	}
 	side.Go(func() { leases.Read(run) })
 	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
 		side.Go(func() { r.Read(run) })

@@ -218,6 +218,9 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 	for _, u := range o.Access.Users {
 		a.Grants = append(a.Grants, s.grant(o, u))
 	}
+	for _, site := range o.Leaf.Sites {
+		a.Grants = append(a.Grants, s.siteGrant(o, site))
+	}
 	var parsed natsserver.Options
 	if err := parsed.ProcessConfigString(a.Config()); err != nil {
 		return nil, fmt.Errorf("configure the accounts of the NATS server: %w", err)

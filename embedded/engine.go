@@ -137,6 +137,7 @@ type Engine struct {
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
 	mirror     *mirror
+	sites      *sites // nil: there are none
 	items      *itemLog
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
@@ -349,7 +350,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	e.openQuotas()
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
-		Alone: e.lease == nil, MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Node: e.copies.node, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
+		Alone: e.lease == nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Node: e.copies.node, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),
@@ -386,6 +387,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	e.working.Store(e.dispatcher)
+	e.sites = e.watchSites()
 	return nil
 }
 
@@ -502,6 +504,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	for _, x := range e.execs {
 		errs = append(errs, x.stop(ctx))
 	}
+	do(e.sites != nil, func() error { e.sites.stop(); return nil })
 	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.live != nil, func() error { e.live.Stop(); return nil })
 	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })

@@ -18,7 +18,7 @@ func (s *server) hasAccounts() bool { return s != nil && s.isolated }
 
 // openQuotas makes what counts against the quotas, if there are any.
 func (e *Engine) openQuotas() {
-	e.userRoles.set(e.cfg.NATS)
+	e.userRoles.set(e.cfg.NATS, e.cfg.Leaf)
 	e.quotas = quota.New(quota.Config{
 		Settings: e.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(e.store, t) }, Refused: e.metrics.QuotaRefused,
 		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
@@ -34,10 +34,13 @@ type userRoles struct {
 	p atomic.Pointer[map[string]access.Roles]
 }
 
-func (r *userRoles) set(n config.NATS) {
-	roles := make(map[string]access.Roles, len(n.Users))
+func (r *userRoles) set(n config.NATS, l config.Leaf) {
+	roles := make(map[string]access.Roles, len(n.Users)+len(l.Sites))
 	for _, u := range n.Users {
 		roles[u.Name] = u.Roles
+	}
+	for _, s := range l.Sites {
+		roles[s.Name] = s.Grants()
 	}
 	r.p.Store(&roles)
 }

@@ -60,7 +60,7 @@ func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
 		e.httpTLS.Store(secure)
 	}
 	next.Apply()
-	e.userRoles.set(c.NATS)
+	e.userRoles.set(c.NATS, e.cfg.Leaf)
 	waiting = config.NeedsRestart(e.given, c)
 	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
 	if len(waiting) > 0 {

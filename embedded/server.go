@@ -49,6 +49,7 @@ type serverOptions struct {
 	Names      wire.Names
 	Partitions int
 	Access     config.NATS
+	Leaf       config.Leaf
 	Quotas     quota.Settings
 	MaxMemory  int64 // bytes of JetStream memory; 0: three quarters of the machine's
 	MaxStore   int64 // bytes of JetStream files; 0: what the disk allows
@@ -63,7 +64,7 @@ type serverOptions struct {
 // serverOptions returns the options of the engine's own server.
 func (e *Engine) serverOptions() serverOptions {
 	so := serverOptions{
-		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Quotas: e.cfg.Quotas,
+		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Leaf: e.cfg.Leaf, Quotas: e.cfg.Quotas,
 		MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
 	}
 	if e.dir != nil {
@@ -231,6 +232,9 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	if _, err := s.login(opts, o); err != nil {
 		return nil, err
 	}
+	if err := s.leafNodes(opts, o); err != nil {
+		return nil, err
+	}
 	if o.Dir != "" {
 		opts.StoreDir = o.Dir
 		return opts, nil
@@ -272,24 +276,31 @@ func (s *server) startError() error {
 	if fatal == "" {
 		return nil
 	}
-	try := func(addr, instead string) error {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return events.WithCode(events.CodeCannotListen, fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address %s", addr, err, instead))
-		}
-		return l.Close()
-	}
 	if addr := s.given.Listen; addr != config.Off {
-		if err := try(addr, "(nats_listen), or port 0 for any free one"); err != nil {
+		if err := tryListen(addr, "(nats_listen), or port 0 for any free one"); err != nil {
 			return err
 		}
 	}
 	if m := s.given.Member; m != nil {
-		if err := try(net.JoinHostPort(m.host, strconv.Itoa(m.port)), "(cluster.listen, and the same in the peers of each node)"); err != nil {
+		if err := tryListen(net.JoinHostPort(m.host, strconv.Itoa(m.port)), "(cluster.listen, and the same in the peers of each node)"); err != nil {
+			return err
+		}
+	}
+	if addr := s.given.Leaf.Listen; addr != "" && addr != config.Off {
+		if err := tryListen(addr, "(leaf.listen), and tell the sites"); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("start NATS server: %s", fatal)
+}
+
+// tryListen reports why a server can't listen on an address, and what to do instead.
+func tryListen(addr, instead string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return events.WithCode(events.CodeCannotListen, fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address %s", addr, err, instead))
+	}
+	return l.Close()
 }
 
 // URL returns where other processes connect; empty if the server does not listen.

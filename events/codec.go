@@ -213,6 +213,10 @@ func appendCreatedRest(b []byte, d *Created) ([]byte, error) {
 	if d.Intake.Seq > 0 {
 		b = strconv.AppendUint(append(b, `,"intake_seq":`...), d.Intake.Seq, 10)
 	}
+	b = appendOptText(b, `,"site":`, d.Site)
+	if d.SiteSeq > 0 {
+		b = strconv.AppendUint(append(b, `,"site_seq":`...), d.SiteSeq, 10)
+	}
 	b = appendOptText(b, `,"msg_id":`, d.MsgID)
 	b = appendTime(b, `,"msg_id_until":"`, d.MsgIDUntil)
 	if d.SubmitOptions != nil && d.onlyGroup() {

@@ -147,6 +147,12 @@ func (s *scanner) created() Body {
 		s.ok(n >= 0)
 		d.Intake.Seq = uint64(n)
 	}
+	s.optText(`,"site":`, &d.Site)
+	if s.opt(`,"site_seq":`) {
+		n := s.int()
+		s.ok(n >= 0)
+		d.SiteSeq = uint64(n)
+	}
 	s.optText(`,"msg_id":`, &d.MsgID)
 	s.optTime(`,"msg_id_until":`, &d.MsgIDUntil)
 	ownAttempts, ownTimeout := s.opt(`,"own_attempts":true`), s.opt(`,"own_timeout":true`)

@@ -43,10 +43,13 @@ type Provenance struct {
 	Trigger string `json:"trigger,omitempty"`
 }
 
-// Intake says which message of the intake stream an event answers, if any.
+// Intake says which message an event answers, if any: one of the intake stream, or
+// one of a site's stream, which has a Site.
 type Intake struct {
-	Seq   uint64 `json:"intake_seq,omitempty"`
-	MsgID string `json:"msg_id,omitempty"`
+	Seq     uint64 `json:"intake_seq,omitempty"`
+	Site    string `json:"site,omitempty"`
+	SiteSeq uint64 `json:"site_seq,omitempty"`
+	MsgID   string `json:"msg_id,omitempty"`
 	// MsgIDUntil ends the time in which a message of the same type that repeats
 	// MsgID makes no second item.
 	MsgIDUntil time.Time `json:"msg_id_until,omitzero"`

@@ -174,6 +174,9 @@ type Meta struct {
 	// message ids expire by it.
 	MsgIDAt time.Time `json:"msg_id_at,omitzero"`
 	Pruned  int64     `json:"pruned,omitzero"`
+	// Sites holds, for each site, the last message of its stream that was answered. It is
+	// sorted by name, and never changed in place.
+	Sites []SitePosition `json:"sites,omitzero"`
 
 	// Ahead is the latest time of any event, if the clock was set back since and
 	// has not come there again: items may have times up to it.
@@ -195,6 +198,38 @@ type Meta struct {
 	// Partial is set while a log that has been cut is read up to the end of the
 	// round at its head: not everything that exists is known yet.
 	Partial bool `json:"partial,omitzero"`
+}
+
+// SitePosition is how far a site's stream has been answered.
+type SitePosition struct {
+	Site string `json:"site"`
+	Seq  uint64 `json:"seq"`
+}
+
+// SiteSeq returns the last message of a site's stream that was answered.
+func (m Meta) SiteSeq(site string) uint64 {
+	if i, found := m.site(site); found {
+		return m.Sites[i].Seq
+	}
+	return 0
+}
+
+func (m Meta) site(name string) (int, bool) {
+	return slices.BinarySearchFunc(m.Sites, name, func(s SitePosition, name string) int { return strings.Compare(s.Site, name) })
+}
+
+// Answer moves the positions on past a message that an event answers.
+func (m *Meta) Answer(in Intake) {
+	m.IntakeSeq = max(m.IntakeSeq, in.Seq)
+	if in.Site == "" || in.SiteSeq <= m.SiteSeq(in.Site) {
+		return
+	}
+	m.Sites = slices.Clone(m.Sites)
+	i, found := m.site(in.Site)
+	if !found {
+		m.Sites = slices.Insert(m.Sites, i, SitePosition{Site: in.Site})
+	}
+	m.Sites[i].Seq = in.SiteSeq
 }
 
 // KeyTime returns the time by which keys of a kind expire: the time of the last event;

@@ -77,6 +77,13 @@ func (n Names) IntakeStream() string { return n.stream("INTAKE") }
 // EventStream is the log of partition p.
 func (n Names) EventStream(p int) string { return n.stream("EVENTS_" + strconv.Itoa(p)) }
 
+// SiteStream is the intake of a site (see [Names.Site]): it holds what was published there
+// and is not decided yet.
+func (n Names) SiteStream(site string) string { return n.stream("EDGE_" + site) }
+
+// Site returns the names with the streams of a site, whose JetStream domain has its name.
+func (n Names) Site(site string) Names { return n.In(site) }
+
 // DispatchStream holds dispatches that are not yet released.
 func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 

@@ -39,6 +39,17 @@ type StatsReply struct {
 	// Alarms lists what keeps the engine from its work, or soon will, the gravest
 	// first.
 	Alarms []Alarm `json:"alarms"`
+	// Sites lists the sites at the edge, as configured.
+	Sites []SiteState `json:"sites,omitempty"`
+}
+
+// SiteState says how a site at the edge is, as last heard.
+type SiteState struct {
+	Site      string    `json:"site"`
+	Connected bool      `json:"connected"`
+	HeardAt   time.Time `json:"heard_at,omitzero"` // zero: not since the engine has started
+	Decided   uint64    `json:"decided"`           // the last message of the site's stream that is decided
+	Waiting   uint64    `json:"waiting"`           // messages behind it, as of heard_at
 }
 
 // PerSecond are means over the last minute, or over the time since the engine

@@ -168,6 +168,9 @@ func (a *app) printServing(e *embedded.Engine) {
 		return
 	}
 	a.Printf("engine ready\n  NATS        %s\n", cmp.Or(streamwright.Redact(e.URL()), "none"))
+	if at := e.LeafURL(); at != "" {
+		a.Printf("  sites       %s\n", at)
+	}
 	if e.HTTP() != "" {
 		a.Printf("  page        %s/%s\n", e.HTTPURL(), others(e.HTTP()))
 		a.Printf("  HTTP API    %s/api/v1, described at %s/docs\n", e.HTTPURL(), e.HTTPURL())

@@ -81,8 +81,23 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 			a.Printf("%s: %s\n", t.Type, why)
 		}
 	}
+	a.printSites(stats.Sites)
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+	}
+}
+
+// printSites prints how the sites at the edge are.
+func (a *app) printSites(sites []wire.SiteState) {
+	for _, s := range sites {
+		switch {
+		case s.Connected:
+			a.Printf("site %s: connected, %s waiting there\n", s.Site, console.Count(int64(s.Waiting)))
+		case s.HeardAt.IsZero():
+			a.Printf("site %s: cut off, and not heard since the engine started\n", s.Site)
+		default:
+			a.Printf("site %s: cut off, last heard %s, %s waited there\n", s.Site, console.Ago(s.HeardAt, time.Now()), console.Count(int64(s.Waiting)))
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package intake follows the stream of plain publishes, and makes submissions of
-// its messages.
+// Package intake follows the stream of plain publishes, and the streams in which sites
+// at the edge keep theirs, and makes submissions of their messages.
 //
 // A [Reader] needs no acks: the log's events say which messages they answer, and the
 // next ownership continues after those, so messages read but not answered are simply
@@ -8,6 +8,10 @@
 //
 // Every message is answered by an event: one that can't become an item is recorded as
 // rejected ([Message.Reject]).
+//
+// A site's stream is read where it lies, over the site's leaf connection, from the position
+// that the log records for that site. So neither a cut link nor a crash on either side can
+// lose or repeat a submission: what the log does not answer is in the site's stream.
 //
 // # Failure
 //

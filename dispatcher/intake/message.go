@@ -12,9 +12,11 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Message is a message of the intake stream: a submission, or the error that rejects it.
+// Message is a message of the intake stream, or of a site's: a submission, or the error that
+// rejects it.
 type Message struct {
 	Seq    uint64
+	Site   string // empty: the intake stream
 	Submit core.Submit
 	Err    error // an *events.Error
 
@@ -36,6 +38,32 @@ func (b *Batch) End() {
 		b.release(b.Messages)
 	}
 	b.Asked.End()
+}
+
+// origin says which message of which stream an event answers.
+func (m *Message) origin() events.Intake {
+	if m.Site != "" {
+		return events.Intake{Site: m.Site, SiteSeq: m.Seq}
+	}
+	return events.Intake{Seq: m.Seq}
+}
+
+// Answered reports whether an event answers the message already.
+func (m *Message) Answered(by events.Meta) bool {
+	if m.Site != "" {
+		return m.Seq <= by.SiteSeq(m.Site)
+	}
+	return m.Seq <= by.IntakeSeq
+}
+
+// ParseSite makes a submission of a message of a site's stream. The site's server alone
+// compares message ids: what repeats one within its window is not in the stream, and other
+// sites may use the same ids.
+func ParseSite(site string, seq uint64, msg *nats.Msg, names wire.Names, newID events.ID) *Message {
+	in := Parse(seq, time.Time{}, msg, names, newID)
+	in.Site = site
+	in.Submit.Intake = in.origin()
+	return in
 }
 
 // Parse makes a submission of a message published at time at.
@@ -67,6 +95,6 @@ func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID even
 func (m *Message) Reject(why *events.Error) core.Reject {
 	return core.Reject{Type: m.typ, Rejected: events.Rejected{
 		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: m.msg.Header,
-		Text: string(m.msg.Data), Size: len(m.msg.Data), Intake: events.Intake{Seq: m.Seq},
+		Text: string(m.msg.Data), Size: len(m.msg.Data), Intake: m.origin(),
 	}}
 }

@@ -29,10 +29,16 @@ const (
 	overhead = 512
 	// retryAfter is the wait before the stream is read again after a disturbance.
 	retryAfter = 200 * time.Millisecond
+	// siteBytes is maxBytes for the stream of a site.
+	siteBytes = 8 << 20
+	// siteRetryAfter is the wait before a site that is not connected is looked for again.
+	siteRetryAfter = time.Second
 )
 
 // Config configures a Reader.
 type Config struct {
+	// Site, if set, names the site whose stream is read, in place of the intake stream.
+	Site     string
 	Topology *natsio.Topology
 	Names    wire.Names
 	Logger   *slog.Logger
@@ -43,7 +49,7 @@ type Config struct {
 	// Take is called with each batch. It returns false if ctx ended before the batch was
 	// taken.
 	Take func(context.Context, *Batch) bool
-	// Read is called with the sequence of each message read.
+	// Read is called with the sequence of each message read of the intake stream.
 	Read func(seq uint64)
 }
 
@@ -60,12 +66,20 @@ type Reader struct {
 
 // NewReader returns a Reader that begins after a message of the stream.
 func NewReader(cfg Config, after uint64) *Reader {
-	return &Reader{cfg: cfg, budget: semaphore.NewWeighted(maxBytes), after: after, wake: make(chan struct{}, 1)}
+	most := int64(maxBytes)
+	if cfg.Site != "" {
+		most = siteBytes
+	}
+	return &Reader{cfg: cfg, budget: semaphore.NewWeighted(most), after: after, wake: make(chan struct{}, 1)}
 }
 
 // Run follows the stream until ctx ends, and starts again whenever the stream was
 // disturbed.
 func (r *Reader) Run(ctx context.Context) {
+	if r.cfg.Site != "" {
+		r.runSite(ctx)
+		return
+	}
 	for ctx.Err() == nil {
 		err := r.read(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -79,9 +93,27 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
+// runSite follows the stream of a site for as long as the site is connected, and looks for
+// it again when it is not. That it is away is no fault.
+func (r *Reader) runSite(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := r.read(ctx); err != nil && ctx.Err() == nil {
+			r.cfg.Logger.Debug("a site's stream can't be read", "site", r.cfg.Site, "error", err)
+			sleep.For(ctx, siteRetryAfter)
+		}
+	}
+}
+
+func (r *Reader) open(ctx context.Context) (*connect.Feed, error) {
+	if r.cfg.Site != "" {
+		return r.cfg.Topology.OpenSite(ctx, r.cfg.Site, r.after)
+	}
+	return r.cfg.Topology.OpenIntake(ctx, r.after)
+}
+
 // read runs until ctx ends (nil) or the stream can't be read any more.
 func (r *Reader) read(ctx context.Context) error {
-	f, err := r.cfg.Topology.OpenIntake(ctx, r.after)
+	f, err := r.open(ctx)
 	if err != nil {
 		return fmt.Errorf("read intake: %w", err)
 	}
@@ -162,12 +194,20 @@ func (r *Reader) add(ctx context.Context, m connect.Message) error {
 	if err := r.budget.Acquire(ctx, weight); err != nil {
 		return err
 	}
-	in := Parse(m.Seq, m.Time, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, r.cfg.Names, r.cfg.NewID())
+	msg := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+	var in *Message
+	if r.cfg.Site != "" {
+		in = ParseSite(r.cfg.Site, m.Seq, msg, r.cfg.Names, r.cfg.NewID())
+	} else {
+		in = Parse(m.Seq, m.Time, msg, r.cfg.Names, r.cfg.NewID())
+	}
 	in.weight = weight
 	r.mu.Lock()
 	r.buf = append(r.buf, in)
 	r.mu.Unlock()
-	r.cfg.Read(m.Seq)
+	if r.cfg.Site == "" {
+		r.cfg.Read(m.Seq)
+	}
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -104,9 +104,9 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 // each message id in memory for that long.
 const MinDuplicates = 100 * time.Millisecond
 
-// maxIntakeMsg bounds a submission: the largest params that a type may allow,
+// MaxIntakeMsg bounds a submission: the largest params that a type may allow,
 // and headers. What is over its type's bound is rejected on record.
-const maxIntakeMsg = events.MaxParamsCeiling + 64<<10
+const MaxIntakeMsg = events.MaxParamsCeiling + 64<<10
 
 // intakeLife returns where a new life of the intake stream begins: after every sequence
 // that an earlier life can have given out. A sequence is the handle of a publish, and must
@@ -141,7 +141,7 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
 		},
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
-		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: maxIntakeMsg, Duplicates: MinDuplicates,
+		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: MaxIntakeMsg, Duplicates: MinDuplicates,
 		AllowDirect: true,
 	}
 	if t.cfg.MemoryOnly {
@@ -227,6 +227,17 @@ func (t *Topology) OpenIntake(ctx context.Context, after uint64) (*connect.Feed,
 		Stream: n.IntakeStream(), Filters: []string{n.Intake(t.cfg.Partition, "*")}, FromSeq: after + 1,
 		Messages: maxPulled, Bytes: maxPullBytes / 2, // per request; two are open at once
 	})
+}
+
+// OpenSite follows the stream of a site after a message, over the site's leaf connection.
+// It fails at once if the site is not connected.
+func (t *Topology) OpenSite(ctx context.Context, site string, after uint64) (*connect.Feed, error) {
+	n := t.cfg.Names.Site(site)
+	js, err := connect.JetStream(t.cfg.Conn, n)
+	if err != nil {
+		return nil, err
+	}
+	return connect.OpenFeed(ctx, js, n, connect.FeedConfig{Stream: n.SiteStream(site), FromSeq: after + 1, Messages: maxPulled, Bytes: maxPullBytes / 2})
 }
 
 // AdoptDispatched calls keep for each message of the dispatch stream, with the zero token

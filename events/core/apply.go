@@ -173,8 +173,8 @@ func applyCreated(a *applier, b *events.Created) error {
 	return nil
 }
 
-// applyIntake moves the intake position on.
-func (a *applier) applyIntake(in events.Intake) { a.meta.IntakeSeq = max(a.meta.IntakeSeq, in.Seq) }
+// applyIntake moves the position of the intake, or of a site, on.
+func (a *applier) applyIntake(in events.Intake) { a.meta.Answer(in) }
 
 func applyOwned(a *applier, b *events.Owned) error {
 	if b.Epoch < a.meta.Epoch || (b.Epoch == a.meta.Epoch && !b.Barrier) {

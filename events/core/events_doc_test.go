@@ -21,6 +21,8 @@ type kindDoc struct {
 
 var intakeFields = map[string]string{
 	"intake_seq":   "the message of the intake stream that this event answers; absent if it came otherwise",
+	"site":         "the site at the edge where it was published; absent if it came otherwise",
+	"site_seq":     "its message in the site's stream: the last one of a site is how far that stream has been answered",
 	"msg_id":       "that message's `Nats-Msg-Id`: one of the same type that is published with it again before `msg_id_until` is a repeat",
 	"msg_id_until": "RFC 3339; see `msg_id`",
 }

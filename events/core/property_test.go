@@ -127,7 +127,7 @@ func (s *sim) check() {
 			s.t.Fatalf("type %s: counted %v %v, there are %v %v; live %+v", name, e.info.Counts, e.info.Queued, want.Counts, want.Queued, live)
 		}
 	}
-	if len(counts) > len(o.types) || o.meta != s.live.meta || o.meta.IntakeSeq > s.intake {
+	if len(counts) > len(o.types) || !reflect.DeepEqual(o.meta, s.live.meta) || o.meta.IntakeSeq > s.intake {
 		s.t.Fatalf("meta %+v, live %+v", o.meta, s.live.meta)
 	}
 	s.checkCircuits()

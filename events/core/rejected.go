@@ -72,7 +72,7 @@ func (d *decider) reject(c Reject) Decision {
 	r.Code = events.Shorten(r.Code, events.MaxNameLen)
 	r.Message = events.Shorten(r.Message, events.MaxErrorText)
 	r.Subject = events.Shorten(r.Subject, events.MaxKeyLen)
-	r.Intake = events.Intake{Seq: r.Intake.Seq} // what does not become an item holds no message id
+	r.Intake = events.Intake{Seq: r.Intake.Seq, Site: r.Intake.Site, SiteSeq: r.Intake.SiteSeq} // what does not become an item holds no message id
 	boundBody(&r)
 	boundHeaders(&r)
 	typ, err := events.ParseType(string(c.Type))

@@ -104,7 +104,7 @@ func (s *submission) repeated() (Decision, error) {
 		return Decision{}, err
 	}
 	dec := Decision{ID: of, Repeat: true}
-	if s.c.Intake.Seq != 0 {
+	if s.c.Intake.Seq != 0 || s.c.Intake.Site != "" {
 		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
 			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
 		}}).Events

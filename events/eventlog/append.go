@@ -61,6 +61,9 @@ const windowBytes = 8 << 20
 
 // Append implements Log.
 func (l *JetStream) Append(ctx context.Context, after events.Seq, evs []events.Event) (Appended, error) {
+	if l.readOnly {
+		return Appended{}, ErrReadOnly
+	}
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	s, err := l.session()

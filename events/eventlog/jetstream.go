@@ -20,6 +20,7 @@ type JetStream struct {
 	cfg        Config
 	stream     string
 	replicated bool
+	readOnly   bool                      // it is a mirror
 	path       func(n int) (atomic bool) // how n events are appended
 	stop       chan struct{}             // closed by Close
 	foreign    seenForeign
@@ -78,7 +79,7 @@ func (l *JetStream) Reset(ctx context.Context) error {
 	l.abandon()
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || l.readOnly {
 		return err
 	}
 	s, err := newSession(l.cfg.Connect, l.stop)

@@ -11,6 +11,9 @@ import (
 // Purge implements Log. The stream's leader does it; the messages leave the
 // files, too, once the blocks that hold nothing else are removed.
 func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
+	if l.readOnly {
+		return fmt.Errorf("cut the event log below %d: %w", below, ErrReadOnly)
+	}
 	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, uint64(below))); err != nil {
 		return fmt.Errorf("cut the event log below %d: %w", below, err)
 	}

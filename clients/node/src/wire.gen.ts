@@ -1228,6 +1228,18 @@ export interface Selection {
   worker?: string;
 }
 
+/** SiteState says how a site at the edge is, as last heard. */
+export interface SiteState {
+  connected: boolean;
+  /** the last message of the site's stream that is decided */
+  decided: number;
+  /** zero: not since the engine has started */
+  heard_at?: string;
+  site: string;
+  /** messages behind it, as of heard_at */
+  waiting: number;
+}
+
 /** State is the engine as of a moment. */
 export interface State {
   /** of the last event */
@@ -1295,6 +1307,8 @@ export interface StatsReply {
   recoveries: { [key: string]: number };
   rejected: number;
   scheduled: number;
+  /** Sites lists the sites at the edge, as configured. */
+  sites?: SiteState[];
   /** Slots is the number of slots of all active workers. */
   slots: number;
   /** of all types, by state, zeros left out */

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
+)
+
+// siteTokenEnv is the variable of the environment that may hold the site's token.
+const siteTokenEnv = "WORK_SITE_TOKEN"
+
+// edgeEvery is the time between two looks at the site for what to print.
+const edgeEvery = time.Second
+
+func edgeCommand(a *app) *cobra.Command {
+	o := embedded.EdgeOptions{}
+	var tokenFile string
+	cmd := &cobra.Command{
+		Use:   "edge",
+		Short: "Run a site at the edge, which keeps submissions while it is cut off",
+		Long: `Run a site at the edge until interrupted. Programs here publish submissions to
+work.submit.TYPE on its NATS server, which keeps them on disk and acknowledges
+them whether or not the hub can be reached. The hub's engine takes each of them
+in exactly once, in order. Other requests go to the hub while the link is up.
+The hub names the site in [[leaf.sites]] of its configuration.`,
+		Example: "  engine edge --hub nats-leaf://hub.example:7422 --name lab --token-file token\n  engine list --server nats://127.0.0.1:4223",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Hub == "" || o.Site == "" {
+				return cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
+			}
+			o.Token = os.Getenv(siteTokenEnv)
+			if tokenFile != "" {
+				data, err := os.ReadFile(tokenFile)
+				if err != nil {
+					return events.WithCode(events.CodeBadConfig, fmt.Errorf("read the site's token: %w", err))
+				}
+				line, _, _ := strings.Cut(string(data), "\n")
+				o.Token = strings.TrimRight(line, "\r")
+			}
+			return a.edge(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Hub, "hub", "", "the `URL` where the hub takes leaf connections; tls:// for TLS")
+	f.StringVar(&o.Site, "name", "", "the `name` of this site, as the hub's configuration has it")
+	f.StringVar(&tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
+	f.StringVar(&o.Dir, "dir", "", "the data `folder` (default \"edge\")")
+	f.Func("nats-listen", "the `address` of the NATS server, on this machine alone (default \"127.0.0.1:4223\")", listenAddress(&o.NATSListen))
+	f.Func("max-bytes", "how many `bytes` of submissions may wait; publishers get an error then (default 1GiB)", console.Value(&o.MaxBytes, config.ParseSize))
+	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
+		console.Choice(&o.Durability, config.Always, config.Interval))
+	return cmd
+}
+
+// edge runs a site, and prints how it is when that changes.
+func (a *app) edge(ctx context.Context, o embedded.EdgeOptions) error {
+	o.Prefix, o.CA, o.Cert, o.Key = a.Prefix, a.Flagged.CA, a.Flagged.Cert, a.Flagged.Key
+	o.Logger = logger(a.Err, config.Server{LogLevel: "warn", LogFormat: "text"})
+	e, err := embedded.StartEdge(ctx, o)
+	if err != nil {
+		return err
+	}
+	if !a.JSON {
+		a.Printf("site %s ready\n  NATS  %s\n  hub   %s\n", o.Site, e.URL(), o.Hub)
+	}
+	look := time.NewTicker(edgeEvery)
+	defer look.Stop()
+	said := ""
+	for ctx.Err() == nil {
+		if st, err := e.State(ctx); err == nil {
+			said = a.sayEdge(st, said)
+		}
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+		}
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return e.Stop(stop)
+}
+
+// sayEdge prints how a site is, unless that is what was printed last; it returns what was.
+func (a *app) sayEdge(st embedded.EdgeState, last string) string {
+	now := fmt.Sprintf("connected to the hub; %s waiting", console.Count(int64(st.Waiting)))
+	switch {
+	case st.Refused != "":
+		now = fmt.Sprintf("cut off: %s; at most %s waiting", st.Refused, console.Count(int64(st.Waiting)))
+	case !st.Connected:
+		now = fmt.Sprintf("cut off from the hub; at most %s waiting", console.Count(int64(st.Waiting)))
+	}
+	if now == last {
+		return last
+	}
+	if a.JSON {
+		_ = a.PrintJSON(st)
+	} else {
+		a.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), now)
+	}
+	return now
+}

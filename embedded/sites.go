@@ -1,0 +1,154 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// siteLookEvery is the time between two looks at the sites' streams.
+	siteLookEvery = 2 * time.Second
+	// siteLookTimeout bounds a look at one of them.
+	siteLookTimeout = 5 * time.Second
+	// siteKeep is how long a site keeps what is decided: until the events are surely on disk
+	// (two minutes on an existing NATS), and as long as the site's server has to recognise a
+	// message id that comes again.
+	siteKeep = 3 * time.Minute
+)
+
+// sites looks after the streams of the sites at the edge: it has them drop what the log
+// has answered for siteKeep, and knows who is connected.
+type sites struct {
+	e      *Engine
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu  sync.Mutex
+	all []site // guarded by mu; as configured
+}
+
+// site is what is known of one site.
+type site struct {
+	state wire.SiteState
+	// answered is the position at since, which the site may forget siteKeep later.
+	answered uint64
+	since    time.Time
+	behind   bool // its stream ends before what is answered, and that has been logged
+}
+
+// watchSites starts to look after the sites; nil if there are none.
+func (e *Engine) watchSites() *sites {
+	names := e.cfg.Leaf.SiteNames()
+	if len(names) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &sites{e: e, cancel: cancel, all: make([]site, len(names))}
+	for i, name := range names {
+		s.all[i].state.Site = name
+		s.wg.Go(func() { s.watch(ctx, i) })
+	}
+	return s
+}
+
+func (s *sites) stop() {
+	s.cancel()
+	s.wg.Wait()
+}
+
+// states returns what is known of the sites, as configured; nil without any.
+func (s *sites) states() []wire.SiteState {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]wire.SiteState, len(s.all))
+	for i := range s.all {
+		list[i] = s.all[i].state
+	}
+	return slices.Clip(list)
+}
+
+func (s *sites) watch(ctx context.Context, i int) {
+	tick := time.NewTicker(siteLookEvery)
+	defer tick.Stop()
+	for {
+		if err := s.look(ctx, i, time.Now()); err != nil && ctx.Err() == nil {
+			s.e.log.Debug("a site can't be looked at", "site", s.all[i].state.Site, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look asks a site for its stream, and has it drop what it need not keep.
+func (s *sites) look(ctx context.Context, i int, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, siteLookTimeout)
+	defer cancel()
+	meta, err := s.e.store.Meta()
+	if err != nil {
+		return err
+	}
+	name := s.e.cfg.Leaf.Sites[i].Name
+	answered := meta.SiteSeq(name)
+	n := s.e.names().Site(name)
+	js, err := connect.JetStream(s.e.nc, n)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, n.SiteStream(name))
+	drop := s.note(i, answered, stream, err, now)
+	if err != nil || drop == 0 {
+		return err
+	}
+	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(drop+1)); err != nil {
+		return fmt.Errorf("have the site drop what is decided, up to message %d: %w", drop, err)
+	}
+	return nil
+}
+
+// note records a look at a site, and returns the message up to which it may drop its
+// stream; 0: nothing.
+func (s *sites) note(i int, answered uint64, stream jetstream.Stream, failed error, now time.Time) (drop uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := &s.all[i]
+	at.state.Connected, at.state.Decided = failed == nil, answered
+	if failed != nil {
+		return 0
+	}
+	st := stream.CachedInfo().State
+	at.state.HeardAt = now.UTC()
+	gone := st.FirstSeq - min(st.FirstSeq, 1) // the last message that the site has dropped
+	at.state.Waiting = st.LastSeq - min(st.LastSeq, max(answered, gone))
+	if behind := st.LastSeq < answered; behind != at.behind {
+		at.behind = behind
+		if behind {
+			s.e.log.Error("a site's stream ends before what the log has answered of it: it was made anew while the site's clock was wrong, and what is published there is not taken in until it has passed that message",
+				"site", at.state.Site, "ends", st.LastSeq, "answered", answered)
+		}
+	}
+	if at.since.IsZero() {
+		at.answered, at.since = answered, now
+	}
+	if now.Sub(at.since) < siteKeep {
+		return 0
+	}
+	if at.answered > gone {
+		drop = at.answered
+	}
+	at.answered, at.since = answered, now
+	return drop
+}

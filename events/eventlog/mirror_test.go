@@ -1,0 +1,109 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// hubAccounts give the mirror m an account of its own, which reaches what a mirror takes of
+// the engine's account, and nothing else.
+const hubAccounts = `
+accounts {
+  WORK { jetstream: enabled, users: [ {user: e, password: e} ], exports = [
+    { service: "$JS.API.CONSUMER.CREATE.WORK_EVENTS_0", accounts: [WORK_m] }
+    { service: "$JS.FC.WORK_EVENTS_0.>", accounts: [WORK_m] }
+    { stream: "work.mirror.m.>", accounts: [WORK_m] }
+  ] }
+  WORK_m { imports = [
+    { service: { account: WORK, subject: "$JS.API.CONSUMER.CREATE.WORK_EVENTS_0" }, to: "$JS.work.API.CONSUMER.CREATE.WORK_EVENTS_0" }
+    { service: { account: WORK, subject: "$JS.FC.WORK_EVENTS_0.>" } }
+    { stream: { account: WORK, subject: "work.mirror.m.>" } }
+  ] }
+}
+leafnodes { listen: "127.0.0.1:-1", authorization { users: [ {user: m, password: t, account: WORK_m} ] } }
+`
+
+// A log on a mirror, over a leaf connection, has what its origin has, and takes nothing. Cut
+// off from the origin it can still be read.
+func TestMirror(t *testing.T) {
+	var hubOpts *server.Options
+	hub := startServer(t, t.TempDir(), func(o *server.Options) {
+		if err := o.ProcessConfigString(hubAccounts); err != nil {
+			t.Fatal(err)
+		}
+		hubOpts = o
+	})
+	asEngine := nats.UserInfo("e", "e")
+	origin := openLog(t, Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)})
+	last := mustAppend(t, origin, 0, decision(800, "one"))
+	remote, err := url.Parse(fmt.Sprintf("nats-leaf://m:t@127.0.0.1:%d", hubOpts.LeafNode.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge := startServer(t, t.TempDir(), func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain = "m", "m"
+		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{remote}}}
+	})
+	cfg, of := Config{Connect: inProcess(edge)}, Origin{API: "$JS.work.API", Deliver: "work.mirror.m"}
+	l, err := OpenMirror(testContext(t), cfg, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	arrived := func() {
+		t.Helper()
+		late := testContext(t).Done()
+		for tip := (Tip{}); tip.Seq < last; {
+			if tip, err = l.Last(testContext(t)); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-late:
+				t.Fatalf("the mirror has come to %d of %d", tip.Seq, last)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		if got, want := readAll(t, l), readAll(t, origin); !reflect.DeepEqual(got, want) {
+			t.Errorf("the mirror has %+v, its origin %+v", got, want)
+		}
+	}
+	arrived()
+	last = mustAppend(t, origin, last, decision(3, "two"))
+	arrived()
+	if _, err := l.Append(testContext(t), last, decision(1, "x")); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("append: %v", err)
+	}
+	barrier := func(events.Seq) events.Event { return decision(1, "x")[0] }
+	if _, err := Settle(testContext(t), l, 0, barrier, func(Group) error { return nil }); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("settle: %v", err)
+	}
+	if err := l.Purge(testContext(t), 2); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("purge: %v", err)
+	}
+	for _, other := range []Origin{{API: "$JS.other.API", Deliver: "work.mirror.m"}, {Stream: "OTHER"}} {
+		if _, err := OpenMirror(testContext(t), cfg, other); err == nil || !strings.Contains(err.Error(), "follows another log") {
+			t.Errorf("a mirror of %+v: %v", other, err)
+		}
+	}
+	if _, err := OpenMirror(testContext(t), Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)}, of); err == nil || !strings.Contains(err.Error(), "there is an event log") {
+		t.Errorf("over the origin: %v", err)
+	}
+	if _, err := Open(testContext(t), cfg); err == nil || !strings.Contains(err.Error(), "mirror or sources") {
+		t.Errorf("a mirror, opened as a log: %v", err)
+	}
+	want := readAll(t, origin)
+	hub.Shutdown()
+	if got := readAll(t, l); !reflect.DeepEqual(got, want) {
+		t.Errorf("cut off, the mirror has %+v, not %+v", got, want)
+	}
+}
