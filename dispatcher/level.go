@@ -19,11 +19,9 @@ func (e *Engine) RaiseFormat(ctx context.Context, level int) (events.Seq, error)
 	return out.Position, err
 }
 
-// FormatLevel returns the log's format level as the projection has it.
-func (e *Engine) FormatLevel() (int, error) {
+// FormatLevels returns the log's format level, as the projection has it, and the highest
+// that this engine reads.
+func (e *Engine) FormatLevels() (log, reads int, err error) {
 	m, err := e.cfg.Store.Meta()
-	return max(1, m.Level), err
+	return max(1, m.Level), e.cfg.FormatLevel, err
 }
-
-// ReadsLevel returns the highest format level that this engine reads.
-func (e *Engine) ReadsLevel() int { return e.cfg.FormatLevel }

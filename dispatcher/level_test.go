@@ -69,7 +69,7 @@ func TestRaiseFormatShutsOlderProgramsOut(t *testing.T) {
 	if err := h.eng.Await(h.ctx(), at); err != nil {
 		t.Fatal(err)
 	}
-	if level, err := h.eng.FormatLevel(); err != nil || level != nextLevel || h.eng.ReadsLevel() != nextLevel {
+	if level, reads, err := h.eng.FormatLevels(); err != nil || level != nextLevel || reads != nextLevel {
 		t.Fatalf("the log is at level %d: %v", level, err)
 	}
 	if _, err := h.eng.RaiseFormat(h.ctx(), nextLevel+1); !errors.Is(err, &events.Error{Code: events.CodeBadRequest}) {
@@ -99,7 +99,7 @@ func TestStoreOfARaisedLog(t *testing.T) {
 	}
 	h.stopEngine()
 	h.startEngine()
-	if level, err := h.eng.FormatLevel(); err != nil || level != nextLevel || h.item(id) == nil {
+	if level, _, err := h.eng.FormatLevels(); err != nil || level != nextLevel || h.item(id) == nil {
 		t.Fatalf("after a restart the log is at level %d: %v", level, err)
 	}
 	last := h.eng.Position()

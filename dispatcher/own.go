@@ -320,7 +320,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		side.Go(func() { r.Read(run) })
 	}
 	side.Go(func() { e.prober.Run(run) })
-	side.Go(func() { e.recallWorkers(run) })
+	side.Go(func() { recallWorkers(run, e) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.pipe.append(run) })
 	tail.Go(l.pipe.commit)

@@ -93,17 +93,17 @@ func (s *standby) askEnd() (eventlog.Tip, error) {
 	defer cancel()
 	tip, err := s.e.cfg.Log.Last(ctx)
 	if err == nil {
-		s.e.raisePosition(tip.Seq)
+		s.raisePosition(tip.Seq)
 		s.note(func(s *standby) { s.heard = time.Now() })
 	}
 	return tip, err
 }
 
 // raisePosition notes that the log is known to reach seq.
-func (e *Engine) raisePosition(seq events.Seq) {
+func (s *standby) raisePosition(seq events.Seq) {
 	for {
-		was := e.position.Load()
-		if uint64(seq) <= was || e.position.CompareAndSwap(was, uint64(seq)) {
+		was := s.e.position.Load()
+		if uint64(seq) <= was || s.e.position.CompareAndSwap(was, uint64(seq)) {
 			return
 		}
 	}
@@ -308,7 +308,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 	}
 	state.SetDefaults(s.e.cfg.Defaults)
 	state.SetLimits(s.e.cfg.Limits)
-	s.e.raisePosition(tip.Seq)
+	s.raisePosition(tip.Seq)
 	from := state.Meta().Applied + 1
 	if from == 1 {
 		from = tip.First
@@ -365,7 +365,7 @@ func (f *follower) run() error {
 			if err := f.replay.Apply(g); err != nil {
 				return err
 			}
-			f.e.raisePosition(g.Through)
+			f.e.standby.raisePosition(g.Through)
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))

@@ -46,7 +46,7 @@ const recallWithin = 5 * time.Second
 // recallWorkers registers the workers that an earlier owner knew, and makes their consumers:
 // work goes on without waiting for their heartbeats. One that has died meanwhile is found out
 // as any other is. What can't be recalled comes back with its next heartbeat.
-func (e *Engine) recallWorkers(ctx context.Context) {
+func recallWorkers(ctx context.Context, e *Engine) {
 	if e.cfg.Registered == nil {
 		return
 	}

@@ -53,7 +53,7 @@ type membership struct {
 
 // checkMemory refuses a cluster in memory: a node that starts again with nothing
 // would vote as if it had never voted.
-func (e *Engine) checkMemory() error {
+func checkMemory(e *Engine) error {
 	if e.o.Memory && e.cfg.Cluster.On() {
 		return errors.New("start a cluster: its nodes keep their data in folders: leave out Memory, or the cluster")
 	}
@@ -213,7 +213,7 @@ func addressesOf(ctx context.Context, host string) (ips []string) {
 }
 
 // checkClusterListen refuses what the nodes of a cluster can't do without.
-func (e *Engine) checkClusterListen() error {
+func checkClusterListen(e *Engine) error {
 	if e.cfg.Cluster.On() && e.cfg.Server.NATSListen == config.Off {
 		return events.WithCode(events.CodeBadConfig, errors.New("start a cluster: its NATS servers listen for clients: use --nats-listen 127.0.0.1:0 (any free port) in place of off"))
 	}

@@ -39,7 +39,7 @@ func (e *Engine) awaitQuorum(ctx context.Context) error {
 			e.o.WaitingForNodes(m.cluster, here, len(m.nodes))
 		}
 		if here != told || time.Since(logged) > quorumTell {
-			e.logWaiting(ctx, m)
+			logWaiting(ctx, e, m)
 			told, logged = here, time.Now()
 		}
 		if why := e.srv.fault(); why != "" {
@@ -74,7 +74,7 @@ func (e *Engine) served(ctx context.Context) bool {
 }
 
 // logWaiting says which nodes are here, and which addresses don't answer.
-func (e *Engine) logWaiting(ctx context.Context, m *membership) {
+func logWaiting(ctx context.Context, e *Engine, m *membership) {
 	var silent []string
 	here := e.srv.linked()
 	if len(here)+1 < len(m.nodes) {

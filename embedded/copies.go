@@ -63,14 +63,14 @@ func (e *Engine) findCopies(ctx context.Context) error {
 		}
 		return nil
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return e.tryCopies(ctx, js)
+		return tryCopies(ctx, e, js)
 	}
 	return e.outside.denied.explain(fmt.Errorf("look at the event stream %s: %w", e.names().EventStream(0), err))
 }
 
 // tryCopies makes the first stream, that of the lease, with as many replicas as are
 // set, or as the servers allow.
-func (e *Engine) tryCopies(ctx context.Context, js jetstream.JetStream) error {
+func tryCopies(ctx context.Context, e *Engine, js jetstream.JetStream) error {
 	tries := []int{clusterReplicas, 1}
 	if n := e.cfg.Cluster.Replicas; n != 0 {
 		tries = []int{n}

@@ -159,7 +159,7 @@ type Engine struct {
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := newEngine(o)
 	e.given = e.cfg
-	for _, step := range []func() error{e.cfg.Validate, e.checkMemory, e.checkClusterListen, e.resolve, e.openAccess} {
+	for _, step := range []func() error{e.cfg.Validate, func() error { return errors.Join(checkMemory(e), checkClusterListen(e)) }, e.resolve, e.openAccess} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
