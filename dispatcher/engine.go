@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/connect"
@@ -71,7 +72,11 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	js, err := connect.JetStream(cfg.Conn, cfg.Names)
+	var opts []jetstream.JetStreamOpt
+	if cfg.Several { // right after an election the servers drop requests without a word
+		opts = append(opts, jetstream.WithDefaultTimeout(time.Second))
+	}
+	js, err := connect.JetStream(cfg.Conn, cfg.Names, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
@@ -120,10 +125,11 @@ func (e *Engine) Start(ctx context.Context) error {
 	by, mine := e.standby.takeLease(ctx)
 	if mine {
 		var err error
-		if l, err = e.own(ctx); err != nil {
+		if l, err = e.own(ctx); err != nil && (e.cfg.Lease == nil || final(err) || ctx.Err() != nil) {
 			cancel()
 			return err
 		}
+		// What comes and goes on several servers, such as an election, is waited out.
 	} else {
 		e.standby.beginStandby(by)
 	}

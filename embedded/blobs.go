@@ -28,7 +28,7 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.janitor.Start(ctx)
+	return patiently(ctx, e, e.janitor.Start)
 }
 
 // childReader returns the function that reads the children of a large spawn from

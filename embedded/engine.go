@@ -245,7 +245,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 	if err := checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL())); err != nil {
 		return err
 	}
-	return e.findCopies(ctx)
+	return patiently(ctx, e, e.findCopies)
 }
 
 // startServer starts the embedded NATS server, alone or as a node of its cluster.
@@ -504,6 +504,10 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	for _, x := range e.execs {
 		errs = append(errs, x.stop(ctx))
 	}
+	heir := ""
+	if e.owns.Load() && e.lease != nil {
+		heir = chooseHeir(ctx, e)
+	}
 	do(e.sites != nil, func() error { e.sites.stop(); return nil })
 	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.live != nil, func() error { e.live.Stop(); return nil })
@@ -512,8 +516,8 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
 	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
+	do(e.lease != nil, func() error { handOver(ctx, e, heir); return e.lease.stop(ctx, heir) })
 	do(e.items != nil, func() error { e.items.stop(); return nil })
-	do(e.lease != nil, func() error { return e.lease.stop(ctx) })
 	do(e.mirror != nil, func() error { return e.mirror.stop(ctx) })
 	do(e.store != nil, func() error { return e.store.Close() })
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })

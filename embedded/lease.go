@@ -30,6 +30,9 @@ const (
 	// heirsLead is the time for which a lease that was given to a named heir is left to that
 	// one.
 	heirsLead = time.Second
+	// leadersLead is the time for which a lease that its owner has left is left to the node
+	// whose server leads the log.
+	leadersLead = 500 * time.Millisecond
 )
 
 // lease holds this engine's claim to the log. It implements [dispatcher.Lease].
@@ -50,8 +53,7 @@ type lease struct {
 	mu       sync.Mutex // guards what follows; held while the bucket is asked
 	rev      uint64     // 0: it is not held
 	epoch    events.Epoch
-	released bool   // for good
-	heir     string // who should have it then; empty: anyone
+	released bool // for good
 
 	hearing sync.Mutex // guards what follows
 	beat    leaseWord  // the last of another engine
@@ -116,6 +118,9 @@ func (e *Engine) openLease(context.Context) error {
 	run, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.ended.Go(func() { l.renew(run) })
+	if e.cfg.Cluster.On() {
+		l.ended.Go(func() { bringTogether(run, e) })
+	}
 	e.lease = l
 	return nil
 }
@@ -137,11 +142,16 @@ func (l *lease) hear(m *nats.Msg) {
 	}
 }
 
-// owner returns who was heard to hold the lease a short while ago; empty: nobody.
+// owner returns who was heard to hold the lease a short while ago; empty: nobody. A node
+// whose own server leads the log is the first to think that nobody does.
 func (l *lease) owner() string {
+	silence := l.ttl
+	if !l.e.srv.leadsLog(l.e.names()) {
+		silence += leadersLead
+	}
 	l.hearing.Lock()
 	defer l.hearing.Unlock()
-	if now := time.Now(); l.beat.Released && now.Before(l.until) || !l.beat.Released && now.Sub(l.beatAt) < l.ttl {
+	if now := time.Now(); l.beat.Released && now.Before(l.until) || !l.beat.Released && now.Sub(l.beatAt) < silence {
 		return l.beat.Owner
 	}
 	return ""
@@ -248,8 +258,8 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// stop releases the lease, so that a standby takes over at once.
-func (l *lease) stop(ctx context.Context) error {
+// stop releases the lease, so that a standby takes over at once: the heir, if one is named.
+func (l *lease) stop(ctx context.Context, heir string) error {
 	l.cancel()
 	l.ended.Wait()
 	_ = l.watch.Unsubscribe() // fails when the connection is closed
@@ -263,7 +273,7 @@ func (l *lease) stop(ctx context.Context) error {
 	defer cancel()
 	err := l.owners.Release(ctx, 0, l.rev)
 	if err == nil {
-		err = l.say(leaseWord{Released: true, Heir: l.heir})
+		err = l.say(leaseWord{Released: true, Heir: heir})
 	}
 	if err == nil {
 		err = l.e.nc.FlushWithContext(ctx)

@@ -100,11 +100,10 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 		c.Existing = err != nil || by != ""
 		l, err := eventlog.Open(ctx, c)
 		// A stream that is just being made, or has no leader, does not answer.
-		silent := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, eventlog.ErrUnreachable)
-		if err == nil || !errors.Is(err, eventlog.ErrNoLog) && !silent || ctx.Err() != nil {
+		if err == nil || !errors.Is(err, eventlog.ErrNoLog) && !silence(err) || ctx.Err() != nil {
 			return l, err
 		}
-		if silent {
+		if silence(err) {
 			e.log.Warn("the log does not answer: trying again", "error", err)
 		}
 		if err := sleep.For(ctx, logLook); err != nil {
@@ -133,7 +132,11 @@ func (e *Engine) logConfig() eventlog.Config {
 // It is made anew only if the log holds what it was made from, but for the
 // little that a power loss takes, and even then the old store is set aside.
 func (e *Engine) matchStore(ctx context.Context) error {
-	tip, err := e.eventLog.Last(ctx)
+	var tip eventlog.Tip
+	err := patiently(ctx, e, func(ctx context.Context) (err error) {
+		tip, err = e.eventLog.Last(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -133,6 +133,10 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 		}
 	}
 	e, err := embedded.Start(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		a.Notef("stopped while starting")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

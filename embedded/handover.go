@@ -1,0 +1,109 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// chooseWithin bounds the choice of an heir, while the owner still works.
+	chooseWithin = time.Second
+	// handLogWithin bounds the time in which the log's leadership goes to the heir. Nothing
+	// is decided meanwhile.
+	handLogWithin = time.Second
+	// maxHeirLag is the lag of a standby that can be an heir.
+	maxHeirLag = 10_000 // events
+)
+
+// chooseHeir returns the standby that should own the log after this engine: of those that
+// follow it, and have its settings if any does, the one that is least behind. Empty: there
+// is none.
+func chooseHeir(ctx context.Context, e *Engine) string {
+	if e.service == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, chooseWithin)
+	defer cancel()
+	data, err := e.service.Call(ctx, wire.APINodes, nil)
+	var r wire.NodesReply
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		e.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
+		return ""
+	}
+	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool {
+		return !n.Online || n.Role != wire.RoleStandby || n.CutOff != "" || n.LagEvents > maxHeirLag
+	})
+	if len(fit) == 0 {
+		return ""
+	}
+	differs := func(n wire.Node) int {
+		if n.SettingsDiffer {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(fit, func(a, b wire.Node) int {
+		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents), cmp.Compare(a.Node, b.Node))
+	}).Node
+}
+
+// leadsLog reports whether this is a node's server that leads the event stream.
+func (s *server) leadsLog(n wire.Names) bool {
+	return s != nil && s.member() != nil && s.ns().JetStreamIsStreamLeader(n.Account(), n.EventStream(0))
+}
+
+const (
+	// leaderLook is the time between two looks whether the owner's server leads the log. One
+	// that does not for leaderLooks in a row asks for it; after that it lets leaderRest pass.
+	leaderLook  = 5 * time.Second
+	leaderLooks = 3
+	leaderRest  = time.Minute
+)
+
+// bringTogether has the owner's own server lead the log: an append then needs one way less
+// between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
+func bringTogether(ctx context.Context, e *Engine) {
+	apart := 0
+	for sleep.For(ctx, leaderLook) == nil {
+		if !e.owns.Load() || e.srv.leadsLog(e.names()) {
+			apart = 0
+			continue
+		}
+		if apart++; apart < leaderLooks {
+			continue
+		}
+		apart = 0
+		e.log.Info("another node's server leads the log: asking for it")
+		try, cancel := context.WithTimeout(ctx, handLogWithin)
+		err := e.Cluster().HandLog(try, e.nodeName())
+		cancel()
+		if err != nil {
+			e.log.Warn("the log's leadership could not be had", "error", err)
+		}
+		if sleep.For(ctx, leaderRest) != nil {
+			return
+		}
+	}
+}
+
+// handOver gives the leadership of the log to the heir's server, so that the heir appends
+// where its log is, and no election is needed when this server stops.
+func handOver(ctx context.Context, e *Engine, heir string) {
+	if heir == "" || !e.cfg.Cluster.On() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handLogWithin)
+	defer cancel()
+	if err := e.Cluster().HandLog(ctx, heir); err != nil {
+		e.log.Warn("the log's leadership was not handed on: its servers choose another leader", "to", heir, "error", err)
+	}
+}

@@ -1,0 +1,55 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/sleep"
+)
+
+const (
+	// startPatience bounds how long an engine that starts waits for servers that don't
+	// answer: longer than they need to choose their leaders.
+	startPatience = time.Minute
+	// startTry bounds one try, and startAgain is the wait before the next. Right after an
+	// election the servers drop requests without a word.
+	startTry   = 5 * time.Second
+	startAgain = 250 * time.Millisecond
+)
+
+// patiently does what may find no leader when several servers start or have just lost one.
+// Where there is one server it does it once. fn must be fit to be repeated.
+func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) error {
+	if e.srv != nil && !e.cfg.Cluster.On() {
+		return fn(ctx)
+	}
+	for end := time.Now().Add(startPatience); ; {
+		try, cancel := context.WithTimeout(ctx, startTry)
+		err := fn(try)
+		cancel()
+		if err == nil || ctx.Err() != nil || !silence(err) || time.Now().After(end) {
+			return err
+		}
+		e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
+		if sleep.For(ctx, startAgain) != nil {
+			return err
+		}
+	}
+}
+
+// silence reports whether an error says that no server has answered, or that those which did
+// have no leader.
+func silence(err error) bool {
+	for _, is := range []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, eventlog.ErrUnreachable} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code == 503
+}
