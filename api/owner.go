@@ -58,7 +58,8 @@ func (s *Service) serveOwner() error {
 		if svc == nil {
 			return nil
 		}
-		return errors.Join(sub.Drain(), svc.Stop())
+		_ = sub.Drain() // fails when the connection is closed
+		return svc.Stop()
 	}
 	if s.owned != nil {
 		return nil

@@ -257,7 +257,8 @@ func (s *Service) Stop(ctx context.Context) error {
 	err := s.serveOwner()
 	s.mu.Unlock()
 	if svc != nil {
-		err = errors.Join(err, svc.Stop(), s.asked.Unsubscribe())
+		_ = s.asked.Unsubscribe() // fails when the connection is closed, as all do here
+		err = errors.Join(err, svc.Stop())
 	}
 	s.cancel()
 	s.waits.close()

@@ -46,6 +46,9 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.items.owned(epoch)
 			e.mirror.owned(epoch)
 			e.owns.Store(true)
+			if e.lease != nil {
+				e.log.Info("this engine owns the log now", "epoch", uint64(epoch))
+			}
 			e.roleIs(wire.RoleOwner, e.nodeName())
 		},
 		Lost: e.items.lost,

@@ -27,7 +27,7 @@ func edgeCommand(a *app) *cobra.Command {
 	var tokenFile string
 	cmd := &cobra.Command{
 		Use:   "edge",
-		Short: "Run a site at the edge, which keeps submissions while it is cut off",
+		Short: "Run a site at the edge, which may be cut off",
 		Long: `Run a site at the edge until interrupted. Programs here publish submissions to
 work.submit.TYPE on its NATS server, which keeps them on disk and acknowledges
 them whether or not the hub can be reached. The hub's engine takes each of them
