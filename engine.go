@@ -14,6 +14,10 @@ type (
 	Alarm = wire.Alarm
 	// Info describes the engine.
 	Info = wire.InfoReply
+	// Nodes describes the engines of one log, and where the log is.
+	Nodes = wire.NodesReply
+	// Node describes one of them.
+	Node = wire.Node
 	// Proof is the outcome, or the progress, of Verify and Rebuild.
 	Proof = wire.VerifyReply
 	// State is the engine as of a moment.
@@ -42,6 +46,13 @@ func (e Engine) Stats(ctx context.Context) (Stats, error) {
 // Info describes the engine.
 func (e Engine) Info(ctx context.Context) (Info, error) {
 	return ask[Info](ctx, e.c, wire.APIInfo, struct{}{})
+}
+
+// Nodes asks all engines of the log how they are. A single engine answers for
+// itself. A node that is known and has not answered within half a second has Online
+// false.
+func (e Engine) Nodes(ctx context.Context) (Nodes, error) {
+	return ask[Nodes](ctx, e.c, wire.APINodes, struct{}{})
 }
 
 // Verify has the engine read the log into a second store and compare that with the
