@@ -41,12 +41,13 @@ const (
 
 // LogsConfig says how the items' logs are kept. Zero fields have defaults.
 type LogsConfig struct {
-	Conn     *nats.Conn
-	Names    wire.Names
-	Memory   bool
-	Replicas int
-	MaxAge   time.Duration
-	MaxBytes int64
+	Conn      *nats.Conn
+	Names     wire.Names
+	Memory    bool
+	Replicas  int
+	Placement []string // tags of the servers that hold the stream
+	MaxAge    time.Duration
+	MaxBytes  int64
 }
 
 // Logs is the stream of the items' logs.
@@ -66,7 +67,7 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 	conf := jetstream.StreamConfig{
 		Name: c.Names.LogStream(), Description: "log records of items", Subjects: []string{c.Names.LogAll()},
 		MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, MaxMsgsPerSubject: MaxLogRecords, MaxMsgSize: MaxLogMessage,
-		Discard: jetstream.DiscardOld, AllowDirect: true, Replicas: max(c.Replicas, 1), Duplicates: 100 * time.Millisecond,
+		Discard: jetstream.DiscardOld, AllowDirect: true, Replicas: max(c.Replicas, 1), Placement: connect.Placement(c.Placement), Duplicates: 100 * time.Millisecond,
 	}
 	if conf.MaxAge == 0 {
 		conf.MaxAge = DefaultLogMaxAge
@@ -75,6 +76,13 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 		conf.MaxBytes = DefaultLogMaxBytes
 	}
 	conf.MaxMsgs = max(conf.MaxBytes/logRecordBytes, MaxLogRecords)
+	if s, err := js.Stream(ctx, conf.Name); err == nil {
+		have := s.CachedInfo().Config
+		conf.Placement = have.Placement
+		if have.PersistMode == jetstream.AsyncPersistMode {
+			conf.Replicas = 1 // the server can't change this way of writing, nor replicate it
+		}
+	}
 	switch {
 	case c.Memory:
 		conf.Storage = jetstream.MemoryStorage

@@ -327,9 +327,10 @@ const DefaultBucketBytes int64 = 4 << 30
 
 // BucketConfig says how the bucket is kept. Zero fields have defaults.
 type BucketConfig struct {
-	Memory   bool
-	Replicas int
-	MaxBytes int64 // at the bound Puts are refused
+	Memory    bool
+	Replicas  int
+	Placement []string // tags of the servers that hold the bucket
+	MaxBytes  int64    // at the bound Puts are refused
 }
 
 // makeBucket makes the bucket, or brings it to this configuration. The stream
@@ -341,8 +342,11 @@ func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	conf := jetstream.StreamConfig{
 		Name: s.stream, Description: "params and results that are too large for an event; see docs/guides/BLOBS.md",
 		Subjects: []string{s.chunkSubject(">"), "$O." + s.bucket + ".M.>"},
-		MaxBytes: c.MaxBytes, Discard: jetstream.DiscardNew, Replicas: max(c.Replicas, 1),
+		MaxBytes: c.MaxBytes, Discard: jetstream.DiscardNew, Replicas: max(c.Replicas, 1), Placement: connect.Placement(c.Placement),
 		Duplicates: 100 * time.Millisecond, // the least; nobody uses message ids here
+	}
+	if s, err := s.js.Stream(ctx, s.stream); err == nil {
+		conf.Placement = s.CachedInfo().Config.Placement
 	}
 	if conf.MaxBytes == 0 {
 		conf.MaxBytes = DefaultBucketBytes

@@ -57,7 +57,10 @@ type Config struct {
 	Partition int
 	Owner     string // names this process in owned events
 	Version   string
-	Replicas  int // replicas of the streams that the Engine makes
+	Replicas  int      // replicas of the streams with primary data that the Engine makes
+	Placement []string // tags of the servers that hold the streams; none: any
+	Several   bool     // the streams are on a cluster of servers
+	Node      string   // of a cluster, whose server holds the streams in memory; empty: any
 	// Alone says that no other engine can append to the log: the data folder is locked and
 	// the server embedded. Then an answer that appends nothing needs no confirmation from
 	// the stream's leader.

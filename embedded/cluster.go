@@ -22,6 +22,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -132,7 +133,7 @@ func (m *membership) key(purpose string) []byte {
 // this one included: of their number JetStream makes the quorum of a new cluster.
 func (m *membership) configure(opts *natsserver.Options) {
 	opts.ServerName = m.node
-	opts.Tags.Add(nodeTag(m.node))
+	opts.Tags.Add(connect.NodeTag(m.node))
 	opts.DontListen = false // the server opens its routes after its port for clients
 	opts.Cluster = natsserver.ClusterOpts{
 		Name: m.cluster, Host: m.host, Port: m.port, Advertise: m.advertise,
@@ -152,9 +153,6 @@ func (m *membership) configure(opts *natsserver.Options) {
 		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", User: user, Host: n})
 	}
 }
-
-// nodeTag returns the tag that the server of a node carries, to place streams by.
-func nodeTag(node string) string { return "node:" + node }
 
 // ownNode returns this node's address and those of all nodes, it among them. It is
 // the peer that is its advertised address or the address on which it listens, or

@@ -9,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -56,7 +61,7 @@ func startNodes(t testing.TB, all []Options) []*node {
 	done := make(chan started, len(all))
 	for i, o := range all {
 		go func() {
-			n, err := startNode(context.Background(), o)
+			n, err := startNode(testContext(t), o)
 			done <- started{i, n, err}
 		}()
 	}
@@ -98,6 +103,65 @@ func TestNodesFormACluster(t *testing.T) {
 	for _, n := range nodes {
 		if got := n.srv.linked(); len(got) != 2 {
 			t.Errorf("%s is linked to %q", n.o.Cluster.Node, got)
+		}
+	}
+}
+
+// startCluster starts three nodes, of which the first, n1, has an engine.
+func startCluster(t testing.TB) (*Engine, []*node) {
+	t.Helper()
+	all := clusterOptions(t, 3)
+	ctx := testContext(t)
+	started := make(chan error, 1)
+	var e *Engine
+	go func() {
+		var err error
+		e, err = Start(ctx, all[0])
+		started <- err
+	}()
+	others := startNodes(t, all[1:])
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { (&node{e, all[0]}).stop(t) })
+	return e, others
+}
+
+// An engine on a cluster keeps what is primary on all nodes, and what is volatile in
+// the memory of its own.
+func TestStreamsOnACluster(t *testing.T) {
+	e, _ := startCluster(t)
+	ctx := testContext(t)
+	js, err := connect.JetStream(e.nc, e.names())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Submit(ctx, streamwright.Item{Type: "email", DedupKey: "k", Params: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	n := e.names()
+	for stream, want := range map[string]int{
+		n.EventStream(0): 3, n.IntakeStream(): 3, n.LogStream(): 3, blobs.Stream(n): 3, "KV_" + n.Bucket("partitions"): 3, "KV_" + n.Bucket("dedup"): 3,
+		n.DispatchStream(): 1, n.LeaseStream(): 1,
+	} {
+		var info *jetstream.StreamInfo
+		need.Eventually(t, "stream "+stream, func() bool { // buckets are made when they are used
+			s, err := js.Stream(ctx, stream)
+			if err == nil {
+				info = s.CachedInfo()
+			}
+			return err == nil
+		})
+		if info.Config.Replicas != want {
+			t.Errorf("%s has %d replicas, want %d", stream, info.Config.Replicas, want)
+		}
+		if want == 1 && (info.Cluster.Leader != "n1" || info.Config.Storage != jetstream.MemoryStorage) {
+			t.Errorf("%s is in %s at %s, want in memory at n1", stream, info.Config.Storage, info.Cluster.Leader)
 		}
 	}
 }

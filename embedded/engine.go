@@ -120,6 +120,7 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // for new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
+	copies     copies       // set once the server is there
 	advanced   atomic.Int64 // how far Advance has moved the clock
 	nc         *nats.Conn   // the engine's own
 	quotas     *quota.Book  // nil: there are none
@@ -238,7 +239,10 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 	if err := e.awaitQuorum(ctx); err != nil {
 		return err
 	}
-	return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+	if err := checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL())); err != nil {
+		return err
+	}
+	return e.findCopies(ctx)
 }
 
 // startServer starts the embedded NATS server, alone or as a node of its cluster.
@@ -343,7 +347,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	e.openQuotas()
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
-		Alone: e.lease == nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
+		Alone: e.lease == nil, MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Node: e.copies.node, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),

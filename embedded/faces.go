@@ -79,7 +79,7 @@ func (e *Engine) roleIs(role wire.NodeRole, owner string) {
 // newFaces makes the API, which answers once it is started.
 func (e *Engine) newFaces(ctx context.Context) error {
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_bytes", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_bytes", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
 	})
 	if err != nil {
 		return err

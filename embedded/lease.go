@@ -84,7 +84,7 @@ func (e *Engine) openLease(context.Context) error {
 		return fmt.Errorf("prepare the lease: name the data folder: %w", err)
 	}
 	l := &lease{
-		e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
+		e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	// A standby that is not told asks now and then. It does not listen to the bucket's own

@@ -40,7 +40,7 @@ func newMirror(e *Engine) (*mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start mirrors: %w", err)
 	}
-	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0), owners: kvstate.NewPartitions(js, e.names(), 0), wake: make(chan struct{}, 1)}
+	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), owners: kvstate.NewPartitions(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.wg.Go(func() { m.run(ctx) })
@@ -65,7 +65,7 @@ func (m *mirror) startDedup() error {
 		return err
 	}
 	d, err := kvstate.NewDedup(kvstate.DedupOptions{
-		Conn: m.e.nc, Names: m.e.names(), Memory: m.e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: m.e.log,
+		Conn: m.e.nc, Names: m.e.names(), Memory: m.e.o.Memory, Replicas: m.e.copies.replicas, Placement: m.e.copies.placement, Identity: identity, Snapshot: m.snapshot, Log: m.e.log,
 	})
 	if err == nil {
 		err = d.Start(m.e.store.Applied())

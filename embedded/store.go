@@ -120,7 +120,8 @@ func (e *Engine) logConfig() eventlog.Config {
 			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
 		},
 		Existing: knownLog && !e.o.SetStoreAside,
-		Names:    e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
+		Replicas: e.copies.replicas, Placement: e.copies.placement,
+		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
 )
 
 // bucket is a KV bucket that is made again when it is gone.
@@ -41,6 +43,12 @@ func streamConfig(name, description string, ttl time.Duration) jetstream.StreamC
 	}
 }
 
+// replicate sets the replicas of a bucket that is not open yet, and the tags of their
+// servers.
+func (b *bucket) replicate(n int, tags []string) {
+	b.conf.Replicas, b.conf.Placement = n, connect.Placement(tags)
+}
+
 // requestTimeout bounds one request to the server.
 const requestTimeout = 5 * time.Second
 
@@ -66,6 +74,13 @@ func (b *bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
+// The server's codes for what is not the stream's fault: a cluster without a leader, or
+// without room for the replicas; and a stream whose servers are all down.
+const (
+	unavailable   = 503
+	streamOffline = 10118
+)
+
 // create makes the stream or brings it to its configuration. One that can't be
 // brought there is deleted: a stream that is made while its predecessor is
 // still being deleted can lose its folder to that deletion, and refuses every
@@ -74,7 +89,7 @@ func (b *bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 func (b *bucket) create(ctx context.Context) error {
 	_, err := b.js.CreateOrUpdateStream(ctx, b.conf)
 	var api *jetstream.APIError
-	if err == nil || !errors.As(err, &api) {
+	if err == nil || !errors.As(err, &api) || api.Code == unavailable || api.ErrorCode == streamOffline {
 		return wrap(err, "make bucket %s", b.name)
 	}
 	if derr := b.js.DeleteStream(ctx, b.conf.Name); derr != nil {

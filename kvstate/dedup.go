@@ -72,6 +72,10 @@ type DedupOptions struct {
 	Conn   *nats.Conn // needs no connection of its own
 	Names  wire.Names
 	Memory bool // keep the bucket in memory
+	// Replicas is the bucket's number of replicas (0: 1), Placement the tags of their
+	// servers.
+	Replicas  int
+	Placement []string
 	// Identity names the log: a position in another log means nothing.
 	Identity string
 	Snapshot DedupSnapshot
@@ -133,9 +137,10 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 	}
 	name := o.Names.Bucket(wire.DedupBucket)
 	conf := streamConfig(name, "taken dedup keys; derived, may be deleted", 0)
+	conf.Replicas, conf.Placement = max(o.Replicas, 1), connect.Placement(o.Placement)
 	if o.Memory {
 		conf.Storage = jetstream.MemoryStorage
-	} else {
+	} else if conf.Replicas == 1 {
 		// Losing the last writes costs nothing: the position is lost with
 		// them. So this stream need not wait for the disk.
 		conf.PersistMode = jetstream.AsyncPersistMode

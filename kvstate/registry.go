@@ -37,6 +37,13 @@ func NewWorkers(js jetstream.JetStream, names wire.Names, ttl time.Duration) *Wo
 	return &Workers{bucket{js: js, name: name, conf: conf}}
 }
 
+// Replicate keeps n replicas of the bucket, on servers with these tags. It must come
+// first.
+func (w *Workers) Replicate(n int, tags []string) *Workers {
+	w.b.replicate(n, tags)
+	return w
+}
+
 // Put shows a worker, for the registry's time to live.
 func (w *Workers) Put(ctx context.Context, info wire.WorkerInfo) error {
 	return w.b.put(ctx, workerKey(info.Worker), info)
@@ -90,6 +97,25 @@ func NewPartitions(js jetstream.JetStream, names wire.Names, ttl time.Duration) 
 	conf := streamConfig(name, "owners of partitions, about liveness only; may be deleted", cmp.Or(ttl, DefaultPartitionTTL))
 	conf.Storage = jetstream.MemoryStorage
 	return &Partitions{bucket{js: js, name: name, conf: conf}}
+}
+
+// Replicate keeps n replicas of the bucket, on servers with these tags. It must come
+// first.
+func (p *Partitions) Replicate(n int, tags []string) *Partitions {
+	p.b.replicate(n, tags)
+	return p
+}
+
+// Make makes the bucket if it is not there, and tells about its stream.
+func (p *Partitions) Make(ctx context.Context) (*jetstream.StreamInfo, error) {
+	if _, err := p.b.open(ctx); err != nil {
+		return nil, err
+	}
+	s, err := p.b.js.Stream(ctx, p.b.conf.Name)
+	if err != nil {
+		return nil, wrap(err, "look at bucket %s", p.b.name)
+	}
+	return s.CachedInfo(), nil
 }
 
 // Put shows the owner of partition p, for the bucket's time to live.

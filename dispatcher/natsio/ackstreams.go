@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
@@ -53,7 +54,7 @@ func (t *Topology) EnsureAckStreams(ctx context.Context) (jetstream.Stream, erro
 	}
 	for name, subjects := range map[string][]string{n.NativeAckStream(): {n.NativeAcks()}, n.NativeSignalStream(): n.NativeSignals()} {
 		cfg := jetstream.StreamConfig{
-			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
+			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement), Storage: storage, Discard: jetstream.DiscardOld,
 			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize, Duplicates: MinDuplicates,
 		}
 		if _, err := t.js.CreateOrUpdateStream(ctx, cfg); err != nil {
@@ -67,7 +68,7 @@ func (t *Topology) EnsureAckStreams(ctx context.Context) (jetstream.Stream, erro
 		// Each life of the stream numbers its messages from another place, so that an ack
 		// from an earlier life hits nothing.
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas,
+			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement),
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
 			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, Duplicates: MinDuplicates,
 		})

@@ -31,7 +31,10 @@ type Config struct {
 	Logger *slog.Logger
 
 	Partition      int
-	Replicas       int   // of the streams
+	Replicas       int      // of the streams with primary data
+	Placement      []string // tags of the servers that hold the streams
+	Several        bool     // the streams are on a cluster of servers
+	Node           string   // whose server holds the streams in memory; empty: any
 	MemoryOnly     bool  // also keep in memory the streams that are kept in files
 	IntakeMaxBytes int64 // of the intake stream
 	MaxRunning     int   // most items dispatched or running
@@ -88,11 +91,11 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 	}
 	n := t.cfg.Names
 	leases := jetstream.StreamConfig{
-		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()}, Replicas: t.cfg.Replicas,
-		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
+		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()},
+		MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
 	}
-	if _, err := t.js.CreateOrUpdateStream(ctx, leases); err != nil {
-		return fmt.Errorf("make stream %s: %w", leases.Name, err)
+	if _, err := t.ensureVolatile(ctx, leases, t.dispatchStream() != nil); err != nil {
+		return err
 	}
 	return t.ensureDispatch(ctx)
 }
@@ -133,7 +136,7 @@ func (t *Topology) newIntake() uint64 {
 func (t *Topology) ensureIntake(ctx context.Context) error {
 	n := t.cfg.Names
 	cfg := jetstream.StreamConfig{
-		Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}, Replicas: t.cfg.Replicas,
+		Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}, Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement),
 		SubjectTransform: &jetstream.SubjectTransformConfig{
 			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
 		},
@@ -151,8 +154,8 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 			s, err = t.js.Stream(ctx, cfg.Name) // a sweep has just made it
 		}
 	} else if err == nil {
-		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates {
-			cfg.FirstSeq = have.FirstSeq
+		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates || have.Replicas != max(cfg.Replicas, 1) {
+			cfg.FirstSeq, cfg.Placement = have.FirstSeq, have.Placement
 			s, err = t.js.UpdateStream(ctx, cfg)
 		}
 	}
@@ -178,17 +181,13 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 func (t *Topology) ensureDispatch(ctx context.Context) error {
 	t.making.Lock()
 	defer t.making.Unlock()
-	name := t.cfg.Names.DispatchStream()
-	s, err := t.js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: name, Subjects: []string{t.cfg.Names.RunAll()}, Storage: jetstream.MemoryStorage, Replicas: t.cfg.Replicas,
-			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
-			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
-		})
-	}
+	s, err := t.ensureVolatile(ctx, jetstream.StreamConfig{
+		Name: t.cfg.Names.DispatchStream(), Subjects: []string{t.cfg.Names.RunAll()},
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
+		FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
+	}, t.dispatchStream() != nil)
 	if err != nil {
-		return fmt.Errorf("make stream %s: %w", name, err)
+		return err
 	}
 	t.mu.Lock()
 	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -38,8 +39,11 @@ type Config struct {
 	Partition int
 
 	// Replicas is the stream's number of replicas: 1, 3 or 5. 0 keeps an
-	// existing stream's, and makes a new one with 1.
+	// existing stream's, and makes a new one with 1. An existing stream is brought
+	// to this number.
 	Replicas int
+	// Placement lists tags of the servers on which a new stream is made; none: any.
+	Placement []string
 	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
 	// there is none: for callers that know there was one.
 	Existing bool
@@ -112,6 +116,7 @@ func (c Config) stream() jetstream.StreamConfig {
 		MaxMsgSize:         -1,
 		MaxConsumers:       -1,
 		Replicas:           max(c.Replicas, 1),
+		Placement:          connect.Placement(c.Placement),
 		Duplicates:         duplicateWindow,
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
@@ -152,16 +157,16 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinis
 	if err := incompatible(have, want); err != nil {
 		return 0, fmt.Errorf("open event stream %s: it exists with settings that an event log can't have: use another prefix, or correct or delete that stream: %w", want.Name, err)
 	}
-	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.AllowDirect && have.AllowAtomicPublish {
+	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.Replicas == want.Replicas && have.AllowDirect && have.AllowAtomicPublish {
 		return have.Replicas, nil
 	}
 	upd := have
-	upd.MaxBytes, upd.Duplicates, upd.AllowDirect, upd.AllowAtomicPublish = want.MaxBytes, want.Duplicates, true, true
+	upd.MaxBytes, upd.Duplicates, upd.Replicas, upd.AllowDirect, upd.AllowAtomicPublish = want.MaxBytes, want.Duplicates, want.Replicas, true, true
 	if _, err := js.UpdateStream(ctx, upd); err != nil {
 		return 0, fmt.Errorf("open event stream %s: update its settings: %w", want.Name, err)
 	}
-	c.Logger.Info("updated the event stream's settings", "stream", want.Name, "max_bytes", want.MaxBytes, "duplicate_window", want.Duplicates)
-	return have.Replicas, nil
+	c.Logger.Info("updated the event stream's settings", "stream", want.Name, "max_bytes", want.MaxBytes, "duplicate_window", want.Duplicates, "replicas", want.Replicas)
+	return want.Replicas, nil
 }
 
 // incompatible reports every setting with which a stream would lose or refuse
@@ -177,7 +182,6 @@ func incompatible(have, want jetstream.StreamConfig) error {
 	check(have.Storage == want.Storage, "storage", have.Storage, want.Storage)
 	check(have.Retention == want.Retention, "retention", have.Retention, want.Retention)
 	check(have.Discard == want.Discard, "discard", have.Discard, want.Discard)
-	check(have.Replicas == want.Replicas, "num_replicas", have.Replicas, want.Replicas)
 	check(have.MaxAge == 0, "max_age", have.MaxAge, 0)
 	check(have.MaxMsgs <= 0, "max_msgs", have.MaxMsgs, -1)
 	check(have.MaxMsgsPerSubject <= 0, "max_msgs_per_subject", have.MaxMsgsPerSubject, -1)

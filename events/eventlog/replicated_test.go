@@ -108,8 +108,13 @@ func TestReplicated(t *testing.T) {
 	if slices.Contains(c.marks, "lost") || c.skipped != 1 || c.through != settled+2 || events.Seq(len(c.marks)) != c.through-1 {
 		t.Fatalf("read %d marks, %d skipped, through %d", len(c.marks), c.skipped, c.through)
 	}
-	if _, err := Open(testContext(t), Config{Connect: inProcess(servers[0]), Replicas: 1}); err == nil {
-		t.Fatal("opened with another number of replicas")
+	// A stream is brought to the number of replicas that is set.
+	one := openLog(t, Config{Connect: inProcess(servers[0]), Replicas: 1})
+	if one.replicated {
+		t.Fatal("the log counts as replicated after it was brought to one replica")
+	}
+	if kept := openLog(t, Config{Connect: inProcess(servers[0])}); kept.replicated {
+		t.Fatal("the log counts as replicated, want the one replica that there is")
 	}
 }
 

@@ -103,6 +103,28 @@ func (p *pair) standsBy(i int) {
 			p.t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
+	// What it is given it passes on, and it shows at once what it has been told.
+	id := ulid.Make().String()
+	res := must(http.Post("http://"+p.http[i]+"/api/v1/work", "application/json", strings.NewReader(fmt.Sprintf(`{"type":"email","id":%q}`, id))))(p.t)
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusCreated {
+		p.t.Errorf("submit to a standby: %d", res.StatusCode)
+	}
+	for n := range p.http {
+		if n != i {
+			eventually(p.t, "the owner answers over HTTP", func() bool { // it may have just become that
+				res, err := http.Get("http://" + p.http[n] + "/readyz")
+				if err == nil {
+					_ = res.Body.Close()
+				}
+				return err == nil && res.StatusCode == http.StatusOK
+			})
+		}
+		if code, body := p.get(n, "/api/v1/work/"+id); code != http.StatusOK || !strings.Contains(body, id) {
+			p.t.Errorf("engine %d does not show what the standby was given: %d %s", n, code, body)
+		}
+	}
+	p.ids = append(p.ids, id)
 }
 
 // A second engine on the same NATS stands by while the first one lives, and takes
