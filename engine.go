@@ -62,6 +62,11 @@ func (e Engine) Verify(ctx context.Context, progress func(Proof)) (Proof, error)
 	return askStream(ctx, e.c, wire.APIVerify, struct{}{}, func(p Proof) bool { return p.Done }, progress)
 }
 
+// VerifyNode is Verify for the store of one node of several, by its name.
+func (e Engine) VerifyNode(ctx context.Context, node string, progress func(Proof)) (Proof, error) {
+	return askStream(ctx, e.c, wire.APIVerify, wire.Verify{Node: node}, func(p Proof) bool { return p.Done }, progress)
+}
+
 // Rebuild has the engine replace its store by one rebuilt from the log.
 func (e Engine) Rebuild(ctx context.Context, progress func(Proof)) (Proof, error) {
 	return askStream(ctx, e.c, wire.APIRebuild, struct{}{}, func(p Proof) bool { return p.Done }, progress)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -60,8 +61,47 @@ func (s *Service) node() wire.Node {
 	return n
 }
 
+// passTo has another node answer a request, straight to who made it.
+func (s *Service) passTo(c *call, node string) {
+	online, err := s.gather(s.ctx, nil)
+	switch {
+	case err != nil:
+	case !slices.ContainsFunc(online, func(n wire.Node) bool { return n.Node == node }):
+		err = events.Refuse(events.CodeNotFound, "no node %q answers: `engine cluster` shows those that do", events.Clip(node, 64))
+	case c.replyTo == "":
+		err = events.Refuse(events.CodeBadRequest, "the request has no reply subject: send it as a request")
+	}
+	var ask []byte
+	if err == nil {
+		ask, err = json.Marshal(wire.NodeAsk{Node: node, Endpoint: c.endpoint})
+	}
+	if err == nil {
+		err = s.Conn.PublishRequest(s.Names.Nodes(), c.replyTo, ask)
+	}
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	s.pending.Done()
+}
+
+// answerAsk answers what another node has been asked of this one, and has authorised.
+func (s *Service) answerAsk(m *nats.Msg) {
+	ask, err := decode[wire.NodeAsk](m.Data)
+	if err != nil || ask.Node != s.Info.Node || ask.Endpoint != wire.APIVerify || !s.begin() {
+		return
+	}
+	c := &call{s: s, limit: s.Conn.MaxPayload(), endpoint: ask.Endpoint, start: time.Now()}
+	c.respond = func(data []byte, err *wire.Error) { c.publish(m.Reply, data, err) }
+	s.direct[ask.Endpoint].serve(c)
+}
+
 // answerNodes answers another node that asks how this one is.
 func (s *Service) answerNodes(m *nats.Msg) {
+	if len(m.Data) > 0 {
+		s.answerAsk(m)
+		return
+	}
 	data, err := json.Marshal(s.node())
 	if err == nil && m.Reply != "" {
 		err = s.Conn.Publish(m.Reply, data)

@@ -71,3 +71,15 @@ type NodesReply struct {
 	// Warnings say what is at risk now; empty: nothing.
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// Verify asks a node to verify its store.
+type Verify struct {
+	Node string `json:"node,omitempty"` // empty: whichever is asked
+}
+
+// NodeAsk is sent to all nodes, and asks one of them to answer an endpoint. Without it
+// each says how it is.
+type NodeAsk struct {
+	Node     string `json:"node"`
+	Endpoint string `json:"endpoint"`
+}

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -47,6 +48,14 @@ func TestNodes(t *testing.T) {
 	}
 	if out := p.run("cluster"); !strings.Contains(out, "the log is owned by "+owner.Node) || !strings.Contains(out, "owner (epoch 1)") || !strings.Contains(out, "AT RISK: the settings of") {
 		t.Errorf("cluster says:\n%s", out)
+	}
+	for _, n := range first.Nodes {
+		if proof, err := p.c.Engine().VerifyNode(context.Background(), n.Node, nil); err != nil || !proof.Equal || proof.Node != n.Node {
+			t.Errorf("verify %s: %+v, %v", n.Node, proof, err)
+		}
+	}
+	if _, err := p.c.Engine().VerifyNode(context.Background(), "nobody", nil); !errors.Is(err, streamwright.ErrNotFound) {
+		t.Errorf("verify a node that is not there: %v", err)
 	}
 
 	p.p[0].kill()

@@ -1560,6 +1560,12 @@ export interface Unregister {
   worker: string;
 }
 
+/** Verify asks a node to verify its store. */
+export interface Verify {
+  /** empty: whichever is asked */
+  node?: string;
+}
+
 /** VerifyReply answers verify and rebuild. The engine streams progress replies (Done false) before the last. */
 export interface VerifyReply {
   /** the first keys that differ */
@@ -1573,6 +1579,8 @@ export interface VerifyReply {
   events: number;
   /** of the live store */
   live?: string;
+  /** whose store it is */
+  node?: string;
   position?: string;
   total: number;
 }
