@@ -14,6 +14,10 @@ type (
 	Alarm = wire.Alarm
 	// Info describes the engine.
 	Info = wire.InfoReply
+	// Nodes describes the engines of one log, and where the log is.
+	Nodes = wire.NodesReply
+	// Node describes one of them.
+	Node = wire.Node
 	// Proof is the outcome, or the progress, of Verify and Rebuild.
 	Proof = wire.VerifyReply
 	// State is the engine as of a moment.
@@ -44,11 +48,23 @@ func (e Engine) Info(ctx context.Context) (Info, error) {
 	return ask[Info](ctx, e.c, wire.APIInfo, struct{}{})
 }
 
+// Nodes asks all engines of the log how they are. A single engine answers for
+// itself. A node that is known and has not answered within half a second has Online
+// false.
+func (e Engine) Nodes(ctx context.Context) (Nodes, error) {
+	return ask[Nodes](ctx, e.c, wire.APINodes, struct{}{})
+}
+
 // Verify has the engine read the log into a second store and compare that with the
 // live one. It calls progress, if not nil, as it advances. A difference is not an
 // error: look at Equal.
 func (e Engine) Verify(ctx context.Context, progress func(Proof)) (Proof, error) {
 	return askStream(ctx, e.c, wire.APIVerify, struct{}{}, func(p Proof) bool { return p.Done }, progress)
+}
+
+// VerifyNode is Verify for the store of one node of several, by its name.
+func (e Engine) VerifyNode(ctx context.Context, node string, progress func(Proof)) (Proof, error) {
+	return askStream(ctx, e.c, wire.APIVerify, wire.Verify{Node: node}, func(p Proof) bool { return p.Done }, progress)
 }
 
 // Rebuild has the engine replace its store by one rebuilt from the log.

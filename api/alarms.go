@@ -39,6 +39,7 @@ type condition struct {
 	full      *RoomAlarm
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64
+	nodes     *wire.NodesReply // as they were seen last; nil: there is one
 
 	// Of a further look; else they are empty.
 	jetStream        error // it does not answer
@@ -60,7 +61,7 @@ func (s *Service) look() condition {
 	s.mu.Unlock()
 	return condition{
 		running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
-		lag: lag(s.Core.Position(), applied),
+		lag: lag(s.Core.Position(), applied), nodes: s.seen.now(),
 	}
 }
 
@@ -117,6 +118,7 @@ func (c condition) alarms() []wire.Alarm {
 		}
 		add(sev, wire.AlarmBehind, fmt.Sprintf("Queries are %d events behind the log: what is shown is old. Work goes on.", c.lag), "Look at the disk of store/: it may be slow or full.")
 	}
+	nodeAlarms(c.nodes, add)
 	slices.SortStableFunc(out, func(a, b wire.Alarm) int {
 		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
 	})

@@ -32,6 +32,7 @@ type call struct {
 	imported bool                               // it comes from another account than the engine's
 	endpoint string
 	start    time.Time
+	replyTo  string // the subject of its replies; empty: it has none
 }
 
 // reply answers, and counts the call out.
@@ -357,6 +358,7 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 	return func(req micro.Request) {
 		c := &call{s: s, data: req.Data(), limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+		c.replyTo = req.Reply()
 		c.imported = req.Headers().Get(wire.HeaderRequestInfo) != ""
 		c.respond = func(data []byte, err *wire.Error) { c.publish(req.Reply(), data, err) }
 		if !s.admitted(c, req) {

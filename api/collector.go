@@ -58,6 +58,13 @@ var (
 	descClockDiff = desc("clock_difference_seconds", "The NATS server's time less the engine's.")
 	descAccepting = desc("accepting", "1 unless new work is refused for want of room.")
 	descSpans     = counterDesc("trace_spans_total", "Spans of this process by what became of them: sent, failed (the receiver did not take them), dropped (the queue to it was full). None without traces.", "outcome")
+	descRole      = desc("node_role", "1 for what this process is: owner of the log, or standby.", "role")
+	descCutOff    = desc("node_cut_off", "1 if this process stands by and hears nothing of the log.")
+	descOnline    = desc("nodes_online", "Engines of the log that answered when they were last asked, this one among them.")
+	descExpected  = desc("nodes_expected", "Engines that should have.")
+	descDiffer    = desc("nodes_settings_differ", "Engines whose settings are not those of the owner.")
+	descReplicas  = desc("stream_replicas_behind", "Servers that have less of the stream than its leader, or can't be reached; none without several servers.", "stream")
+	descSpare     = desc("stream_spare_servers", "Servers of the stream that may be lost before it can't be written; below 0 it can't be now; none without several servers.", "stream")
 	descInfo      = desc("build_info", "1, with the engine's version.", "version")
 )
 
@@ -109,6 +116,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.benched(gauge)
 	c.streams(ctx, gauge)
 	c.storage(gauge)
+	c.nodes(gauge, now)
 	c.spans(out)
 }
 

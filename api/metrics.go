@@ -31,6 +31,7 @@ type Metrics struct {
 	owned   atomic.Bool
 	again   chan struct{} // what waits must be counted again; room for one
 	behind  behind
+	role    role
 
 	appendSeconds prometheus.Observer
 	appendEvents  prometheus.Observer
@@ -39,6 +40,7 @@ type Metrics struct {
 	dispatched    *prometheus.CounterVec
 	leases        *prometheus.CounterVec
 	lost          prometheus.Counter
+	takeovers     prometheus.Counter
 	fenced        prometheus.Counter
 	workersFailed *prometheus.CounterVec
 	quotas        *prometheus.CounterVec
@@ -75,6 +77,7 @@ func NewMetrics() *Metrics {
 	m.dispatched = vec("dispatched_total", "Items sent to a run subject.", "type")
 	m.leases = vec("leases_expired_total", "Runs whose worker was silent for a lease.", "type")
 	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
+	m.takeovers = counter("takeovers_total", "Times that this process became the owner of the log after it had stood by for another: fail-overs and planned ones.")
 	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
 	m.workersFailed = vec("worker_failures_total", "Signs that a worker is not well: heartbeat (silent for so long that it counts as dead), probe (a probe had no good answer).", "reason")
 	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {
@@ -133,7 +136,14 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 		tellOf(o.WorkerFailed, reason)
 	}
 	h.Renewed = func(at events.Seq) { m.recount(); tellOf(o.Renewed, at) }
-	h.Owned = func(e events.Epoch) { m.owned.Store(true); tellOf(o.Owned, e) }
+	h.Owned = func(e events.Epoch) {
+		m.owned.Store(true)
+		if m.role.owns(time.Now()) {
+			m.takeovers.Inc()
+		}
+		tellOf(o.Owned, e)
+	}
+	h.StandingBy = func(owner string) { m.role.standsBy(owner, time.Now()); tellOf(o.StandingBy, owner) }
 	h.Lost = func(err error) { m.ownershipLost(err); tellOf(o.Lost, err) }
 	return h
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -41,11 +43,17 @@ func (s *Service) node() wire.Node {
 	s.mu.Unlock()
 	pos, applied := s.Core.Position(), s.Queries.Applied()
 	n.Position, n.Projected, n.LagEvents = wire.PositionOf(pos), wire.PositionOf(applied), lag(pos, applied)
+	if n.LagEvents > 0 {
+		n.LagMS = s.Metrics.behind.since(time.Now()).Milliseconds()
+	}
+	n.Since, n.TookOverFrom = s.Metrics.role.is()
 	if st := s.standsBy(); st != nil {
 		n.Role, n.Owner = wire.RoleStandby, st.owner
 		if st.cutOff != nil {
 			n.CutOff = st.cutOff.Error()
 		}
+	} else {
+		n.Recovering = !s.Metrics.owned.Load()
 	}
 	if s.Node != nil {
 		s.Node(&n)
@@ -53,8 +61,47 @@ func (s *Service) node() wire.Node {
 	return n
 }
 
+// passTo has another node answer a request, straight to who made it.
+func (s *Service) passTo(c *call, node string) {
+	online, err := s.gather(s.ctx, nil)
+	switch {
+	case err != nil:
+	case !slices.ContainsFunc(online, func(n wire.Node) bool { return n.Node == node }):
+		err = events.Refuse(events.CodeNotFound, "no node %q answers: `engine cluster` shows those that do", events.Clip(node, 64))
+	case c.replyTo == "":
+		err = events.Refuse(events.CodeBadRequest, "the request has no reply subject: send it as a request")
+	}
+	var ask []byte
+	if err == nil {
+		ask, err = json.Marshal(wire.NodeAsk{Node: node, Endpoint: c.endpoint})
+	}
+	if err == nil {
+		err = s.Conn.PublishRequest(s.Names.Nodes(), c.replyTo, ask)
+	}
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	s.pending.Done()
+}
+
+// answerAsk answers what another node has been asked of this one, and has authorised.
+func (s *Service) answerAsk(m *nats.Msg) {
+	ask, err := decode[wire.NodeAsk](m.Data)
+	if err != nil || ask.Node != s.Info.Node || ask.Endpoint != wire.APIVerify || !s.begin() {
+		return
+	}
+	c := &call{s: s, limit: s.Conn.MaxPayload(), endpoint: ask.Endpoint, start: time.Now()}
+	c.respond = func(data []byte, err *wire.Error) { c.publish(m.Reply, data, err) }
+	s.direct[ask.Endpoint].serve(c)
+}
+
 // answerNodes answers another node that asks how this one is.
 func (s *Service) answerNodes(m *nats.Msg) {
+	if len(m.Data) > 0 {
+		s.answerAsk(m)
+		return
+	}
 	data, err := json.Marshal(s.node())
 	if err == nil && m.Reply != "" {
 		err = s.Conn.Publish(m.Reply, data)
@@ -71,9 +118,12 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 		c = s.Cluster(ctx)
 	}
 	reply := wire.NodesReply{Cluster: c.Name, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
-	others, err := s.gather(ctx, c.Nodes)
-	if err != nil {
-		reply.Warnings = append(reply.Warnings, fmt.Sprintf("the other nodes could not be asked: %v", err))
+	var others []wire.Node
+	if s.Cluster != nil { // else nobody else can reach the log
+		var err error
+		if others, err = s.gather(ctx, c.Nodes); err != nil {
+			reply.Warnings = append(reply.Warnings, fmt.Sprintf("the other nodes could not be asked: %v", err))
+		}
 	}
 	for _, n := range others {
 		if !slices.ContainsFunc(reply.Nodes, func(o wire.Node) bool { return o.Node == n.Node }) {
@@ -87,6 +137,7 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 	}
 	slices.SortFunc(reply.Nodes, func(a, b wire.Node) int { return cmp.Compare(a.Node, b.Node) })
 	judgeNodes(&reply)
+	s.seen.gathered(&reply, s.Info.Node, s.Logger)
 	return reply, nil
 }
 
@@ -140,6 +191,8 @@ func judgeNodes(r *wire.NodesReply) {
 		switch {
 		case !n.Online:
 			warn("%s does not answer", n.Node)
+		case n.Recovering:
+			warn("%s recovers: nothing is decided until it has", n.Node)
 		case n.CutOff != "":
 			warn("%s is cut off: %s", n.Node, n.CutOff)
 		case n.LagEvents > lateEvents:
@@ -153,8 +206,12 @@ func judgeNodes(r *wire.NodesReply) {
 		switch {
 		case st.Spare < 0:
 			warn("stream %s can't be written: most of its %d servers are gone", st.Stream, st.Replicas)
+		case st.Replicas == 1 && r.Cluster != "":
+			warn("stream %s is on %s alone: with that node it is gone", st.Stream, st.Leader)
 		case st.Spare == 0 && st.Replicas > 1:
-			warn("stream %s can lose no other server (%v behind)", st.Stream, st.Behind)
+			warn("stream %s can lose no other server: %s behind", st.Stream, strings.Join(st.Behind, ", "))
+		case len(st.Behind) > 0:
+			warn("stream %s: %s behind", st.Stream, strings.Join(st.Behind, ", "))
 		}
 	}
 }

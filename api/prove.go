@@ -33,13 +33,18 @@ func (a *proofAPI) handle(h *handlers) {
 	at(h, wire.APIState, a.stateAt)
 }
 
-func (a *proofAPI) verify(c *call, _ wire.StatsRequest) {
+func (a *proofAPI) verify(c *call, req wire.Verify) {
+	if req.Node != "" && req.Node != a.Info.Node {
+		go c.s.passTo(c, req.Node)
+		return
+	}
 	var v projector.Verified
 	a.replay(c, func(ctx context.Context, told projector.Progress) (err error) {
 		v, err = a.Prover.Verify(ctx, told)
 		return err
 	}, func(now wire.VerifyReply) any {
 		if now.Done {
+			now.Node = a.Info.Node
 			now.Equal, now.Digest, now.Live, now.Diff, now.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
 		}
 		return now

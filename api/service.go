@@ -119,6 +119,7 @@ type Service struct {
 	waits  *waits
 	tails  *tails
 	health health
+	seen   seenNodes
 	direct map[string]handler // the endpoints, by name
 
 	items     *itemAPI
@@ -244,6 +245,9 @@ func (s *Service) Start() error {
 	}
 	s.micro = svc
 	s.pending.Go(s.stats.countWaits)
+	if s.Cluster != nil {
+		s.pending.Go(s.watchNodes)
+	}
 	return nil
 }
 

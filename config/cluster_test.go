@@ -33,7 +33,6 @@ func TestClusterRefuses(t *testing.T) {
 	mustParse(t, good)
 	mustParse(t, strings.Replace(good, "127.0.0.1:1", "localhost", 1))
 	for what, tc := range map[string]struct{ text, want string }{
-		"no node":        {strings.Replace(good, "node = \"a\"\n", "", 1), "cluster.node is missing"},
 		"no listen":      {strings.Replace(good, "listen = \"127.0.0.1:1\"\n", "", 1), "cluster.listen is missing"},
 		"no peers":       {strings.Replace(good, `["127.0.0.1:2", "127.0.0.1:3"]`, "[]", 1), "cluster.peers is missing"},
 		"one peer":       {strings.Replace(good, `, "127.0.0.1:3"`, "", 1), "cluster.peers names 1 node"},
@@ -64,4 +63,17 @@ func TestClusterRefuses(t *testing.T) {
 		}
 	}
 	mustParse(t, "[server]\nnats_url = \"nats://127.0.0.1:1\"\n[cluster]\nnode = \"a\"\nreplicas = 3\nplacement = [\"ssd\"]\nstale_reads = \"refuse\"")
+}
+
+// A file may be for all nodes, and the command line says which this is; an engine does
+// not start without.
+func TestFileForAllNodes(t *testing.T) {
+	c := mustParse(t, "[cluster]\nname = \"c\"\nlisten = \"127.0.0.1:1\"\npeers = [\"127.0.0.1:2\", \"127.0.0.1:3\"]\n")
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "cluster.node is missing") {
+		t.Errorf("without a node: %v", err)
+	}
+	c.Cluster = c.Cluster.Over(Cluster{Node: "a"})
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
 }

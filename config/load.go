@@ -71,7 +71,11 @@ func Parse(file string, data []byte) (Config, error) {
 	_, beat := named["heartbeat_interval_ms"]
 	_, dead := named["dead_after_ms"]
 	c.Workers.fit(beat, dead)
-	if err := c.Validate(); err != nil {
+	whole := c
+	if whole.Cluster.On() && whole.Cluster.Node == "" {
+		whole.Cluster.Node = "node" // one file may be for all nodes: --node says which this is
+	}
+	if err := whole.Validate(); err != nil {
 		r.locate(err)
 	}
 	if len(r.errs) == 0 {

@@ -144,6 +144,13 @@ func (d *denied) note(what string) bool {
 	return true
 }
 
+// any reports whether anything was refused.
+func (d *denied) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.all) > 0
+}
+
 // explain adds the first refusal to an error, as its most likely cause: a
 // refused request just gets no reply.
 func (d *denied) explain(err error) error {

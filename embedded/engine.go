@@ -242,7 +242,10 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 	if err := e.awaitQuorum(ctx); err != nil {
 		return err
 	}
-	if err := checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL())); err != nil {
+	err = patiently(ctx, e, func(ctx context.Context) error {
+		return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+	})
+	if err != nil {
 		return err
 	}
 	return patiently(ctx, e, e.findCopies)
@@ -278,10 +281,6 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
 
-// checkTries is how often a JetStream that does not answer is asked for an answer, 5 s each
-// time.
-const checkTries = 6
-
 // minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
 
@@ -292,12 +291,8 @@ func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url strin
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
 	}
 	js, err := connect.JetStream(nc, names)
-	for try := 1; err == nil; try++ {
+	if err == nil {
 		_, err = js.AccountInfo(ctx)
-		if silent := errors.Is(err, context.DeadlineExceeded); !silent || ctx.Err() != nil || try == checkTries {
-			break
-		}
-		err = nil // servers that have just formed a cluster may need a while
 	}
 	if err != nil {
 		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)

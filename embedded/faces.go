@@ -96,6 +96,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cluster := newClusterFace(e)
 	e.service, err = api.New(api.Config{
 		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
@@ -104,7 +105,8 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
 		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Quotas:       e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
+		Node:         cluster.node, Cluster: cluster.look(),
+		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Sites: func() []wire.SiteState { return e.sites.states() },
 		Full:  e.space.full.Load, Storage: e.space.use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Node: e.nodeName(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},

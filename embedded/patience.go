@@ -23,7 +23,7 @@ const (
 )
 
 // patiently does what may find no leader when several servers start or have just lost one.
-// Where there is one server it does it once. fn must be fit to be repeated.
+// Where there is one server, or it has refused something, it does it once. fn must be fit to be repeated.
 func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) error {
 	if e.srv != nil && !e.cfg.Cluster.On() {
 		return fn(ctx)
@@ -32,7 +32,7 @@ func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) e
 		try, cancel := context.WithTimeout(ctx, startTry)
 		err := fn(try)
 		cancel()
-		if err == nil || ctx.Err() != nil || !silence(err) || time.Now().After(end) {
+		if err == nil || ctx.Err() != nil || !silence(err) || e.outside.denied.any() || time.Now().After(end) {
 			return err
 		}
 		e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)

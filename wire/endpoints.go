@@ -308,7 +308,7 @@ var endpoints = func() []Endpoint {
 				Summary: "Confirm the NATS server's clock", About: "From then on its time is the engine's, however far the two are apart. Everything that is due by it then happens. It is recorded, and may set the clock back."},
 		}},
 		{Name: APIState, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StateAt](), Reply: typeOf[StateReply]()},
-		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StatsRequest](), Reply: typeOf[VerifyReply]()},
+		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[Verify](), Reply: typeOf[VerifyReply]()},
 		{Name: APIRebuild, Roles: operates, Stream: true, Request: typeOf[StatsRequest](), Reply: typeOf[VerifyReply]()},
 	}
 }()

@@ -408,6 +408,7 @@ type VerifyReply struct {
 	Position  Position `json:"position,omitempty"`
 	ElapsedMS int64    `json:"elapsed_ms"`
 	Diff      []string `json:"diff,omitempty"` // the first keys that differ
+	Node      string   `json:"node,omitempty"` // whose store it is
 }
 
 // Why asks why an item is not running now.

@@ -1,5 +1,7 @@
 package wire
 
+import "time"
+
 // NodeRole says what a node does for the log.
 type NodeRole string
 
@@ -24,6 +26,15 @@ type Node struct {
 	Position  Position `json:"position,omitempty"`
 	Projected Position `json:"projected,omitempty"`
 	LagEvents uint64   `json:"lag_events"`
+	// LagMS is how long its store has made no step although there are events to
+	// project.
+	LagMS int64 `json:"lag_ms,omitempty"`
+	// Since is when the node took its present role, by its own clock, and
+	// TookOverFrom who owned the log before an owner that stood by.
+	Since        time.Time `json:"since,omitzero"`
+	TookOverFrom string    `json:"took_over_from,omitempty"`
+	// Recovering is set while an owner can't decide yet.
+	Recovering bool `json:"recovering,omitempty"`
 	// CutOff says why a standby knows no more of the log; empty: it follows it.
 	CutOff string `json:"cut_off,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
@@ -59,4 +70,16 @@ type NodesReply struct {
 	Streams []StreamReplicas `json:"streams,omitempty"`
 	// Warnings say what is at risk now; empty: nothing.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Verify asks a node to verify its store.
+type Verify struct {
+	Node string `json:"node,omitempty"` // empty: whichever is asked
+}
+
+// NodeAsk is sent to all nodes, and asks one of them to answer an endpoint. Without it
+// each says how it is.
+type NodeAsk struct {
+	Node     string `json:"node"`
+	Endpoint string `json:"endpoint"`
 }

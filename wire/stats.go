@@ -151,12 +151,14 @@ const (
 	AlarmDocuments    = "documents_limit"   // the object store of large documents
 	AlarmNative       = "native_limit"      // what is dispatched to native workers
 	AlarmAccount      = "account_limit"     // the storage of the engine's account on a NATS server of others
+	AlarmSettings     = "settings_differ"   // a node decides by other settings than the owner
+	AlarmCluster      = "cluster_at_risk"   // a node or a replica is missing
 )
 
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
 	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
-	AlarmDocuments, AlarmNative, AlarmBehind,
+	AlarmDocuments, AlarmNative, AlarmBehind, AlarmCluster, AlarmSettings,
 }
 
 // The verdicts on the NATS server's clock.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,14 +15,18 @@ import (
 )
 
 func demoCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cluster := false
+	cmd := &cobra.Command{
 		Use:   "demo [DIR]",
 		Short: "Run the whole engine on real input, with nothing to set up",
 		Long: `Start an engine in a temporary folder, submit one work item for each file
 under DIR (default: the current folder), hash and count them with real
 workers, and then prove the outcome: the results against a second computation,
-one completion for each item in the log, and the store against a rebuild.`,
-		Example: "  engine demo\n  engine demo /usr/share/doc --json",
+one completion for each item in the log, and the store against a rebuild.
+
+With --cluster, three nodes on this machine do it. Meanwhile the one that owns
+the log is killed, and then another, and each is started again.`,
+		Example: "  engine demo\n  engine demo /usr/share/doc --json\n  engine demo --cluster",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := demo.Options{Dir: ".", Out: a.Out}
@@ -29,16 +36,26 @@ one completion for each item in the log, and the store against a rebuild.`,
 			if console.OnTerminal(a.Err) {
 				o.Progress = a.Err
 			}
+			run := demo.Run
+			if cluster {
+				program, err := os.Executable()
+				if err != nil {
+					return fmt.Errorf("find this program, to start the nodes: %w", err)
+				}
+				run = func(ctx context.Context, o demo.Options) error { return demo.RunCluster(ctx, o, program) }
+			}
 			if !a.JSON {
-				return demo.Run(cmd.Context(), o)
+				return run(cmd.Context(), o)
 			}
 			o.Out, o.Report = a.Err, new(demo.Report)
-			if err := demo.Run(cmd.Context(), o); err != nil {
+			if err := run(cmd.Context(), o); err != nil {
 				return err
 			}
 			return a.PrintJSON(o.Report)
 		},
 	}
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "on three nodes, of which two are killed meanwhile")
+	return cmd
 }
 
 func benchCommand(a *app) *cobra.Command {

@@ -79,7 +79,7 @@ func (a *app) edge(ctx context.Context, o embedded.EdgeOptions) error {
 	said := ""
 	for ctx.Err() == nil {
 		if st, err := e.State(ctx); err == nil {
-			said = a.sayEdge(st, said)
+			said = sayEdge(a, st, said)
 		}
 		select {
 		case <-ctx.Done():
@@ -92,7 +92,7 @@ func (a *app) edge(ctx context.Context, o embedded.EdgeOptions) error {
 }
 
 // sayEdge prints how a site is, unless that is what was printed last; it returns what was.
-func (a *app) sayEdge(st embedded.EdgeState, last string) string {
+func sayEdge(a *app, st embedded.EdgeState, last string) string {
 	now := fmt.Sprintf("connected to the hub; %s waiting", console.Count(int64(st.Waiting)))
 	switch {
 	case st.Refused != "":

@@ -37,7 +37,7 @@ var groups = []struct {
 	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand}},
 	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchCommand, workCommand}},
 	{"See what happens", []func(*app) *cobra.Command{
-		statusCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand,
+		statusCommand, clusterCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand,
 	}},
 	{"Change items", []func(*app) *cobra.Command{cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},

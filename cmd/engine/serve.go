@@ -41,7 +41,7 @@ existing one (--nats-url). SIGHUP makes it read again who may use it: the users,
 tokens and certificates of the configuration file and of the files that it
 names. Flags override the [server] part of the configuration file. Data is in
 one folder, which one process has at a time.`,
-		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt\n  engine serve --cluster prod --node a --cluster-listen 127.0.0.1:6222 \\\n    --peer 127.0.0.1:6223 --peer 127.0.0.1:6224",
+		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt\n  engine serve --config cluster.toml --node a",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Config, err = loadConfig(file); err != nil {

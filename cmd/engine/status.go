@@ -27,18 +27,51 @@ func statusCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			nodes := otherNodes(ctx, c)
 			stats, err := c.Engine().Stats(ctx)
+			if events.CodeOf(err) == events.CodeUnavailable && nodes != nil && nodes.Owner == "" {
+				if !a.JSON {
+					a.printAnswer(info, nodes)
+				}
+				err = events.Refuse(events.CodeUnavailable, "no node owns the log just now: nothing is decided until one does, within seconds if most of the nodes run; `engine cluster` shows them")
+			}
 			return a.show(struct {
-				Info  streamwright.Info  `json:"info"`
-				Stats streamwright.Stats `json:"stats"`
-			}{info, stats}, err, func() { a.printStatus(info, stats) })
+				Info  streamwright.Info   `json:"info"`
+				Stats streamwright.Stats  `json:"stats"`
+				Nodes *streamwright.Nodes `json:"nodes,omitempty"`
+			}{info, stats, nodes}, err, func() { a.printStatus(info, stats, nodes) })
 		}),
 	}
 }
 
-func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
+// otherNodes returns the nodes if there are several; else nil.
+func otherNodes(ctx context.Context, c *streamwright.Client) *streamwright.Nodes {
+	nodes, err := c.Engine().Nodes(ctx)
+	if err != nil || len(nodes.Nodes) < 2 { // an engine of an earlier version does not know the others
+		return nil
+	}
+	return &nodes
+}
+
+// printAnswer prints which node has answered, and what the others are.
+func (a *app) printAnswer(info streamwright.Info, nodes *streamwright.Nodes) {
+	owner := fmt.Sprintf("owner %s (epoch %d)", console.Clean(info.Owner), info.Epoch)
+	if info.Role == wire.RoleStandby {
+		owner = "standby, owner " + cmp.Or(console.Clean(info.Owner), "unknown")
+	}
+	name := "engine"
+	if nodes != nil {
+		name = "node " + console.Clean(info.Node)
+	}
+	a.Printf("%s %s  %s  durability %s  position %s\n", name, info.Version, owner, info.Durability, cmp.Or(info.Position, "0"))
+	if nodes != nil {
+		a.printNodes(*nodes, info.Node)
+	}
+}
+
+func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, nodes *streamwright.Nodes) {
 	a.printAlarms(stats.Alarms)
-	a.Printf("engine %s  owner %s (epoch %d)  durability %s  position %s\n", info.Version, console.Clean(info.Owner), info.Epoch, info.Durability, cmp.Or(info.Position, "0"))
+	a.printAnswer(info, nodes)
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
 	}
@@ -81,14 +114,14 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 			a.Printf("%s: %s\n", t.Type, why)
 		}
 	}
-	a.printSites(stats.Sites)
+	printSites(a, stats.Sites)
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
 	}
 }
 
 // printSites prints how the sites at the edge are.
-func (a *app) printSites(sites []wire.SiteState) {
+func printSites(a *app, sites []wire.SiteState) {
 	for _, s := range sites {
 		switch {
 		case s.Connected:

@@ -267,14 +267,20 @@ func (d *demo) submit(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// watch draws progress until all items are terminal.
-func (d *demo) watch(ctx context.Context, n int) error {
-	out := d.Progress
+// progress returns functions that draw the progress bar and end it.
+func (d *demo) progress() (show func(int), end func()) {
+	out, n := d.Progress, len(d.paths)
 	if out == nil {
 		out = io.Discard
 	}
 	bar := progressbar.NewOptions(n, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("hashing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	defer func() { _ = bar.Finish() }()
+	return func(done int) { _ = bar.Set(min(done, n)) }, func() { _ = bar.Finish() }
+}
+
+// watch draws progress until all items are terminal.
+func (d *demo) watch(ctx context.Context, n int) error {
+	show, end := d.progress()
+	defer end()
 	for {
 		s, err := d.client.Engine().Stats(ctx)
 		if err != nil {
@@ -284,7 +290,7 @@ func (d *demo) watch(ctx context.Context, n int) error {
 		for _, t := range s.Types {
 			done += int(t.States["completed"] + t.States["dead"] + t.States["cancelled"])
 		}
-		_ = bar.Set(min(done, n))
+		show(done)
 		if done >= n {
 			return nil
 		}

@@ -141,6 +141,16 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightProjectionBehind", what: "a little", from: never, series: []string{
 		`streamwright_projection_lag_seconds{} 1x200`, `streamwright_projection_lag_events{} 4000x200`}},
 
+	{alert: "StreamwrightClusterAtRisk", what: "a node is missing", from: 6, series: []string{
+		`streamwright_alarm{code="cluster_at_risk",severity="warning"} 0x5 1x40`},
+		summary: "A node or a replica is missing: the loss of another machine may stop the work."},
+	{alert: "StreamwrightClusterAtRisk", what: "one restarts", from: never, series: []string{
+		`streamwright_alarm{code="cluster_at_risk",severity="warning"} 0x5 1x1 0x190`, `streamwright_alarm{code="behind",severity="warning"} 1x200`}},
+
+	{alert: "StreamwrightSettingsDiffer", what: "one node's do", from: 6, series: []string{`streamwright_nodes_settings_differ{} 0x5 1x40`},
+		summary: "The nodes have different settings: a takeover would change how work is done."},
+	{alert: "StreamwrightSettingsDiffer", what: "while they are changed one by one", from: never, series: []string{`streamwright_nodes_settings_differ{} 0x5 1x4 0x190`}},
+
 	{alert: "StreamwrightOwnershipLost", what: "lost once", from: 6, series: []string{`streamwright_ownerships_lost_total{} 0x5 1x40`},
 		summary: "The engine has lost its partition, and begun again from the log."},
 	{alert: "StreamwrightOwnershipLost", what: "lost long ago", from: never, series: []string{`streamwright_ownerships_lost_total{} 3x200`}},

@@ -52,6 +52,10 @@ var criticalCases = []alertCase{
 	{alert: "StreamwrightAlarm", what: "it soon will be, and the disk, which has an alert of its own, is full", from: never, series: []string{
 		`streamwright_alarm{code="intake_limit",severity="warning"} 1x200`, `streamwright_alarm{code="disk_low",severity="critical"} 1x200`}},
 
+	{alert: "StreamwrightNodeCutOff", what: "it hears nothing", from: 6, series: []string{`streamwright_node_cut_off{} 0x5 1x40`},
+		summary: "The node at e:8484 is cut off from the log: what it shows is old."},
+	{alert: "StreamwrightNodeCutOff", what: "for a moment", from: never, series: []string{`streamwright_node_cut_off{} 0x5 1 0x190`}},
+
 	{alert: "StreamwrightNoWorkers", what: "the type is paused", from: never, series: []string{
 		`streamwright_queued{type="email",priority="5"} 3x200`, `streamwright_scheduled{type="email"} 0x200`, `streamwright_type_workers{type="email"} 0x200`, `streamwright_paused{type="email"} 1x200`}},
 	{alert: "StreamwrightNoWorkers", what: "items wait and there is no worker", from: 11, labels: ofEmail, series: []string{

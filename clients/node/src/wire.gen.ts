@@ -696,6 +696,8 @@ export interface Node {
   /** address of its HTTP server */
   http?: string;
   lag_events: number;
+  /** LagMS is how long its store has made no step although there are events to project. */
+  lag_ms?: number;
   /** LeadsLog is set if the node's own NATS server leads the event stream. */
   leads_log?: boolean;
   /** address of its NATS server */
@@ -708,11 +710,16 @@ export interface Node {
   /** Position is the end of the log as the node knows it, Projected that of its own store, and LagEvents the events in between. */
   position?: string;
   projected?: string;
+  /** Recovering is set while an owner can't decide yet. */
+  recovering?: boolean;
   role?: string;
   /** Settings is a digest of the settings that must agree on all nodes. */
   settings?: string;
   /** SettingsDiffer is set if they are others than the owner's. */
   settings_differ?: boolean;
+  /** Since is when the node took its present role, by its own clock, and TookOverFrom who owned the log before an owner that stood by. */
+  since?: string;
+  took_over_from?: string;
   version?: string;
 }
 
@@ -1570,6 +1577,12 @@ export interface Unregister {
   worker: string;
 }
 
+/** Verify asks a node to verify its store. */
+export interface Verify {
+  /** empty: whichever is asked */
+  node?: string;
+}
+
 /** VerifyReply answers verify and rebuild. The engine streams progress replies (Done false) before the last. */
 export interface VerifyReply {
   /** the first keys that differ */
@@ -1583,6 +1596,8 @@ export interface VerifyReply {
   events: number;
   /** of the live store */
   live?: string;
+  /** whose store it is */
+  node?: string;
   position?: string;
   total: number;
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func clusterCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cluster",
+		Short: "Show the nodes, which of them owns the log, and what is at risk",
+		Long: `Show every engine of the log: which of them owns it, how far the standbys are
+behind, where the streams are, and what is at risk now. Any node answers.`,
+		Example: "  engine cluster\n  engine cluster --json",
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			nodes, err := c.Engine().Nodes(ctx)
+			return a.show(nodes, err, func() { a.printCluster(nodes) })
+		}),
+	}
+}
+
+func (a *app) printCluster(r streamwright.Nodes) {
+	now := time.Now()
+	switch {
+	case r.Owner == "":
+		a.Printf("%s\n\n", a.Style().Alarm(true, "no node owns the log"))
+	case r.Cluster != "":
+		a.Printf("cluster %s, owned by %s\n\n", console.Clean(r.Cluster), console.Clean(r.Owner))
+	default:
+		a.Printf("the log is owned by %s\n\n", console.Clean(r.Owner))
+	}
+	table(a, r.Nodes, []string{"NODE", "ROLE", "SINCE", "LAG", "LEADS LOG", "VERSION", "SETTINGS", "NATS", "HTTP"}, func(n wire.Node) []string {
+		leads, since := "", ""
+		if n.LeadsLog {
+			leads = "yes"
+		}
+		if !n.Since.IsZero() {
+			since = console.Ago(n.Since, now)
+		}
+		return []string{console.Clean(n.Node), roleText(n), since, lagText(n), leads, console.Clean(n.Version), n.Settings, console.Clean(n.NATS), console.Clean(n.HTTP)}
+	})
+	if len(r.Streams) > 0 {
+		a.Printf("\n")
+		table(a, r.Streams, []string{"STREAM", "LEADER", "REPLICAS", "BEHIND", "MAY LOSE"}, func(s wire.StreamReplicas) []string {
+			lose := "can't be written"
+			if s.Spare >= 0 {
+				lose = fmt.Sprint(s.Spare)
+			}
+			return []string{s.Stream, cmp.Or(s.Leader, "none"), fmt.Sprint(s.Replicas), cmp.Or(strings.Join(s.Behind, ", "), "-"), lose}
+		})
+	}
+	for i, w := range r.Warnings {
+		if i == 0 {
+			a.Printf("\n")
+		}
+		a.Printf("%s %s\n", a.Style().Alarm(false, "AT RISK:"), console.Clean(w))
+	}
+}
+
+// roleText says what a node is.
+func roleText(n wire.Node) string {
+	switch {
+	case !n.Online:
+		return "no answer"
+	case n.CutOff != "":
+		return string(n.Role) + ", cut off"
+	case n.Recovering:
+		return string(n.Role) + ", recovering"
+	case n.Epoch > 0:
+		return fmt.Sprintf("%s (epoch %d)", n.Role, n.Epoch)
+	}
+	return string(n.Role)
+}
+
+// lagText says how far a node's own store is behind the log.
+func lagText(n wire.Node) string {
+	switch {
+	case !n.Online:
+		return "-"
+	case n.LagEvents == 0:
+		return "0"
+	}
+	text := console.Count(int64(n.LagEvents)) + " events"
+	if n.LagMS > 0 {
+		text += ", " + millis(n.LagMS)
+	}
+	return text
+}
+
+// printNodes prints a line for each other node than the one that answered.
+func (a *app) printNodes(r streamwright.Nodes, answered string) {
+	for _, n := range r.Nodes {
+		if n.Node == answered {
+			continue
+		}
+		text := roleText(n)
+		if n.Online && n.Role == wire.RoleStandby && n.CutOff == "" {
+			text += ", " + lagText(n) + " behind"
+		}
+		a.Printf("  node %s: %s\n", console.Clean(n.Node), text)
+	}
+}
