@@ -75,6 +75,11 @@ type Options struct {
 	// that log.
 	SetStoreAside bool
 
+	// RestoreFrom is a backup (see package backup) from which Start fills the streams if there
+	// is no log yet. Of the nodes of a cluster, the first to get the lease does it. A log that
+	// was restored from it before is used as it is; any other is refused.
+	RestoreFrom string
+
 	// HTTPTokens are tokens for HTTP in addition to the configuration's
 	// tokens_file, one on each line or separated by semicolons. HTTPTokensFile
 	// overrides tokens_file.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/backup"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -112,6 +113,28 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 		return fmt.Errorf("restore: replay the restored log: %w", err)
 	}
 	return ctx.Err() // whoever has given up does not find it done
+}
+
+// restoreFirst fills the streams from the backup of Options.RestoreFrom, before there is a
+// log. One that was restored from that backup before is left alone.
+func restoreFirst(ctx context.Context, e *Engine) error {
+	if e.o.RestoreFrom == "" {
+		return nil
+	}
+	b, err := backup.Open(e.o.RestoreFrom)
+	if err != nil {
+		return err
+	}
+	done, err := b.Restore(ctx, backup.RestoreOptions{Conn: e.nc, Names: e.names(), Replicas: e.copies.replicas, Placement: connect.Placement(e.copies.placement)})
+	switch {
+	case errors.Is(err, backup.ErrExists):
+		return fmt.Errorf("%w: start without --restore, or with empty folders on all nodes", err)
+	case err != nil:
+		return err
+	case !done.Already:
+		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last))
+	}
+	return nil
 }
 
 // stopTimeout bounds the end of a restore's server, which writes what it holds.

@@ -94,13 +94,22 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 	for {
 		c := e.logConfig()
 		if e.lease == nil || c.Existing {
+			if err := restoreFirst(ctx, e); err != nil {
+				return nil, err
+			}
 			return eventlog.Open(ctx, c)
 		}
 		by, err := e.lease.Take(ctx)
 		c.Existing = err != nil || by != ""
+		if !c.Existing {
+			if err := restoreFirst(ctx, e); err != nil {
+				return nil, err
+			}
+		}
 		l, err := eventlog.Open(ctx, c)
 		// A stream that is just being made, or has no leader, does not answer.
-		if err == nil || !errors.Is(err, eventlog.ErrNoLog) && !silence(err) || ctx.Err() != nil {
+		comes := errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing || silence(err)
+		if err == nil || !comes || ctx.Err() != nil {
 			return l, err
 		}
 		if silence(err) {

@@ -71,6 +71,7 @@ one folder, which one process has at a time.`,
 		return err
 	})
 	f.StringVar(&o.Cluster.SecretFile, "cluster-secret-file", "", "the `file` whose first line is the secret that the nodes share")
+	f.StringVar(&o.RestoreFrom, "restore", "", "a `backup` to begin with where there is no log yet, as on the nodes of a new cluster; give it to all of them")
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
 	return cmd
 }
