@@ -55,6 +55,14 @@ func (e Engine) Nodes(ctx context.Context) (Nodes, error) {
 	return ask[Nodes](ctx, e.c, wire.APINodes, struct{}{})
 }
 
+// RemoveNode takes a dead node out of the cluster for good: the others no longer count
+// it, and make its copies of the streams themselves. It is CodeWrongState while the node
+// is online, and CodeNotFound if the cluster knows no such node.
+func (e Engine) RemoveNode(ctx context.Context, node string) error {
+	_, err := e.c.change(ctx, wire.APINodeRemove, wire.NodeRemove{Node: node})
+	return err
+}
+
 // Verify has the engine read the log into a second store and compare that with the
 // live one. It calls progress, if not nil, as it advances. A difference is not an
 // error: look at Equal.

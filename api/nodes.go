@@ -215,3 +215,18 @@ func judgeNodes(r *wire.NodesReply) {
 		}
 	}
 }
+
+// removeNode takes a dead node out of the cluster.
+func (s *Service) removeNode(ctx context.Context, _ *call, req wire.NodeRemove) (any, error) {
+	switch {
+	case req.Node == "":
+		return nil, events.Refuse(events.CodeBadRequest, "the request names no node: engine cluster lists them")
+	case s.RemoveNode == nil:
+		return nil, events.Refuse(events.CodeWrongState, "the engine is on an existing NATS: remove a server there (nats server cluster peer-remove)")
+	}
+	if err := s.RemoveNode(ctx, req.Node); err != nil {
+		return nil, err
+	}
+	s.Logger.Warn("a node was removed from the cluster for good", "node", req.Node)
+	return wire.Changed{Changed: true}, nil
+}

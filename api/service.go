@@ -82,6 +82,8 @@ type Config struct {
 	// knows of the servers that hold the log; nil: nothing. Both may be called at any time.
 	Node    func(*wire.Node)
 	Cluster func(context.Context) Cluster
+	// RemoveNode takes a dead node out of the cluster; nil: there is none.
+	RemoveNode func(ctx context.Context, node string) error
 	// RefuseStale has a node that is cut off from the log refuse queries; else it
 	// answers them as of the last event that it knows.
 	RefuseStale bool
@@ -210,6 +212,7 @@ func (s *Service) endpoints() map[string]handler {
 	raw[wire.ReadEvents](h, wire.APIEvents, s.readEvents)
 	on(h, wire.APIInfo, s.info)
 	on(h, wire.APINodes, s.nodes)
+	on(h, wire.APINodeRemove, s.removeNode)
 	on(h, wire.APICut, s.cut)
 	on(h, wire.APIClock, s.clock)
 	on(h, wire.APIClockAccept, s.acceptClock)

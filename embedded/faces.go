@@ -105,7 +105,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
 		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Node:         cluster.node, Cluster: cluster.look(),
+		Node:         cluster.node, Cluster: cluster.look(), RemoveNode: cluster.remover(),
 		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Sites: func() []wire.SiteState { return e.sites.states() },
 		Full:  e.space.full.Load, Storage: e.space.use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,

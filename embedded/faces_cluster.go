@@ -142,3 +142,11 @@ func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {
 	r.Spare = good - (r.Replicas/2 + 1)
 	return r
 }
+
+// remover returns what takes a dead node out of the cluster; nil without one.
+func (f *clusterFace) remover() func(context.Context, string) error {
+	if !f.e.cfg.Cluster.On() {
+		return nil
+	}
+	return f.e.Cluster().Remove
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
 )
 
 // Cluster tells about the servers that hold the engine's streams, and moves the
@@ -300,7 +301,7 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 // refuses a node that is online. Only embedded servers know it.
 func (c *Cluster) Remove(ctx context.Context, node string) error {
 	if c.e.srv.member() == nil {
-		return errors.New("remove a node: there is no cluster of embedded servers here: on an existing NATS use nats server cluster peer-remove")
+		return events.Refuse(events.CodeWrongState, "there is no cluster of embedded servers here: on an existing NATS remove a server there (nats server cluster peer-remove)")
 	}
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -316,9 +317,9 @@ func (c *Cluster) Remove(ctx context.Context, node string) error {
 	at := slices.IndexFunc(nodes, func(n NodeState) bool { return n.Name == node })
 	switch {
 	case at < 0:
-		return fmt.Errorf("remove node %s: the cluster knows no such node", node)
+		return events.Refuse(events.CodeNotFound, "the cluster knows no node %s: engine cluster lists them", node)
 	case nodes[at].Online:
-		return fmt.Errorf("remove node %s: it is online: stop it first", node)
+		return events.Refuse(events.CodeWrongState, "node %s is online: stop it first", node)
 	}
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`

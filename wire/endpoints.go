@@ -35,6 +35,7 @@ const (
 	APIWorkers      = "workers"
 	APIInfo         = "info"
 	APINodes        = "nodes"
+	APINodeRemove   = "node_remove"
 	APIConfigure    = "configure"
 	APITypeRemove   = "type_remove"
 	APIPause        = "pause"
@@ -199,6 +200,10 @@ var endpoints = func() []Endpoint {
 		{Name: APINodes, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NodesReply](), Routes: []Route{
 			{ID: "nodes", Method: get, Path: v1 + "/nodes", Tag: "engine", Hidden: position,
 				Summary: "Show the nodes", About: "All engines of this log: which of them owns it, how far the others are behind, where the streams are, and what is at risk."},
+		}},
+		{Name: APINodeRemove, Roles: operates, Request: typeOf[NodeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "remove-node", Method: del, Path: v1 + "/nodes/{node}", Tag: "engine", Refusals: conflicts,
+				Summary: "Remove a dead node", About: "The other nodes of the cluster no longer count it, and keep its copies of the streams themselves. It must not be online, and can't come back with its folder."},
 		}},
 		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
 		{Name: APITypeRemove, Roles: operates, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{

@@ -47,6 +47,11 @@ type Node struct {
 	NATS           string `json:"nats,omitempty"` // address of its NATS server
 }
 
+// NodeRemove takes a dead node out of the cluster for good.
+type NodeRemove struct {
+	Node string `json:"node"`
+}
+
 // StreamReplicas says where a stream is.
 type StreamReplicas struct {
 	Stream string `json:"stream"`

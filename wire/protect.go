@@ -34,7 +34,8 @@ type TypeRemove struct {
 	Type string `json:"type"`
 }
 
-// Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove or an Undrain.
+// Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove, an Undrain or a
+// NodeRemove.
 // Changed is false if there was nothing to change.
 type Changed struct {
 	Changed  bool     `json:"changed"`

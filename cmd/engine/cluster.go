@@ -15,7 +15,7 @@ import (
 )
 
 func clusterCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the nodes, which of them owns the log, and what is at risk",
 		Long: `Show every engine of the log: which of them owns it, how far the standbys are
@@ -27,6 +27,36 @@ behind, where the streams are, and what is at risk now. Any node answers.`,
 			return a.show(nodes, err, func() { a.printCluster(nodes) })
 		}),
 	}
+	cmd.AddCommand(clusterRemoveCommand(a))
+	return cmd
+}
+
+func clusterRemoveCommand(a *app) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Take a dead node out of the cluster for good",
+		Long: `Take a node that will not come back out of the cluster. The others no longer
+count it, so fewer of them are a majority, and they make its copies of the
+streams themselves. It must not be online. Its data folder is of no use after
+that: a new node starts with an empty one.`,
+		Example: "  engine cluster remove n3\n  engine cluster remove n3 --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			node := args[0]
+			if !yes {
+				a.Notef("node %s leaves the cluster for good, and what only it holds is lost", console.Clean(node))
+				if !confirmed(a.In, a.Err, "Go on?") {
+					a.Notef("nothing was changed")
+					return console.ErrTold
+				}
+			}
+			err := c.Engine().RemoveNode(ctx, node)
+			return a.show(map[string]string{"removed": node}, err, func() { a.Printf("removed %s\n", console.Clean(node)) })
+		}),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "go on without asking")
+	return cmd
 }
 
 func (a *app) printCluster(r streamwright.Nodes) {

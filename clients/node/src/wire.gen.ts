@@ -199,7 +199,7 @@ export interface CausesReply {
   total: number;
 }
 
-/** Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove or an Undrain. Changed is false if there was nothing to change. */
+/** Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove, an Undrain or a NodeRemove. Changed is false if there was nothing to change. */
 export interface Changed {
   changed: boolean;
   position?: string;
@@ -721,6 +721,11 @@ export interface Node {
   since?: string;
   took_over_from?: string;
   version?: string;
+}
+
+/** NodeRemove takes a dead node out of the cluster for good. */
+export interface NodeRemove {
+  node: string;
 }
 
 /** NodesReply answers nodes. */
