@@ -29,9 +29,18 @@ import (
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
+// undated is a context that ends as it does, and does not say when. A JetStream request then
+// gets a short deadline of its own, so that one that the servers drop, as they do right after
+// an election, does not take all the time there is.
+type undated struct{ context.Context }
+
+// Deadline implements context.Context.
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
+
 // own takes over the partition: it reads the log to its end into the projection, appends an
 // owned event, and builds the loop from the result.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
+	ctx = undated{ctx}
 	accept := e.clocks.Accepting()
 	state, clk, last, err := takeOver(ctx, &e.cfg, e.clocks, accept)
 	if err != nil {

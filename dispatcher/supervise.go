@@ -77,12 +77,8 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
-		// No deadline: a request without one has a short one of its own, so that one that
-		// the servers drop, as they do right after an election, does not take it all.
-		try, done := context.WithCancel(ctx)
-		end := time.AfterFunc(takeOverWithin, done)
+		try, done := context.WithTimeout(ctx, takeOverWithin)
 		l, err := e.own(try)
-		end.Stop()
 		done()
 		if err == nil {
 			return l

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -28,9 +29,11 @@ func TestVolatileStreamsFollowTheOwner(t *testing.T) {
 			IntakeMaxBytes: 1 << 20, MaxRunning: 100, Answered: number, Read: number, Epoch: number, DispatchLost: func() {}, AckLost: func() {},
 		})
 		began := time.Now()
-		if err := top.EnsureStreams(ctx); err != nil {
-			t.Fatal(err)
-		}
+		need.Eventually(t, "the streams are there", func() bool { // a takeover tries again, too
+			one, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			return top.EnsureStreams(one) == nil
+		})
 		took = time.Since(began)
 		for _, name := range []string{n.names().DispatchStream(), n.names().LeaseStream()} {
 			if s := n.Cluster().stream(ctx, name); s.Leader != n.copies.node {
