@@ -222,7 +222,7 @@ func (s *Service) removeNode(ctx context.Context, _ *call, req wire.NodeRemove) 
 	case req.Node == "":
 		return nil, events.Refuse(events.CodeBadRequest, "the request names no node: engine cluster lists them")
 	case s.RemoveNode == nil:
-		return nil, events.Refuse(events.CodeWrongState, "the engine is on an existing NATS: remove a server there (nats server cluster peer-remove)")
+		return nil, events.Refuse(events.CodeNotFound, "there is no node %s: the engine is no node of a cluster of its own; on an existing NATS remove a server there (nats server cluster peer-remove)", events.Clip(req.Node, 64))
 	}
 	if err := s.RemoveNode(ctx, req.Node); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ type Node struct {
 
 // NodeRemove takes a dead node out of the cluster for good.
 type NodeRemove struct {
-	Node string `json:"node"`
+	Node string `json:"node"` // the node's name
 }
 
 // StreamReplicas says where a stream is.

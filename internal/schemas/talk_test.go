@@ -213,7 +213,7 @@ func (k *talk) queries(id string) {
 	ask[wire.WorkersReply](k, wire.APIWorkers, `{}`)
 	ask[wire.InfoReply](k, wire.APIInfo, `{}`)
 	ask[wire.NodesReply](k, wire.APINodes, `{}`)
-	k.refused(wire.APINodeRemove, `{"node":"n9"}`, "wrong_state")
+	k.refused(wire.APINodeRemove, `{"node":"n9"}`, "not_found")
 	ask[wire.Listed](k, wire.APIDead, `{"type":"talk"}`)
 	ask[wire.CausesReply](k, wire.APICauses, `{"all":true}`)
 	ask[wire.RejectedListed](k, wire.APIRejected, `{}`)

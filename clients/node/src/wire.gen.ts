@@ -725,6 +725,7 @@ export interface Node {
 
 /** NodeRemove takes a dead node out of the cluster for good. */
 export interface NodeRemove {
+  /** the node's name */
   node: string;
 }
 
