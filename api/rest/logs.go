@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -196,8 +198,15 @@ func (f *followed) end(ctx context.Context) (end logEnd) {
 	for end.err == nil && !end.item.State.Terminal() {
 		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), TimeoutMS: MaxWait.Milliseconds()})
 	}
+	if end.err == nil && time.Since(end.item.FinishedAt) < lateRecords {
+		end.err = sleep.For(ctx, lateRecords)
+	}
 	if end.err == nil {
 		end.tip, end.err = f.s.cfg.Logs.LastSeq(ctx, f.t, f.id)
 	}
 	return end
 }
+
+// lateRecords is how long the last records of an item may take to be stored: a server that
+// is busy stores them after the report that ended the item, which was sent behind them.
+const lateRecords = 250 * time.Millisecond
