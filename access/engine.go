@@ -27,7 +27,6 @@ func (g EngineGrant) Permissions() Permissions {
 	p := &Permissions{Subscribe: []string{
 		"_INBOX.>", n.API("*"), n.Forward("*"), n.Lease(0), n.Nodes(), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
 		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // for workers over HTTP
-		"$KV." + n.Bucket("partitions") + ".*", // a standby hears that the lease is free
 	}}
 	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"),
 		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"), n.JetStream("CONSUMER.NAMES."+n.DispatchStream()),

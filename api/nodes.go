@@ -28,7 +28,7 @@ const (
 	lateEvents = MaxReadyLag
 )
 
-// Cluster is what a node knows of the servers that hold its log.
+// Cluster describes the servers that hold the log, as far as a node knows them.
 type Cluster struct {
 	Name     string   // empty: an existing NATS
 	Nodes    []string // all that should be there; empty: not known
@@ -222,7 +222,7 @@ func (s *Service) removeNode(ctx context.Context, _ *call, req wire.NodeRemove) 
 	case req.Node == "":
 		return nil, events.Refuse(events.CodeBadRequest, "the request names no node: engine cluster lists them")
 	case s.RemoveNode == nil:
-		return nil, events.Refuse(events.CodeNotFound, "there is no node %s: the engine is no node of a cluster of its own; on an existing NATS remove a server there (nats server cluster peer-remove)", events.Clip(req.Node, 64))
+		return nil, events.Refuse(events.CodeNotFound, "no node %s: this engine has no cluster of its own; on an existing NATS remove the server there (nats server cluster peer-remove)", events.Clip(req.Node, 64))
 	}
 	if err := s.RemoveNode(ctx, req.Node); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 const (
 	// nodesEvery is the time between two looks at all nodes, for alarms and metrics.
 	nodesEvery = 10 * time.Second
-	// nodesFor is how long a look counts.
+	// nodesFor is the time for which a look counts.
 	nodesFor = 3 * nodesEvery
 )
 

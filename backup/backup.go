@@ -53,7 +53,7 @@ type Options struct {
 	Progress func(what string, done, total int64)
 }
 
-// Engine is what an engine says of itself.
+// Engine describes the engine that is backed up.
 type Engine struct {
 	Position   events.Seq // of its last event
 	Epoch      uint64
@@ -155,7 +155,7 @@ func (r *run) before(kind string, now *streamInfo) *Stream {
 	return nil
 }
 
-// streamInfo is what the server says of a stream.
+// streamInfo is the server's description of a stream.
 type streamInfo struct {
 	jetstream.StreamInfo
 	Error   *jetstream.APIError `json:"error"`

@@ -131,19 +131,28 @@ func passwordOf(u config.NATSUser, log *slog.Logger) (string, error) {
 	if u.PasswordFile == "" {
 		return u.Password, nil
 	}
-	data, err := os.ReadFile(u.PasswordFile)
+	line, err := secretLine(u.PasswordFile, "a password", log)
 	if err != nil {
 		return "", fmt.Errorf("read the password of the NATS user %s: %w", u.Name, err)
 	}
-	if info, err := os.Stat(u.PasswordFile); err == nil && access.OthersMayRead(info.Mode()) {
-		log.Warn("everyone on this machine may read a password: chmod o-r it", "file", u.PasswordFile)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	line = strings.TrimRight(line, "\r")
 	if err := config.CheckPassword(line); err != nil {
 		return "", fmt.Errorf("%s, the password file of the NATS user %s, %w", u.PasswordFile, u.Name, err)
 	}
 	return line, nil
+}
+
+// secretLine returns the first line of a file of secrets; what names the secret for a
+// warning if others may read the file.
+func secretLine(file, what string, log *slog.Logger) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(file); err == nil && access.OthersMayRead(info.Mode()) {
+		log.Warn("everyone on this machine may read "+what+": chmod o-r it", "file", file)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimRight(line, "\r"), nil
 }
 
 // keys makes the keys by which connections within the process prove that they

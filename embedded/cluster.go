@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,15 +92,10 @@ func readSecret(file string, log *slog.Logger) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(file)
+	line, err := secretLine(file, "the cluster's secret", log)
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's secret: %w: openssl rand -hex 32 makes one, the same for each node", err)
 	}
-	if info, err := os.Stat(file); err == nil && access.OthersMayRead(info.Mode()) {
-		log.Warn("everyone on this machine may read the cluster's secret: chmod o-r it", "file", file)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	line = strings.TrimRight(line, "\r")
 	if len(line) < config.MinPasswordLen {
 		return nil, fmt.Errorf("read the cluster's secret: the first line of %s has %d characters: use %d or more, such as openssl rand -hex 32 makes", file, len(line), config.MinPasswordLen)
 	}

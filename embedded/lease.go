@@ -64,7 +64,7 @@ type lease struct {
 	ended  sync.WaitGroup
 }
 
-// leaseWord is what an engine says of the lease it holds.
+// leaseWord is an engine's message about the lease that it holds.
 type leaseWord struct {
 	Owner    string `json:"owner"`
 	Node     string `json:"node"`               // its data folder

@@ -135,7 +135,7 @@ func (c *Cluster) LeadsLog(ctx context.Context) (bool, error) {
 	name := c.e.names().EventStream(0)
 	switch {
 	case c.e.srv.member() != nil:
-		return c.e.srv.ns().JetStreamIsStreamLeader(c.e.names().Account(), name), nil
+		return c.e.srv.leadsLog(c.e.names()), nil
 	case c.e.srv != nil:
 		return true, nil
 	}

@@ -207,6 +207,6 @@ func (f *followed) end(ctx context.Context) (end logEnd) {
 	return end
 }
 
-// lateRecords is how long the last records of an item may take to be stored: a server that
-// is busy stores them after the report that ended the item, which was sent behind them.
+// lateRecords is the time that the last records of an item are given to be stored: a busy
+// server may store them after the report that ended the item, which was sent behind them.
 const lateRecords = 250 * time.Millisecond
