@@ -69,7 +69,7 @@ of a backlog, bulk submission, the time from publish to handler start, a
 rebuild, what an idle engine sends, the memory that a large backlog takes, and
 an ordinary JetStream consumer as worker beside the claim protocol (native).
 Ratios are to the floor of the same run.`,
-		Example: "  engine bench\n  engine bench --durability interval --items 20000",
+		Example: "  engine bench\n  engine bench --durability interval --items 20000\n  engine bench --nodes 3 --only flow,burndown,latency",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.JSON = a.Out, a.JSON
@@ -83,6 +83,7 @@ Ratios are to the floor of the same run.`,
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
+	f.IntVar(&o.Nodes, "nodes", 1, "engines in this process that form a cluster: 1 (none), 3 or 5")
 	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,6 +20,8 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/loopback"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // parts are the parts of a run, in order.
@@ -52,6 +55,7 @@ type Options struct {
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
 	Users        bool // with users: clients have an account of their own
+	Nodes        int  // engines in this process that form a cluster; default 1, which forms none
 	JSON         bool
 	CPUProfile   string // file
 	MemProfile   string // file, of all allocations
@@ -73,6 +77,9 @@ func (o Options) withDefaults() Options {
 	if o.LatencyFor == 0 {
 		o.LatencyFor = 10 * time.Second
 	}
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
 	if o.IdleFor == 0 {
 		o.IdleFor = 60 * time.Second
 	}
@@ -82,6 +89,9 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 0 || o.Slots > 1000 {
 		return errors.New("items and backlog must be at least 1,000, and slots 1 to 1,000")
+	}
+	if o.Nodes != 1 && o.Nodes != 3 && o.Nodes != 5 {
+		return errors.New("nodes must be 1, 3 or 5")
 	}
 	return nil
 }
@@ -116,14 +126,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// rig is one engine under measurement.
+// rig is one engine under measurement, or one cluster.
 type rig struct {
-	o      Options
-	d      config.Durability
-	t      *table
-	eng    *embedded.Engine
-	client *streamwright.Client
-	floor  float64 // items/s
+	o        Options
+	d        config.Durability
+	t        *table
+	nodes    []*embedded.Engine
+	eng      *embedded.Engine // the node that owned the log at the start
+	client   *streamwright.Client
+	password string  // of the user, with users: the same on each node
+	floor    float64 // items/s
 }
 
 func measure(ctx context.Context, o Options, d config.Durability, t *table) (err error) {
@@ -140,7 +152,7 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &rig{o: o, d: d, t: t}
+	r := &rig{o: o, d: d, t: t, password: rand.Text()}
 	if err := r.start(ctx, filepath.Join(dir, "data")); err != nil {
 		return err
 	}
@@ -157,34 +169,121 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 	return nil
 }
 
-func (r *rig) start(ctx context.Context, dir string) error {
+// start starts the nodes and the client.
+func (r *rig) start(ctx context.Context, dir string) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.stop())
+		}
+	}()
+	if r.o.Nodes == 1 {
+		if r.eng, err = r.startNode(ctx, dir, config.Cluster{}); err != nil {
+			return err
+		}
+		r.nodes = []*embedded.Engine{r.eng}
+	} else if err := r.startCluster(ctx, dir); err != nil {
+		return err
+	}
+	nc, err := r.eng.Connect(nats.Name("bench"))
+	if err != nil {
+		return err
+	}
+	r.client, err = streamwright.New(nc)
+	return err
+}
+
+func (r *rig) startNode(ctx context.Context, dir string, cluster config.Cluster) (*embedded.Engine, error) {
 	c := config.Default()
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
 	if r.o.Users {
-		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
+		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: r.password, Roles: access.All}}
 	}
-	eng, err := embedded.Start(ctx, embedded.Options{
-		Config: c, Dir: dir, Durability: r.d, NATSListen: config.Off, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
+	listen := config.Off
+	if cluster.On() {
+		listen = "127.0.0.1:0"
+	}
+	return embedded.Start(ctx, embedded.Options{
+		Config: c, Dir: dir, Durability: r.d, Cluster: cluster, NATSListen: listen, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+// startCluster starts the nodes of a cluster, and waits until one owns the log.
+func (r *rig) startCluster(ctx context.Context, dir string) error {
+	routes, err := loopback.Free(r.o.Nodes)
 	if err != nil {
 		return err
 	}
-	nc, err := eng.Connect(nats.Name("bench"))
-	if err != nil {
-		return errors.Join(err, eng.Stop(ctx))
+	started := make([]*embedded.Engine, len(routes))
+	errs := make([]error, len(routes))
+	var all sync.WaitGroup
+	for i, route := range routes {
+		all.Go(func() {
+			name := nodeName(i)
+			started[i], errs[i] = r.startNode(ctx, filepath.Join(dir, name), config.Cluster{Name: "bench", Node: name, Listen: route, Peers: routes})
+		})
 	}
-	r.eng = eng
-	r.client, err = streamwright.New(nc)
-	return err
+	all.Wait()
+	for _, e := range started {
+		if e != nil {
+			r.nodes = append(r.nodes, e)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.awaitOwner(ctx, started)
 }
 
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+// awaitOwner waits until a node owns the log and the others stand by, and puts the
+// client beside the owner.
+func (r *rig) awaitOwner(ctx context.Context, nodes []*embedded.Engine) error {
+	nc, err := nodes[0].Connect(nats.Name("bench"))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	c, err := streamwright.New(nc)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for end := time.Now().Add(reachWithin); ; {
+		n, err := c.Engine().Nodes(ctx)
+		if err == nil && n.Owner != "" && len(n.Nodes) == len(nodes) {
+			for i, e := range nodes {
+				if nodeName(i) == n.Owner {
+					r.eng = e
+				}
+			}
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("no node owns the log after %s: %w", reachWithin, err)
+		}
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// stop ends the client and every node.
 func (r *rig) stop() error {
-	nc := r.client.Conn()
-	r.client.Close()
-	nc.Close()
+	if r.client != nil {
+		nc := r.client.Conn()
+		r.client.Close()
+		nc.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return r.eng.Stop(ctx)
+	errs := make([]error, len(r.nodes))
+	var all sync.WaitGroup
+	for i, e := range r.nodes {
+		all.Go(func() { errs[i] = e.Stop(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/loopback"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -98,7 +96,7 @@ func RunCluster(ctx context.Context, o Options, program string) (err error) {
 // startAll starts the nodes, a client and a worker.
 func (d *clusterDemo) startAll(ctx context.Context, data string) error {
 	began := time.Now()
-	ports, err := freePorts(2 * clusterNodes)
+	ports, err := loopback.Free(2 * clusterNodes)
 	if err != nil {
 		return err
 	}
@@ -460,26 +458,4 @@ func (d *clusterDemo) proveNodes(ctx context.Context, _ []string) error {
 		fmt.Fprintf(d.Out, "  node %s    %s replayed in %s give its store, byte for byte\n             digest %s\n", n.name, events.Count(int64(res.Events), "event"), time.Duration(res.ElapsedMS)*time.Millisecond, res.Digest)
 	}
 	return nil
-}
-
-// freePorts returns loopback addresses on which nobody listens, below the ports that
-// kernels assign by themselves: a node that is started again gets the same.
-func freePorts(n int) (addrs []string, err error) {
-	var held []io.Closer
-	defer func() {
-		for _, l := range held {
-			_ = l.Close()
-		}
-	}()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
-		if err != nil {
-			continue
-		}
-		held, addrs = append(held, l), append(addrs, l.Addr().String())
-		if len(addrs) == n {
-			return addrs, nil
-		}
-	}
-	return nil, errors.New("no loopback ports from 20000 to 32000 are free")
 }
