@@ -33,6 +33,9 @@ const (
 	// leadersLead is the time for which a lease that its owner has left is left to the node
 	// whose server leads the log.
 	leadersLead = 500 * time.Millisecond
+	// takenWithin bounds the wait of an engine that stops for the word that another owns the
+	// log now. The takeover is short as long as this node's server is there.
+	takenWithin = 3 * time.Second
 )
 
 // lease holds this engine's claim to the log. It implements [dispatcher.Lease].
@@ -47,6 +50,7 @@ type lease struct {
 	owners  *kvstate.Partitions
 	me      kvstate.Owner
 	changed chan struct{} // something when the lease may be free
+	taken   chan struct{} // something when another engine says that it owns the log
 	wake    chan struct{} // something when the entry must be written
 	watch   *nats.Subscription
 
@@ -110,7 +114,7 @@ func (e *Engine) openLease(context.Context) error {
 	ttl := e.cfg.Cluster.Lease
 	l := &lease{
 		e: e, ttl: ttl, owners: kvstate.NewPartitions(js, e.names(), ttl).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	if l.watch, err = e.nc.Subscribe(e.names().Lease(0), l.hear); err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
@@ -139,6 +143,8 @@ func (l *lease) hear(m *nats.Msg) {
 			l.until = time.Now().Add(heirsLead)
 		}
 		signal(l.changed)
+	} else {
+		signal(l.taken)
 	}
 }
 
@@ -207,11 +213,13 @@ func (l *lease) ask(ctx context.Context, take bool) error {
 	return err
 }
 
-// owned notes the epoch, which the lease shows from then on.
+// owned notes the epoch, which the lease shows from then on, and says that this engine owns
+// the log.
 func (l *lease) owned(epoch events.Epoch) {
 	l.mu.Lock()
 	l.epoch = epoch
 	l.mu.Unlock()
+	_ = l.say(leaseWord{}) // fails when the connection is closed
 	l.poke()
 }
 
@@ -258,28 +266,45 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// stop releases the lease, so that a standby takes over at once: the heir, if one is named.
+// stop releases the lease, so that a standby takes over at once: the heir, if one is named,
+// and then stop waits until it has. Meanwhile this node's server still is there for it.
 func (l *lease) stop(ctx context.Context, heir string) error {
 	l.cancel()
 	l.ended.Wait()
-	_ = l.watch.Unsubscribe() // fails when the connection is closed
+	defer l.watch.Unsubscribe() // fails when the connection is closed
+	select {
+	case <-l.taken: // of an earlier owner
+	default:
+	}
+	switch held, err := l.release(ctx, heir); {
+	case err != nil:
+		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
+	case held && heir != "":
+		select {
+		case <-l.taken:
+		case <-time.After(takenWithin):
+			l.e.log.Warn("the heir has not said that it owns the log: stopping all the same", "heir", heir, "after", takenWithin)
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// release gives the lease up for good, and says so if it was held.
+func (l *lease) release(ctx context.Context, heir string) (held bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released = true
 	if l.rev == 0 {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
-	err := l.owners.Release(ctx, 0, l.rev)
-	if err == nil {
-		err = l.say(leaseWord{Released: true, Heir: heir})
+	if err := l.owners.Release(ctx, 0, l.rev); err != nil {
+		return true, err
 	}
-	if err == nil {
-		err = l.e.nc.FlushWithContext(ctx)
+	if err := l.say(leaseWord{Released: true, Heir: heir}); err != nil {
+		return true, err
 	}
-	if err != nil {
-		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
-	}
-	return nil
+	return true, l.e.nc.FlushWithContext(ctx)
 }
