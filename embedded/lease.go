@@ -25,8 +25,9 @@ import (
 // latecomers. Only the server's clock ends a lease, and no clocks are compared.
 
 const (
-	// leaseAsk bounds one request for the lease.
-	leaseAsk = time.Second
+	// leaseAsk bounds one request for the lease. Servers that have just had an election drop
+	// requests, and it is asked for again soon.
+	leaseAsk = 400 * time.Millisecond
 	// heirsLead is the time for which a lease that was given to a named heir is left to that
 	// one.
 	heirsLead = time.Second

@@ -62,8 +62,10 @@ const (
 	askCluster   = 2 * time.Second
 	removeWithin = 10 * time.Second
 	// handWithin bounds the time to hand a leadership on, handAgain is the time between
-	// two requests, and handLook that between two looks at who has it.
+	// two requests, and handLook that between two looks at who has it. A new leader drops
+	// what it is asked first, so a look gets handTry.
 	handWithin = 5 * time.Second
+	handTry    = 100 * time.Millisecond
 	handAgain  = 300 * time.Millisecond
 	handLook   = 10 * time.Millisecond
 )
@@ -158,11 +160,13 @@ func (c *Cluster) HandLog(ctx context.Context, node string) error {
 func (c *Cluster) Hand(ctx context.Context, stream, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, handWithin)
 	defer cancel()
-	look := time.NewTicker(handLook)
-	defer look.Stop()
+	next := time.NewTicker(handLook)
+	defer next.Stop()
 	leader, asked := "", time.Time{}
 	for {
-		s := c.stream(ctx, stream)
+		look, cancel := context.WithTimeout(ctx, handTry)
+		s := c.stream(look, stream)
+		cancel()
 		if s.Leader == node {
 			return nil
 		}
@@ -175,7 +179,7 @@ func (c *Cluster) Hand(ctx context.Context, stream, node string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("hand the stream %s to node %s: %q has it: see that the node is there and has caught up: %w", stream, node, leader, ctx.Err())
-		case <-look.C:
+		case <-next.C:
 		}
 	}
 }

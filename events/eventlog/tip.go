@@ -55,6 +55,14 @@ func (i *streamInfo) young() bool {
 	return i.Cluster != nil && !i.Cluster.LeaderSince.IsZero() && i.TimeStamp.Sub(i.Cluster.LeaderSince) < newLeader
 }
 
+// leaderSince is zero if it is not the leader who has answered.
+func (i *streamInfo) leaderSince() time.Time {
+	if i.Cluster == nil {
+		return time.Time{}
+	}
+	return i.Cluster.LeaderSince
+}
+
 func (i *streamInfo) tip() Tip {
 	st := i.State
 	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: i.TimeStamp, Bytes: st.Bytes, Created: i.Created}
@@ -69,10 +77,12 @@ func (i *streamInfo) tip() Tip {
 func (l *JetStream) Last(ctx context.Context) (Tip, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
-	var info streamInfo
-	err := l.request(ctx, l.infoSubject(), nil, &info)
-	if err == nil && info.Error == nil && (!info.byLeader() || info.young()) {
-		info, err = l.leadersInfo(ctx, &info)
+	info, err := l.firstInfo(ctx)
+	switch {
+	case err == nil && info.Error == nil && (!info.byLeader() || info.young()):
+		info, err = l.leadersInfo(ctx, info.leaderSince())
+	case errors.Is(err, ErrUnreachable) && l.replicated && ctx.Err() == nil:
+		info, err = l.leadersInfo(ctx, time.Time{})
 	}
 	if err == nil && info.Error != nil {
 		err = fmt.Errorf("%s: %w", l.stream, info.Error)
@@ -86,14 +96,26 @@ func (l *JetStream) Last(ctx context.Context) (Tip, error) {
 	return info.tip(), nil
 }
 
+// firstInfo asks once. Servers that have just had an election drop requests, so several
+// get little time for an answer.
+func (l *JetStream) firstInfo(ctx context.Context) (info streamInfo, err error) {
+	if l.replicated {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, tipAgain)
+		defer cancel()
+	}
+	err = l.request(ctx, l.infoSubject(), nil, &info)
+	return info, err
+}
+
 func (l *JetStream) infoSubject() string {
 	return l.cfg.Names.JetStream("STREAM.INFO." + l.stream)
 }
 
 // leadersInfo asks until the leader has answered, and has been the leader for
 // as long as is needed. Several servers may answer at once, so the first answer
-// says little. before is an answer received earlier.
-func (l *JetStream) leadersInfo(ctx context.Context, before *streamInfo) (streamInfo, error) {
+// says little. since is from when on the leader is one that has answered already, too young.
+func (l *JetStream) leadersInfo(ctx context.Context, since time.Time) (streamInfo, error) {
 	nc, err := l.conn()
 	if err != nil {
 		return streamInfo{}, err
@@ -104,10 +126,6 @@ func (l *JetStream) leadersInfo(ctx context.Context, before *streamInfo) (stream
 		return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	var since time.Time // of the leader that has answered, if it was young
-	if before.byLeader() {
-		since = before.Cluster.LeaderSince
-	}
 	for {
 		if err := nc.PublishRequest(l.infoSubject(), inbox, nil); err != nil {
 			return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
