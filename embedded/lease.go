@@ -174,15 +174,21 @@ func (l *lease) say(w leaseWord) error {
 	return err
 }
 
-// Take implements [dispatcher.Lease].
+// Take implements [dispatcher.Lease]. When the owner is not heard and the lease can't be asked
+// for, since its bucket has no leader yet either, the node whose server leads the log goes
+// ahead, and asks for the lease behind that: only one leads it, and the log fences.
 func (l *lease) Take(ctx context.Context) (by string, err error) {
 	if by := l.owner(); by != "" {
 		return by, nil
 	}
 	err = l.ask(ctx, true)
 	var held *kvstate.HeldError
-	if errors.As(err, &held) {
+	switch {
+	case errors.As(err, &held):
 		return held.By.Owner, nil
+	case err != nil && silence(err) && l.e.srv.leadsLog(l.e.names()):
+		l.e.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
+		return "", nil
 	}
 	return "", err
 }
@@ -224,6 +230,12 @@ func (l *lease) owned(epoch events.Epoch) {
 	l.poke()
 }
 
+func (l *lease) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rev != 0
+}
+
 func (l *lease) poke() { signal(l.wake) }
 
 // signal fills a channel with room for one, unless it is full.
@@ -252,10 +264,12 @@ func (l *lease) renew(ctx context.Context) {
 				continue
 			}
 		}
-		err := l.ask(ctx, false)
+		had := l.holds()
+		err := l.ask(ctx, l.e.owns.Load())
 		var held *kvstate.HeldError
 		switch {
 		case err == nil || ctx.Err() != nil:
+		case errors.As(err, &held) && !had: // the last owner's, which ends soon
 		case errors.As(err, &held):
 			l.e.log.Warn("the lease of the log has gone to another engine", "owner", held.By.Owner)
 			if d := l.e.working.Load(); d != nil {

@@ -81,7 +81,10 @@ func (r *Reader) Run(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		err := r.read(ctx)
+		err := r.cfg.Topology.EnsureIntake(ctx)
+		if err == nil {
+			err = r.read(ctx)
+		}
 		if err == nil || ctx.Err() != nil {
 			return
 		}

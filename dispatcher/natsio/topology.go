@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
@@ -63,8 +64,9 @@ type Topology struct {
 	// dropping is locked while an unneeded consumer is removed, so that a worker that has
 	// just come for it does not lose it; making a consumer takes the read lock.
 	dropping sync.RWMutex
-	mu       sync.Mutex // guards dispatch and intake
+	mu       sync.Mutex // guards what follows
 	intake   bool       // the intake stream has been there
+	owing    bool       // the intake stream is not yet fit to be read: see TakeStreams
 	// dispatch is a handle of the dispatch stream as last seen. It works by name, so it
 	// also serves a stream that replaces that one.
 	dispatch jetstream.Stream
@@ -89,15 +91,61 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 	if err := t.ensureIntake(ctx); err != nil {
 		return err
 	}
+	return t.ensureVolatiles(ctx)
+}
+
+// TakeStreams is EnsureStreams for a new owner. Servers that have just lost one choose the
+// intake stream's leader on its own, perhaps seconds after the log's. The owner does not wait
+// for that: EnsureIntake does, before the stream is read.
+func (t *Topology) TakeStreams(ctx context.Context) error {
+	t.mu.Lock()
+	t.owing = true
+	t.mu.Unlock()
+	if err := t.takeIntake(ctx); err != nil {
+		return err
+	}
+	return t.ensureVolatiles(ctx)
+}
+
+// takeIntake leaves an intake stream that there must be, and that nobody leads, to EnsureIntake.
+func (t *Topology) takeIntake(ctx context.Context) error {
+	if !t.cfg.Several || t.cfg.Epoch() <= 1 {
+		return t.ensureIntake(ctx)
+	}
+	one, cancel := context.WithTimeout(ctx, lookVolatile)
+	defer cancel()
+	err := t.ensureIntake(one)
+	if isOffline(err) && ctx.Err() == nil {
+		t.log.Info("the intake stream does not answer yet: it is read later", "error", err)
+		return nil
+	}
+	return err
+}
+
+// EnsureIntake makes the intake stream fit to be read by the present owner, unless that has
+// been done.
+func (t *Topology) EnsureIntake(ctx context.Context) error {
+	t.mu.Lock()
+	owing := t.owing
+	t.mu.Unlock()
+	if !owing {
+		return nil
+	}
+	return t.ensureIntake(ctx)
+}
+
+// ensureVolatiles makes the lease and dispatch streams if they don't exist.
+func (t *Topology) ensureVolatiles(ctx context.Context) error {
 	n := t.cfg.Names
 	leases := jetstream.StreamConfig{
 		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()},
 		MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
 	}
-	if _, err := t.ensureVolatile(ctx, leases, t.dispatchStream() != nil); err != nil {
-		return err
-	}
-	return t.ensureDispatch(ctx)
+	seen := t.dispatchStream() != nil
+	var both errgroup.Group // a look at a dead server's stream takes its time
+	both.Go(func() error { _, err := t.ensureVolatile(ctx, leases, seen); return err })
+	both.Go(func() error { return t.ensureDispatch(ctx) })
+	return both.Wait()
 }
 
 // MinDuplicates is the shortest duplicate window that the server allows. The server holds
@@ -173,6 +221,9 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 			return fmt.Errorf("move stream %s to message %d: %w", cfg.Name, first, err)
 		}
 	}
+	t.mu.Lock()
+	t.owing = false
+	t.mu.Unlock()
 	return nil
 }
 

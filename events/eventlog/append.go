@@ -77,7 +77,7 @@ func (l *JetStream) Append(ctx context.Context, after events.Seq, evs []events.E
 		if err := l.enc.encode(evs, s.nc.MaxPayload()); err != nil {
 			return nil, 0, err
 		}
-		a := attempt{log: l, sess: s, enc: l.enc, after: after, n: len(evs), evs: evs}
+		a := attempt{log: l, sess: s, enc: l.enc, after: after, n: len(evs), evs: evs, led: l.led.Load()}
 		last, err := a.run(ctx)
 		l.note(&a, last, err)
 		return l.enc, last, err
@@ -163,6 +163,7 @@ type attempt struct {
 	after events.Seq
 	n     int
 	evs   []events.Event
+	led   int64 // who led the stream before
 }
 
 // run returns the position of the last event.
@@ -288,9 +289,37 @@ func (a *attempt) publish(m *nats.Msg, h *header, i int) error {
 	return nil
 }
 
+// await waits for the ack on a reply subject. An error means that there is none.
+func (a *attempt) await(ctx context.Context, token string) (ack, error) {
+	m, err := a.awaitRaw(ctx, token)
+	if err != nil {
+		return ack{}, err
+	}
+	return parseAck(m)
+}
+
+// awaitRaw waits for the message on a reply subject. On a replicated stream it gives up when
+// it finds that another server leads: the last leader drops what reaches it too late, without
+// a word.
+func (a *attempt) awaitRaw(ctx context.Context, token string) (*nats.Msg, error) {
+	timeout := a.log.cfg.AckTimeout
+	if !a.log.replicated {
+		return a.sess.awaitRaw(ctx, token, timeout)
+	}
+	for end := time.Now().Add(timeout); ; {
+		m, err := a.sess.awaitRaw(ctx, token, min(slowAck, time.Until(end)))
+		switch {
+		case !errors.Is(err, errAckTimeout) || !time.Now().Before(end):
+			return m, err
+		case a.log.deposed(ctx, a.led):
+			return nil, errDeposed
+		}
+	}
+}
+
 // first takes the ack of a chain's first message.
 func (a *attempt) first(ctx context.Context, token string) error {
-	k, err := a.sess.await(ctx, token, a.log.cfg.AckTimeout)
+	k, err := a.await(ctx, token)
 	if err != nil {
 		return a.ambiguous(err)
 	}
@@ -300,7 +329,7 @@ func (a *attempt) first(ctx context.Context, token string) error {
 // stored takes the ack which says that the first n messages are stored. For
 // whole see judge.
 func (a *attempt) stored(ctx context.Context, token string, n int, whole bool) error {
-	k, err := a.sess.await(ctx, token, a.log.cfg.AckTimeout)
+	k, err := a.await(ctx, token)
 	if err != nil {
 		return a.ambiguous(err)
 	}
@@ -312,7 +341,7 @@ func (a *attempt) stored(ctx context.Context, token string, n int, whole bool) e
 
 // staged takes the ack of a batch's message that is no commit: it is empty.
 func (a *attempt) staged(ctx context.Context, token string) error {
-	m, err := a.sess.awaitRaw(ctx, token, a.log.cfg.AckTimeout)
+	m, err := a.awaitRaw(ctx, token)
 	if err == nil && len(m.Data) > 0 {
 		var k ack
 		if k, err = parseAck(m); err == nil && k.Error != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,6 +25,7 @@ type JetStream struct {
 	path       func(n int) (atomic bool) // how n events are appended
 	stop       chan struct{}             // closed by Close
 	foreign    seenForeign
+	led        atomic.Int64 // see streamInfo.led: of the leader that has last said where the log ends
 
 	// appending serialises Append and Reset; it guards the fields behind it.
 	appending sync.Mutex

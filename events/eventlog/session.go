@@ -64,6 +64,7 @@ var (
 	errConnectionLost = errors.New("the connection was lost")
 	errAckTimeout     = errors.New("the server did not acknowledge it in time")
 	errNoStream       = errors.New("no server holds the stream")
+	errDeposed        = errors.New("another server leads the stream now, and has not acknowledged it")
 )
 
 // ack is the server's answer to a publish.
@@ -72,16 +73,6 @@ type ack struct {
 	Seq       events.Seq `json:"seq"`
 	Duplicate bool       `json:"duplicate"`
 	Error     *apiError  `json:"error"`
-}
-
-// await waits for the ack on a reply subject. An error means that there is
-// none.
-func (s *session) await(ctx context.Context, token string, timeout time.Duration) (ack, error) {
-	m, err := s.awaitRaw(ctx, token, timeout)
-	if err != nil {
-		return ack{}, err
-	}
-	return parseAck(m)
 }
 
 // awaitRaw waits for the message on a reply subject; messages on others are

@@ -63,7 +63,7 @@ func (a *attempt) behindStrangers(ctx context.Context) (events.Seq, error) {
 	if err != nil {
 		return 0, err
 	}
-	k, err := a.sess.await(ctx, token, a.log.cfg.AckTimeout)
+	k, err := a.await(ctx, token)
 	switch {
 	case err != nil:
 		return 0, a.ambiguous(err)

@@ -17,6 +17,9 @@ import (
 const (
 	// tipAgain is the wait before the leader is asked again.
 	tipAgain = 250 * time.Millisecond
+	// slowAck is the time after which an append without an ack asks whether the stream has
+	// another leader by now.
+	slowAck = 250 * time.Millisecond
 	// newLeader is the age from which a leader's first answer is believed: until
 	// then, what it says of the log may be from just before it became the
 	// leader.
@@ -63,6 +66,15 @@ func (i *streamInfo) leaderSince() time.Time {
 	return i.Cluster.LeaderSince
 }
 
+// led tells one leadership from another: when the leader that has answered began to lead, by
+// its own clock. 0: it is not known.
+func (i *streamInfo) led() int64 {
+	if since := i.leaderSince(); !since.IsZero() {
+		return since.UnixNano()
+	}
+	return 0
+}
+
 func (i *streamInfo) tip() Tip {
 	st := i.State
 	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: i.TimeStamp, Bytes: st.Bytes, Created: i.Created}
@@ -93,7 +105,15 @@ func (l *JetStream) Last(ctx context.Context) (Tip, error) {
 	if err != nil {
 		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)
 	}
+	l.led.Store(info.led())
 	return info.tip(), nil
+}
+
+// deposed reports whether the stream's leader is not the one that led it when led was noted.
+// What was sent to the one of then, and has no answer, may never get one.
+func (l *JetStream) deposed(ctx context.Context, led int64) bool {
+	info, err := l.firstInfo(ctx)
+	return err == nil && info.Error == nil && led != 0 && info.led() != 0 && info.led() != led
 }
 
 // firstInfo asks once. Servers that have just had an election drop requests, so several
