@@ -89,27 +89,24 @@ func (e *Engine) openLog(ctx context.Context) error {
 const logLook = 250 * time.Millisecond
 
 // awaitLog opens the log. If there is none, the engine with the lease makes it, and the
-// others wait for that.
+// others wait for that. On several servers it waits for one that leads the log.
 func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 	for {
 		c := e.logConfig()
-		if e.lease == nil || c.Existing {
-			if err := restoreFirst(ctx, e); err != nil {
-				return nil, err
-			}
-			return eventlog.Open(ctx, c)
+		known := c.Existing
+		if e.lease != nil && !known {
+			by, err := e.lease.Take(ctx)
+			c.Existing = err != nil || by != ""
 		}
-		by, err := e.lease.Take(ctx)
-		c.Existing = err != nil || by != ""
-		if !c.Existing {
+		if known || !c.Existing {
 			if err := restoreFirst(ctx, e); err != nil {
 				return nil, err
 			}
 		}
 		l, err := eventlog.Open(ctx, c)
 		// A stream that is just being made, or has no leader, does not answer.
-		comes := errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing || silence(err)
-		if err == nil || !comes || ctx.Err() != nil {
+		comes := silence(err) || !known && (errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing)
+		if err == nil || e.lease == nil || !comes || ctx.Err() != nil {
 			return l, err
 		}
 		if silence(err) {
