@@ -94,6 +94,7 @@ func TestReplicated(t *testing.T) {
 	last = done.Last
 
 	// A new leader, of the stream: what was in flight is unsettled.
+	led := a.led.Load()
 	resp, err := nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.WORK_EVENTS_0", nil, testTimeout)
 	if err != nil {
 		t.Fatal(err, resp)
@@ -105,6 +106,16 @@ func TestReplicated(t *testing.T) {
 	settled := settle(t, a)
 	if tip, err := b.Confirm(testContext(t)); err != nil || tip.Seq != settled || tip.First != 1 {
 		t.Fatalf("confirmed %+v, %v, want the end at %d, and all of it kept", tip, err, settled)
+	}
+	unanswered := func(led int64) error {
+		_, err := (&attempt{log: a, sess: a.sess, led: led}).awaitRaw(testContext(t), a.sess.token())
+		return err
+	}
+	if err := unanswered(led); !errors.Is(err, errDeposed) {
+		t.Fatalf("an append that the last leader has dropped: %v", err)
+	}
+	if err := unanswered(a.led.Load()); !errors.Is(err, errAckTimeout) {
+		t.Fatalf("an append that the present leader does not answer: %v", err)
 	}
 	mustAppend(t, a, settled, decision(2, "after"))
 	c := readAll(t, b)
