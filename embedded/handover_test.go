@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -114,4 +117,42 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 		}
 	}()
 	need.Eventually(t, "the worker is known to the new owner", func() bool { return w.Stats().Registered })
+}
+
+// When a node that owns the log has stopped, its heir owns it: the stop waits for that.
+func TestAStopEndsWithAnOwner(t *testing.T) {
+	need.Seconds(t)
+	ctx, all := testContext(t), clusterOptions(t, 3)
+	engines, errs := make([]*Engine, 3), make([]error, 3)
+	var starting sync.WaitGroup
+	for i, o := range all {
+		starting.Go(func() { engines[i], errs[i] = Start(ctx, o) })
+	}
+	starting.Wait()
+	for i, e := range engines {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		t.Cleanup(func() { (&node{e, all[i]}).stop(t) })
+	}
+	owner := slices.IndexFunc(engines, func(e *Engine) bool { return e.owns.Load() })
+	if owner < 0 {
+		t.Fatal("three nodes are ready, and none owns the log")
+	}
+	others := slices.Delete(slices.Clone(engines), owner, owner+1)
+	c, err := engines[owner].Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	need.Eventually(t, "two standbys that follow", func() bool {
+		r, err := c.Engine().Nodes(ctx)
+		return err == nil && len(slices.DeleteFunc(r.Nodes, func(n wire.Node) bool { return !n.Online || n.Role != wire.RoleStandby })) == 2
+	})
+	if err := engines[owner].Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if others[0].owns.Load() == others[1].owns.Load() {
+		t.Errorf("the owner has stopped; that the others own the log is %t and %t", others[0].owns.Load(), others[1].owns.Load())
+	}
 }
