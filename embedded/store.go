@@ -103,7 +103,12 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 				return nil, err
 			}
 		}
-		l, err := eventlog.Open(ctx, c)
+		try, cancel := ctx, func() {}
+		if e.lease != nil {
+			try, cancel = context.WithTimeout(ctx, startTry)
+		}
+		l, err := eventlog.Open(try, c)
+		cancel()
 		// A stream that is just being made, or has no leader, does not answer.
 		comes := silence(err) || !known && (errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing)
 		if err == nil || e.lease == nil || !comes || ctx.Err() != nil {
