@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/kvstate"
 )
 
 // clusterOptions returns the options of n nodes of one cluster.
@@ -165,5 +167,44 @@ func TestStreamsOnACluster(t *testing.T) {
 		if want == 1 && (info.Cluster.Leader != "n1" || info.Config.Storage != jetstream.MemoryStorage) {
 			t.Errorf("%s is in %s at %s, want in memory at n1", stream, info.Config.Storage, info.Cluster.Leader)
 		}
+	}
+}
+
+// A lease whose last renewal had no answer is its owner's all the same, to renew and to
+// release. Replicated buckets have an error code of their own for what is out of date.
+func TestLeaseOnACluster(t *testing.T) {
+	e, _ := startCluster(t)
+	ctx, owners := testContext(t), e.lease.owners
+	const partition = 1 // nobody's
+	me, you := kvstate.Owner{Owner: "me", Node: "A"}, kvstate.Owner{Owner: "you", Node: "B"}
+	lease := func(o kvstate.Owner, rev uint64) uint64 {
+		t.Helper()
+		next, err := owners.Lease(ctx, partition, o, rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	old := lease(me, 0)
+	last := lease(me, lease(me, old))
+	if again := lease(me, old); again == last {
+		t.Error("a renewal has left the lease as it was")
+	}
+	var held *kvstate.HeldError
+	if _, err := owners.Lease(ctx, partition, you, 0); !errors.As(err, &held) || held.By.Owner != "me" {
+		t.Errorf("the lease of another: %v", err)
+	}
+	if err := owners.Release(ctx, partition, me, old); err != nil {
+		t.Fatal(err)
+	}
+	yours := lease(you, 0)
+	if err := owners.Release(ctx, partition, me, old); err != nil {
+		t.Fatal(err)
+	}
+	if renewed := lease(you, yours); renewed == yours {
+		t.Error("a renewal has left the lease as it was")
+	}
+	if _, err := owners.Lease(ctx, partition, me, old); !errors.As(err, &held) || held.By.Owner != "you" {
+		t.Errorf("the lease of another: %v", err)
 	}
 }

@@ -315,7 +315,7 @@ func (l *lease) release(ctx context.Context, heir string) (held bool, err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
-	if err := l.owners.Release(ctx, 0, l.rev); err != nil {
+	if err := l.owners.Release(ctx, 0, l.me, l.rev); err != nil {
 		return true, err
 	}
 	if err := l.say(leaseWord{Released: true, Heir: heir}); err != nil {

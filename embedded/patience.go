@@ -32,7 +32,7 @@ func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) e
 		try, cancel := context.WithTimeout(ctx, startTry)
 		err := fn(try)
 		cancel()
-		if err == nil || ctx.Err() != nil || !silence(err) || e.outside.denied.any() || time.Now().After(end) {
+		if err == nil || ctx.Err() != nil || !silence(err) && !gathering(err) || e.outside.denied.any() || time.Now().After(end) {
 			return err
 		}
 		e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
@@ -52,4 +52,12 @@ func silence(err error) bool {
 	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code == 503
+}
+
+// gathering reports whether an error says that there are not enough servers for a stream. While
+// a cluster starts that passes; if the placement asks for servers that there are not, it stays.
+func gathering(err error) bool {
+	const noPeers = 10005
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == noPeers
 }

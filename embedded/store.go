@@ -91,7 +91,7 @@ const logLook = 250 * time.Millisecond
 // awaitLog opens the log. If there is none, the engine with the lease makes it, and the
 // others wait for that. On several servers it waits for one that leads the log.
 func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
-	for {
+	for end := time.Now().Add(startPatience); ; {
 		c := e.logConfig()
 		known := c.Existing
 		if e.lease != nil && !known {
@@ -110,7 +110,7 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 		l, err := eventlog.Open(try, c)
 		cancel()
 		// A stream that is just being made, or has no leader, does not answer.
-		comes := silence(err) || !known && (errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing)
+		comes := silence(err) || gathering(err) && time.Now().Before(end) || !known && (errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing)
 		if err == nil || e.lease == nil || !comes || ctx.Err() != nil {
 			return l, err
 		}

@@ -144,7 +144,7 @@ func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint
 	err = p.b.do(ctx, func(kv jetstream.KeyValue) error {
 		if rev != 0 {
 			next, err := kv.Update(ctx, key, data, rev)
-			if !errors.Is(err, jetstream.ErrKeyExists) {
+			if !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 				rev = next
 				return err
 			}
@@ -171,14 +171,25 @@ func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint
 	return rev, nil
 }
 
-// Release ends a lease that Lease has returned, unless another has it by now.
-func (p *Partitions) Release(ctx context.Context, partition int, rev uint64) error {
+// Release ends the lease of o, unless another has it by now. rev is the result of the last
+// call of Lease; a later one, without an answer, may have renewed the lease all the same.
+func (p *Partitions) Release(ctx context.Context, partition int, o Owner, rev uint64) error {
+	key := strconv.Itoa(partition)
 	err := p.b.do(ctx, func(kv jetstream.KeyValue) error {
-		return kv.Delete(ctx, strconv.Itoa(partition), jetstream.LastRevision(rev))
+		err := kv.Delete(ctx, key, jetstream.LastRevision(rev))
+		if !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+			return err
+		}
+		e, err := kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		var by Owner
+		if err != nil || json.Unmarshal(e.Value(), &by) != nil || by.Node != o.Node {
+			return err
+		}
+		return kv.Delete(ctx, key, jetstream.LastRevision(e.Revision()))
 	})
-	if errors.Is(err, jetstream.ErrKeyExists) {
-		return nil
-	}
 	return wrap(err, "release the lease of partition %d", partition)
 }
 
