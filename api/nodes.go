@@ -117,7 +117,7 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 	if s.Cluster != nil {
 		c = s.Cluster(ctx)
 	}
-	reply := wire.NodesReply{Cluster: c.Name, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
+	reply := wire.NodesReply{Cluster: c.Name, Answered: s.Info.Node, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
 	var others []wire.Node
 	if s.Cluster != nil { // else nobody else can reach the log
 		var err error

@@ -40,6 +40,9 @@ func newClusterFace(e *Engine) *clusterFace { return &clusterFace{e: e, settings
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
+	if n.TookOverFrom != "" && f.e.lease != nil {
+		n.TookOverBecause = f.e.lease.went(n.TookOverFrom)
+	}
 	if f.e.srv.member() != nil {
 		n.LeadsLog = f.e.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))
 	}

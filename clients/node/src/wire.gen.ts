@@ -719,6 +719,8 @@ export interface Node {
   settings_differ?: boolean;
   /** Since is when the node took its present role, by its own clock, and TookOverFrom who owned the log before an owner that stood by. */
   since?: string;
+  /** TookOverBecause says how that one went; empty where TookOverFrom is. */
+  took_over_because?: string;
   took_over_from?: string;
   version?: string;
 }
@@ -731,6 +733,8 @@ export interface NodeRemove {
 
 /** NodesReply answers nodes. */
 export interface NodesReply {
+  /** the node that answers, as it sees the others */
+  answered: string;
   /** its name; empty on an existing NATS */
   cluster?: string;
   /** by name */
