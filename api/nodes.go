@@ -47,6 +47,9 @@ func (s *Service) node() wire.Node {
 		n.LagMS = s.Metrics.behind.since(time.Now()).Milliseconds()
 	}
 	n.Since, n.TookOverFrom = s.Metrics.role.is()
+	if f := s.Full(); f != nil {
+		n.Full = f.Status
+	}
 	if st := s.standsBy(); st != nil {
 		n.Role, n.Owner = wire.RoleStandby, st.owner
 		if st.cutOff != nil {
@@ -197,6 +200,9 @@ func judgeNodes(r *wire.NodesReply) {
 			warn("%s is cut off: %s", n.Node, n.CutOff)
 		case n.LagEvents > lateEvents:
 			warn("%s is %d events behind", n.Node, n.LagEvents)
+		}
+		if n.Full != "" {
+			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)
 		}
 		if n.SettingsDiffer {
 			warn("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner)

@@ -48,6 +48,9 @@ type Node struct {
 	Recovering bool `json:"recovering,omitempty"`
 	// CutOff says why a standby knows no more of the log; empty: it follows it.
 	CutOff string `json:"cut_off,omitempty"`
+	// Full says why the node has no room for new work: disk_low or store_full; empty: it
+	// has. As the owner it would refuse new work.
+	Full string `json:"full,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
 	LeadsLog bool `json:"leads_log,omitempty"`
 	// Settings is a digest of the settings that must agree on all nodes.

@@ -125,6 +125,8 @@ func roleText(n wire.Node) string {
 		return string(n.Role) + ", cut off"
 	case n.Recovering:
 		return string(n.Role) + ", recovering"
+	case n.Full != "":
+		return string(n.Role) + ", no room"
 	case n.Epoch > 0:
 		return fmt.Sprintf("%s (epoch %d)", n.Role, n.Epoch)
 	}

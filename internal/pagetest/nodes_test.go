@@ -53,7 +53,7 @@ func startNodes(t testing.TB) *nodes {
 func (c *nodes) start(which ...*node) {
 	c.t.Helper()
 	for _, n := range which {
-		args := []string{"serve", "--dir", filepath.Join(c.dir, n.name), "--nats-listen", n.nats, "--http", n.http, "--durability", "interval", "--cluster", "test", "--node", n.name, "--cluster-listen", n.route}
+		args := []string{"serve", "--dir", filepath.Join(c.dir, n.name), "--nats-listen", n.nats, "--http", n.http, "--durability", "interval", "--cluster", "prod", "--node", n.name, "--cluster-listen", n.route}
 		for _, peer := range c.all {
 			args = append(args, "--peer", peer.route)
 		}
@@ -148,32 +148,38 @@ func TestTheNodesOfACluster(t *testing.T) {
 	}
 	t.Run("on every device", func(t *testing.T) { nodesOnEveryDevice(t, c, owner) })
 
-	p := open(t, desktop, standbys[0].page())
+	t.Run("the owner is killed", func(t *testing.T) { ownerKilled(t, c, owner, standbys[0]) })
+	heir, _ := c.settled()
+	t.Run("all but one are killed", func(t *testing.T) { cutOff(t, c, heir, owner, sub.ID) })
+}
+
+// ownerKilled kills the owner: a standby's page shows who has taken over, and what is
+// missing. Then it starts the old owner again.
+func ownerKilled(t *testing.T, c *nodes, owner, standby *node) {
+	p := open(t, desktop, standby.page())
 	p.see(".connection", "live")
 	p.see(".panel-nodes", "Owned by "+owner.name)
-	p.see(standbys[0].row(), "this page")
+	p.see(standby.row(), "this page")
 	same := p.stays()
 
 	c.kill(owner)
 	p.see(".panel-nodes", "took over from "+owner.name+", which fell silent")
 	p.see(owner.row(), "no answer")
 	p.see(".panel-nodes .risks", "AT RISK: "+owner.name+" does not answer")
-	p.see(".connection", "live")
 	p.until(`!document.querySelector('.banner').checkVisibility()`)
+	p.see(".connection", "live")
+	p.see(`[data-tile="queued"] .tile-value`, "1")
+	p.shotOfNodes("cluster")
 
 	c.start(owner)
 	p.see(owner.row(), "standby")
 	p.gone(".panel-nodes .risks", "AT RISK")
 	same()
-
-	heir, _ := c.settled()
-	cutOff(t, c, heir, owner, sub.ID)
 }
 
 // cutOff kills all nodes but a standby, whose pages then say, on every screen, that they
 // are old; and starts the others again.
 func cutOff(t *testing.T, c *nodes, owner, left *node, item string) {
-	t.Helper()
 	var others []*node
 	for _, n := range c.all {
 		if n != left {
@@ -207,32 +213,38 @@ func cutOff(t *testing.T, c *nodes, owner, left *node, item string) {
 }
 
 func nodesOnEveryDevice(t *testing.T, c *nodes, owner *node) {
-	folder := t.TempDir()
-	if os.Getenv(updateScreens) != "" {
-		folder = screenFolder
-	}
-	for _, d := range []struct {
-		name, file string
-		view       view
-	}{{"light", "cluster", desktop}, {"dark", "cluster-dark", night}, {"phone", "cluster-phone", phone}} {
-		t.Run(d.name, func(t *testing.T) {
-			p := open(t, d.view, owner.page())
-			p.until(`document.documentElement.dataset.phase === 'live'`)
-			p.see(".panel-nodes h2", "Cluster test")
+	for name, v := range map[string]view{"light": desktop, "dark": night, "phone": phone} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, v, owner.page())
+			p.see(".panel-nodes h2", "Cluster prod")
 			p.see(".panel-nodes", "Owned by "+owner.name)
 			for _, n := range c.all {
 				p.see(n.row(), n.http)
 			}
 			p.see(".panel-nodes [data-stream=WORK_EVENTS_0]", owner.name)
-			p.sound(d.name)
-			p.eval(`document.querySelector('.panel-nodes').scrollIntoView()`, nil)
-			p.eval(`scrollBy(0, -60)`, nil) // the head of the page lies above it
-			file := filepath.Join(folder, d.file+".png")
-			p.shot(file)
-			if st, err := os.Stat(file); err != nil || st.Size() > maxScreen || st.Size() < 5000 {
-				t.Errorf("screenshot %s: %v, %d bytes", file, err, st.Size())
+			p.until(`document.documentElement.dataset.phase === 'live'`)
+			p.sound(name)
+			if name != "light" {
+				p.shotOfNodes("cluster-" + name)
 			}
 		})
+	}
+}
+
+// shotOfNodes writes a screenshot of the panel, into the documentation if that is asked
+// for.
+func (p *tab) shotOfNodes(name string) {
+	p.t.Helper()
+	folder := p.t.TempDir()
+	if os.Getenv(updateScreens) != "" {
+		folder = screenFolder
+	}
+	p.eval(`document.querySelector('.panel-nodes').scrollIntoView()`, nil)
+	p.eval(`scrollBy(0, -60)`, nil) // the head of the page lies above it
+	file := filepath.Join(folder, name+".png")
+	p.shot(file)
+	if st, err := os.Stat(file); err != nil || st.Size() > maxScreen || st.Size() < 5000 {
+		p.t.Errorf("screenshot %s: %v, %d bytes", file, err, st.Size())
 	}
 }
 

@@ -79,7 +79,7 @@ export function troubleOf(reply, age) {
     return { title: 'No node owns the log: nothing is decided until one does.', text: 'A standby takes over within seconds if most of the nodes run: if this lasts, start those that do not answer. What you see is from before.' };
   }
   const recovering = reply?.nodes.find((n) => n.node === reply.owner && n.recovering);
-  if (recovering) return { title: `${recovering.node} recovers: nothing is decided until it has.`, text: 'It has taken the log over, and reads what it does not know yet. If this lasts, its log says why.' };
+  if (recovering) return { title: `${recovering.node} recovers: nothing is decided until it has.`, text: 'It settles with the log first, which takes most of the nodes. If this lasts, start those that do not answer; its log says why.' };
   if (age > OLD) return { title: `The figures are ${span(age)} old.`, text: 'The engine gives no new ones. If this lasts, its log says why.' };
   return null;
 }
@@ -89,5 +89,6 @@ export function roleText(n) {
   if (!n.online) return 'no answer';
   if (n.cut_off) return `${n.role}, cut off`;
   if (n.recovering) return `${n.role}, recovering`;
+  if (n.full) return `${n.role}, no room`;
   return n.epoch ? `${n.role} (epoch ${n.epoch})` : n.role;
 }

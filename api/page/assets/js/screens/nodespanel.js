@@ -63,7 +63,7 @@ function drawOwner(owned, over, owner) {
   else put(over, `Last fail-over: ${owner.node} took over from ${owner.took_over_from}, which ${{ handed_over: 'handed the log over', silent: 'fell silent' }[owner.took_over_because] ?? 'owned it before'}.`);
 }
 
-const shapeOf = (n) => (!n.online ? 'dead' : n.cut_off ? 'failed' : n.recovering ? 'backing_off' : n.role === 'owner' ? 'running' : 'waiting');
+const shapeOf = (n) => (!n.online ? 'dead' : n.cut_off ? 'failed' : n.recovering || n.full ? 'backing_off' : n.role === 'owner' ? 'running' : 'waiting');
 
 function memberRow(first) {
   const cells = Object.fromEntries(['Role', 'Since', 'Lag', 'Leads log', 'Version', 'Settings', 'NATS', 'HTTP'].map((k) => [k, h('td', { 'data-label': k, class: `n-${k.toLowerCase().replace(' ', '-')}` })]));
