@@ -211,7 +211,7 @@ func judgeNodes(r *wire.NodesReply) {
 	for _, st := range r.Streams {
 		switch {
 		case st.Spare < 0:
-			warn("stream %s can't be written: most of its %d servers are gone", st.Stream, st.Replicas)
+			warn("stream %s can't be written: most of its %d servers are gone, or choose a leader", st.Stream, st.Replicas)
 		case st.Replicas == 1 && r.Cluster != "":
 			warn("stream %s is on %s alone: with that node it is gone", st.Stream, st.Leader)
 		case st.Spare == 0 && st.Replicas > 1:

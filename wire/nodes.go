@@ -73,7 +73,7 @@ type StreamReplicas struct {
 	// Replicas is the number of servers that should have the stream.
 	Replicas int `json:"replicas"`
 	// Behind names the servers that have less of it than the leader or can't be
-	// reached.
+	// reached; empty without a leader.
 	Behind []string `json:"behind,omitempty"`
 	// Spare is how many more servers may be lost before the stream can't be
 	// written; below 0 it can't be now.

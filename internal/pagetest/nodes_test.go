@@ -149,8 +149,9 @@ func TestTheNodesOfACluster(t *testing.T) {
 	t.Run("on every device", func(t *testing.T) { nodesOnEveryDevice(t, c, owner) })
 
 	t.Run("the owner is killed", func(t *testing.T) { ownerKilled(t, c, owner, standbys[0]) })
-	heir, _ := c.settled()
-	t.Run("all but one are killed", func(t *testing.T) { cutOff(t, c, heir, owner, sub.ID) })
+	t.Run("the standbys are killed", func(t *testing.T) { noQuorum(t, c) })
+	heir, standbys := c.settled()
+	t.Run("all but one are killed", func(t *testing.T) { cutOff(t, c, heir, standbys[0], sub.ID) })
 }
 
 // ownerKilled kills the owner: a standby's page shows who has taken over, and what is
@@ -175,6 +176,20 @@ func ownerKilled(t *testing.T, c *nodes, owner, standby *node) {
 	p.see(owner.row(), "standby")
 	p.gone(".panel-nodes .risks", "AT RISK")
 	same()
+}
+
+// noQuorum kills the standbys: the page of the owner that is left says that nothing is
+// decided. Then it starts them again.
+func noQuorum(t *testing.T, c *nodes) {
+	owner, standbys := c.settled()
+	p := open(t, desktop, owner.page())
+	p.see(".connection", "live")
+	p.see(".panel-nodes", "Owned by "+owner.name)
+	c.kill(standbys...)
+	p.see(".banner", "nothing is decided")
+	p.see(".panel-nodes [data-stream=WORK_EVENTS_0]", "can’t be written")
+	c.start(standbys...)
+	p.until(`!document.querySelector('.banner').checkVisibility()`)
 }
 
 // cutOff kills all nodes but a standby, whose pages then say, on every screen, that they

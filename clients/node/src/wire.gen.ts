@@ -693,6 +693,8 @@ export interface Node {
   cut_off?: string;
   /** of the ownership, if it is this node's */
   epoch?: number;
+  /** Full says why the node has no room for new work: disk_low or store_full; empty: it has. As the owner it would refuse new work. */
+  full?: string;
   /** address of its HTTP server */
   http?: string;
   lag_events: number;

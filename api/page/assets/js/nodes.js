@@ -2,7 +2,7 @@
 //
 //   nodes.last     the last wire.NodesReply; null where there is one node
 //   nodes.at       when it came, by the engine's clock (RFC 3339)
-//   nodes.trouble  why what is shown is old or nothing is decided: {title, text}; or null
+//   nodes.trouble  why nothing is decided, or what is shown is old: {title, text, old}; or null
 //   nodes.on(f, signal)   f is called after each look
 //
 // The figures of the live feed are the owner's. Without an owner none come, so the
@@ -15,6 +15,7 @@ import { now, span } from './format.js';
 const LOOK = 2000; // ms between two looks at several nodes
 const ALONE = 10_000; // ms between two looks where there is one node
 const WITHIN = 8000; // ms that an answer may take: streams without a leader take a second
+const LOG = /_EVENTS_\d+$/;
 const OLD = 20_000; // ms without figures: the feed sends them every 10 s at least
 
 const listeners = new Set();
@@ -73,14 +74,17 @@ function tell() {
 export function troubleOf(reply, age) {
   const me = reply?.nodes.find((n) => n.node === reply.answered);
   if (me?.cut_off) {
-    return { title: `${me.node} is cut off from the log: what you see is old.`, text: `This page is from ${me.node}: ${me.cut_off}. Open the page of another node. See that the NATS servers reach each other, and that most of them run; ${me.node} then catches up by itself.` };
+    return { title: `${me.node} is cut off from the log: what you see is old.`, text: `This page is from ${me.node}: ${me.cut_off}. Open the page of another node. See that the NATS servers reach each other, and that most of them run; ${me.node} then catches up by itself.`, old: true };
   }
   if (reply && !reply.owner) {
-    return { title: 'No node owns the log: nothing is decided until one does.', text: 'A standby takes over within seconds if most of the nodes run: if this lasts, start those that do not answer. What you see is from before.' };
+    return { title: 'No node owns the log: nothing is decided until one does.', text: 'A standby takes over within seconds if most of the nodes run: if this lasts, start those that do not answer. What you see is from before.', old: true };
   }
   const recovering = reply?.nodes.find((n) => n.node === reply.owner && n.recovering);
   if (recovering) return { title: `${recovering.node} recovers: nothing is decided until it has.`, text: 'It settles with the log first, which takes most of the nodes. If this lasts, start those that do not answer; its log says why.' };
-  if (age > OLD) return { title: `The figures are ${span(age)} old.`, text: 'The engine gives no new ones. If this lasts, its log says why.' };
+  if (reply?.streams?.some((s) => LOG.test(s.stream) && s.spare < 0)) {
+    return { title: 'The log can’t be written: nothing is decided.', text: 'Most of its servers are gone, or they choose a leader, which takes seconds. If this lasts, start the nodes that do not answer. Nothing that was accepted is lost.' };
+  }
+  if (age > OLD) return { title: `The figures are ${span(age)} old.`, text: 'The engine gives no new ones. If this lasts, its log says why.', old: true };
   return null;
 }
 

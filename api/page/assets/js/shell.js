@@ -99,7 +99,7 @@ function connection() {
   let timer = 0;
   const update = () => {
     clearTimeout(timer);
-    const shown = live.phase === 'live' && nodes.trouble ? 'stale' : live.phase;
+    const shown = live.phase === 'live' && nodes.trouble?.old ? 'stale' : live.phase;
     attr(el, 'data-phase', shown);
     attr(document.documentElement, 'data-phase', shown);
     text(label, phases[shown]);
