@@ -1348,7 +1348,7 @@ export interface StatsRequest {
 
 /** StreamReplicas says where a stream is. */
 export interface StreamReplicas {
-  /** Behind names the servers that have less of it than the leader or can't be reached. */
+  /** Behind names the servers that have less of it than the leader or can't be reached; empty without a leader. */
   behind?: string[];
   /** empty: none is known */
   leader?: string;
