@@ -47,6 +47,9 @@ func (s *Service) node() wire.Node {
 		n.LagMS = s.Metrics.behind.since(time.Now()).Milliseconds()
 	}
 	n.Since, n.TookOverFrom = s.Metrics.role.is()
+	if f := s.Full(); f != nil {
+		n.Full = f.Status
+	}
 	if st := s.standsBy(); st != nil {
 		n.Role, n.Owner = wire.RoleStandby, st.owner
 		if st.cutOff != nil {
@@ -117,7 +120,7 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 	if s.Cluster != nil {
 		c = s.Cluster(ctx)
 	}
-	reply := wire.NodesReply{Cluster: c.Name, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
+	reply := wire.NodesReply{Cluster: c.Name, Answered: s.Info.Node, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
 	var others []wire.Node
 	if s.Cluster != nil { // else nobody else can reach the log
 		var err error
@@ -198,6 +201,9 @@ func judgeNodes(r *wire.NodesReply) {
 		case n.LagEvents > lateEvents:
 			warn("%s is %d events behind", n.Node, n.LagEvents)
 		}
+		if n.Full != "" {
+			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)
+		}
 		if n.SettingsDiffer {
 			warn("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner)
 		}
@@ -205,7 +211,7 @@ func judgeNodes(r *wire.NodesReply) {
 	for _, st := range r.Streams {
 		switch {
 		case st.Spare < 0:
-			warn("stream %s can't be written: most of its %d servers are gone", st.Stream, st.Replicas)
+			warn("stream %s can't be written: most of its %d servers are gone, or choose a leader", st.Stream, st.Replicas)
 		case st.Replicas == 1 && r.Cluster != "":
 			warn("stream %s is on %s alone: with that node it is gone", st.Stream, st.Leader)
 		case st.Spare == 0 && st.Replicas > 1:

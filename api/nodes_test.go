@@ -31,6 +31,8 @@ func TestJudgeNodes(t *testing.T) {
 		"one is gone":           {nodes: []wire.Node{owner, {Node: "b"}}, owner: "a", says: []string{"b does not answer"}, codes: []string{wire.AlarmCluster}},
 		"cut off":               {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.CutOff = "silence" })}, owner: "a", says: []string{"b is cut off: silence"}},
 		"behind":                {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.LagEvents = lateEvents + 1 })}, owner: "a", says: []string{"events behind"}},
+		"a full standby":        {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Full = wire.AlarmDiskLow })}, owner: "a", says: []string{"b has no room for new work (disk_low)"}, codes: []string{wire.AlarmCluster}},
+		"a full owner":          {nodes: []wire.Node{with(owner, func(n *wire.Node) { n.Full = wire.AlarmDiskLow }), standby}, owner: "a", says: []string{"a has no room for new work (disk_low)"}},
 		"recovering":            {nodes: []wire.Node{with(owner, func(n *wire.Node) { n.Recovering = true }), standby}, owner: "a", says: []string{"a recovers"}},
 		"other settings":        {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Settings = "2" })}, owner: "a", says: []string{"the settings of b are not those of a"}, codes: []string{wire.AlarmSettings}},
 		"a replica is missing":  {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Leader: "a", Replicas: 3, Behind: []string{"c"}}}, says: []string{"S can lose no other server: c behind"}, codes: []string{wire.AlarmCluster}},

@@ -116,6 +116,9 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 		if !n.Online {
 			missing = append(missing, n.Node+" does not answer")
 		}
+		if n.Full != "" && n.Role == wire.RoleStandby { // an owner raises an alarm of its own
+			missing = append(missing, n.Node+" has no room for new work ("+n.Full+")")
+		}
 	}
 	for _, st := range r.Streams {
 		switch {
@@ -126,7 +129,7 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 		}
 	}
 	if risk := slices.Concat(missing, behind); len(risk) > 0 {
-		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing; `engine cluster` shows all nodes and replicas.")
+		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing, and make room where there is none; `engine cluster` shows all nodes and replicas.")
 	}
 	if len(differ) > 0 {
 		add(wire.AlarmWarning, wire.AlarmSettings, "The settings of "+strings.Join(differ, ", ")+" are not those of the owner "+r.Owner+": a takeover would change how work is done.", "Give all nodes the same engine.toml, and restart those that differ.")
@@ -137,6 +140,13 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 func (c collector) nodes(out gauge, now condition) {
 	for _, r := range []wire.NodeRole{wire.RoleOwner, wire.RoleStandby} {
 		out(descRole, boolean(now.owned && r == wire.RoleOwner || now.standby != nil && r == wire.RoleStandby), string(r))
+	}
+	me := c.s.node()
+	if !me.Since.IsZero() {
+		out(descSince, float64(me.Since.UnixMilli())/1000)
+	}
+	for _, because := range []wire.TakeoverCause{wire.TakeoverHandedOver, wire.TakeoverSilent} {
+		out(descTookOver, boolean(me.TookOverBecause == because), string(because))
 	}
 	out(descCutOff, boolean(now.standby != nil && now.standby.cutOff != nil))
 	if now.nodes == nil {

@@ -40,6 +40,9 @@ func newClusterFace(e *Engine) *clusterFace { return &clusterFace{e: e, settings
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
+	if n.TookOverFrom != "" && f.e.lease != nil {
+		n.TookOverBecause = f.e.lease.went(n.TookOverFrom)
+	}
 	if f.e.srv.member() != nil {
 		n.LeadsLog = f.e.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))
 	}
@@ -127,10 +130,11 @@ func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {
 		return nil
 	}
 	r := &wire.StreamReplicas{Stream: info.Config.Name, Leader: c.Leader, Replicas: info.Config.Replicas}
-	good := 0
-	if c.Leader != "" {
-		good++
+	if c.Leader == "" && r.Replicas > 1 { // whoever answers does not know how the others are
+		r.Spare = -1
+		return r
 	}
+	good := 1
 	for _, p := range c.Replicas {
 		if p.Offline || p.Active > seenWithin || !p.Current && p.Lag > lateReplica {
 			r.Behind = append(r.Behind, p.Name)

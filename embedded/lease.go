@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/kvstate"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Where several engines can reach one log (the nodes of a cluster, or on an existing
@@ -162,6 +163,16 @@ func (l *lease) owner() string {
 		return l.beat.Owner
 	}
 	return ""
+}
+
+// went says how an owner went that this engine took over from.
+func (l *lease) went(owner string) wire.TakeoverCause {
+	l.hearing.Lock()
+	defer l.hearing.Unlock()
+	if l.beat.Released && l.beat.Owner == owner {
+		return wire.TakeoverHandedOver
+	}
+	return wire.TakeoverSilent
 }
 
 // say tells the other engines how it is with the lease.

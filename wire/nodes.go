@@ -11,6 +11,15 @@ const (
 	RoleStandby NodeRole = "standby" // it follows the log, and takes over when the owner is gone
 )
 
+// TakeoverCause says how the log's last owner went.
+type TakeoverCause string
+
+// The causes of takeovers.
+const (
+	TakeoverHandedOver TakeoverCause = "handed_over" // it stopped in order
+	TakeoverSilent     TakeoverCause = "silent"      // it no longer said that it owns the log: killed, paused or cut off
+)
+
 // Node says how one node is.
 type Node struct {
 	Node string   `json:"node"`
@@ -33,10 +42,15 @@ type Node struct {
 	// TookOverFrom who owned the log before an owner that stood by.
 	Since        time.Time `json:"since,omitzero"`
 	TookOverFrom string    `json:"took_over_from,omitempty"`
+	// TookOverBecause says how that one went; empty where TookOverFrom is.
+	TookOverBecause TakeoverCause `json:"took_over_because,omitempty"`
 	// Recovering is set while an owner can't decide yet.
 	Recovering bool `json:"recovering,omitempty"`
 	// CutOff says why a standby knows no more of the log; empty: it follows it.
 	CutOff string `json:"cut_off,omitempty"`
+	// Full says why the node has no room for new work: disk_low or store_full; empty: it
+	// has. As the owner it would refuse new work.
+	Full string `json:"full,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
 	LeadsLog bool `json:"leads_log,omitempty"`
 	// Settings is a digest of the settings that must agree on all nodes.
@@ -59,7 +73,7 @@ type StreamReplicas struct {
 	// Replicas is the number of servers that should have the stream.
 	Replicas int `json:"replicas"`
 	// Behind names the servers that have less of it than the leader or can't be
-	// reached.
+	// reached; empty without a leader.
 	Behind []string `json:"behind,omitempty"`
 	// Spare is how many more servers may be lost before the stream can't be
 	// written; below 0 it can't be now.
@@ -68,9 +82,10 @@ type StreamReplicas struct {
 
 // NodesReply answers nodes.
 type NodesReply struct {
-	Cluster string `json:"cluster,omitempty"` // its name; empty on an existing NATS
-	Owner   string `json:"owner,omitempty"`   // of the log; empty: none answers
-	Nodes   []Node `json:"nodes"`             // by name
+	Cluster  string `json:"cluster,omitempty"` // its name; empty on an existing NATS
+	Answered string `json:"answered"`          // the node that answers, as it sees the others
+	Owner    string `json:"owner,omitempty"`   // of the log; empty: none answers
+	Nodes    []Node `json:"nodes"`             // by name
 	// Streams are those that hold primary data; empty where it is not known.
 	Streams []StreamReplicas `json:"streams,omitempty"`
 	// Warnings say what is at risk now; empty: nothing.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,12 +64,16 @@ func (a *app) printCluster(r streamwright.Nodes) {
 	now := time.Now()
 	switch {
 	case r.Owner == "":
-		a.Printf("%s\n\n", a.Style().Alarm(true, "no node owns the log"))
+		a.Printf("%s\n", a.Style().Alarm(true, "no node owns the log"))
 	case r.Cluster != "":
-		a.Printf("cluster %s, owned by %s\n\n", console.Clean(r.Cluster), console.Clean(r.Owner))
+		a.Printf("cluster %s, owned by %s\n", console.Clean(r.Cluster), console.Clean(r.Owner))
 	default:
-		a.Printf("the log is owned by %s\n\n", console.Clean(r.Owner))
+		a.Printf("the log is owned by %s\n", console.Clean(r.Owner))
 	}
+	if last := lastFailOver(r, now); last != "" {
+		a.Printf("%s\n", last)
+	}
+	a.Printf("\n")
 	table(a, r.Nodes, []string{"NODE", "ROLE", "SINCE", "LAG", "LEADS LOG", "VERSION", "SETTINGS", "NATS", "HTTP"}, func(n wire.Node) []string {
 		leads, since := "", ""
 		if n.LeadsLog {
@@ -97,6 +102,20 @@ func (a *app) printCluster(r streamwright.Nodes) {
 	}
 }
 
+// lastFailOver says who took over from whom, when and why; empty if the owner has not
+// taken over.
+func lastFailOver(r streamwright.Nodes, now time.Time) string {
+	i := slices.IndexFunc(r.Nodes, func(n wire.Node) bool { return n.Node == r.Owner && n.TookOverFrom != "" })
+	if i < 0 {
+		return ""
+	}
+	why := "fell silent"
+	if r.Nodes[i].TookOverBecause == wire.TakeoverHandedOver {
+		why = "handed the log over"
+	}
+	return fmt.Sprintf("last fail-over: %s took over from %s, which %s, %s", console.Clean(r.Owner), console.Clean(r.Nodes[i].TookOverFrom), why, console.Ago(r.Nodes[i].Since, now))
+}
+
 // roleText says what a node is.
 func roleText(n wire.Node) string {
 	switch {
@@ -106,6 +125,8 @@ func roleText(n wire.Node) string {
 		return string(n.Role) + ", cut off"
 	case n.Recovering:
 		return string(n.Role) + ", recovering"
+	case n.Full != "":
+		return string(n.Role) + ", no room"
 	case n.Epoch > 0:
 		return fmt.Sprintf("%s (epoch %d)", n.Role, n.Epoch)
 	}
@@ -127,7 +148,8 @@ func lagText(n wire.Node) string {
 	return text
 }
 
-// printNodes prints a line for each other node than the one that answered.
+// printNodes prints a line for each node but the one that answered, and the last
+// fail-over.
 func (a *app) printNodes(r streamwright.Nodes, answered string) {
 	for _, n := range r.Nodes {
 		if n.Node == answered {
@@ -138,5 +160,8 @@ func (a *app) printNodes(r streamwright.Nodes, answered string) {
 			text += ", " + lagText(n) + " behind"
 		}
 		a.Printf("  node %s: %s\n", console.Clean(n.Node), text)
+	}
+	if last := lastFailOver(r, time.Now()); last != "" {
+		a.Printf("  %s\n", last)
 	}
 }

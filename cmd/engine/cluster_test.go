@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
@@ -26,5 +27,24 @@ func TestClusterOfOne(t *testing.T) {
 	}
 	if r := engine(t, "", "status", "--json", "--server", e.URL()).wants(t, 0); json.Valid([]byte(r.out)) == false {
 		t.Errorf("status --json prints %q", r.out)
+	}
+}
+
+func TestLastFailOver(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for want, owner := range map[string]wire.Node{
+		"": {},
+		"last fail-over: n2 took over from n1, which fell silent, 20s ago":         {TookOverFrom: "n1", TookOverBecause: wire.TakeoverSilent},
+		"last fail-over: n2 took over from n1, which handed the log over, 20s ago": {TookOverFrom: "n1", TookOverBecause: wire.TakeoverHandedOver},
+	} {
+		owner.Node, owner.Since = "n2", now.Add(-20*time.Second)
+		r := wire.NodesReply{Owner: "n2", Nodes: []wire.Node{{Node: "n1", TookOverFrom: "n3"}, owner}}
+		if got := lastFailOver(r, now); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		r.Owner = ""
+		if got := lastFailOver(r, now); got != "" {
+			t.Errorf("without an owner it says %q", got)
+		}
 	}
 }

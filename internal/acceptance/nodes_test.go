@@ -66,10 +66,10 @@ func TestNodes(t *testing.T) {
 		second, err = p.c.Engine().Nodes(context.Background())
 		return err == nil && second.Owner == standby.Node && !byHTTP(second.Nodes, 1).Recovering
 	})
-	if n := byHTTP(second.Nodes, 1); n.Epoch != 2 || n.TookOverFrom != owner.Node || n.SettingsDiffer || n.Since.Before(standby.Since) {
+	if n := byHTTP(second.Nodes, 1); n.Epoch != 2 || n.TookOverFrom != owner.Node || n.TookOverBecause != wire.TakeoverSilent || n.SettingsDiffer || n.Since.Before(standby.Since) {
 		t.Errorf("the new owner is %+v", n)
 	}
-	if _, body := p.get(1, "/metrics"); !strings.Contains(body, "streamwright_takeovers_total 1\n") || !strings.Contains(body, `streamwright_node_role{role="owner"} 1`) {
+	if _, body := p.get(1, "/metrics"); !strings.Contains(body, "streamwright_takeovers_total 1\n") || !strings.Contains(body, `streamwright_node_role{role="owner"} 1`) || !strings.Contains(body, `streamwright_node_took_over{because="silent"} 1`) {
 		t.Error("the metrics lack the takeover")
 	}
 }

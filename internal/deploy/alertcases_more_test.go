@@ -141,6 +141,10 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightProjectionBehind", what: "a little", from: never, series: []string{
 		`streamwright_projection_lag_seconds{} 1x200`, `streamwright_projection_lag_events{} 4000x200`}},
 
+	{alert: "StreamwrightOwnerChanges", what: "four times", from: 6, series: []string{`streamwright_takeovers_total{} 0x5 4x40`},
+		summary: "The log has changed its owner 4 times within an hour."},
+	{alert: "StreamwrightOwnerChanges", what: "all nodes restart once", from: never, series: []string{`streamwright_takeovers_total{} 0x5 3x190`}},
+
 	{alert: "StreamwrightClusterAtRisk", what: "a node is missing", from: 6, series: []string{
 		`streamwright_alarm{code="cluster_at_risk",severity="warning"} 0x5 1x40`},
 		summary: "A node or a replica is missing: the loss of another machine may stop the work."},

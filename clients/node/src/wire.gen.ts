@@ -693,6 +693,8 @@ export interface Node {
   cut_off?: string;
   /** of the ownership, if it is this node's */
   epoch?: number;
+  /** Full says why the node has no room for new work: disk_low or store_full; empty: it has. As the owner it would refuse new work. */
+  full?: string;
   /** address of its HTTP server */
   http?: string;
   lag_events: number;
@@ -719,6 +721,8 @@ export interface Node {
   settings_differ?: boolean;
   /** Since is when the node took its present role, by its own clock, and TookOverFrom who owned the log before an owner that stood by. */
   since?: string;
+  /** TookOverBecause says how that one went; empty where TookOverFrom is. */
+  took_over_because?: string;
   took_over_from?: string;
   version?: string;
 }
@@ -731,6 +735,8 @@ export interface NodeRemove {
 
 /** NodesReply answers nodes. */
 export interface NodesReply {
+  /** the node that answers, as it sees the others */
+  answered: string;
   /** its name; empty on an existing NATS */
   cluster?: string;
   /** by name */
@@ -1342,7 +1348,7 @@ export interface StatsRequest {
 
 /** StreamReplicas says where a stream is. */
 export interface StreamReplicas {
-  /** Behind names the servers that have less of it than the leader or can't be reached. */
+  /** Behind names the servers that have less of it than the leader or can't be reached; empty without a leader. */
   behind?: string[];
   /** empty: none is known */
   leader?: string;

@@ -81,7 +81,7 @@ export function lineChart(title, series) {
   const grid = s('g', { class: 'chart-grid' });
   const plots = series.map((se) => ({ ...se, fill: s('path', { class: `chart-area st-${se.tone}` }), line: s('path', { class: `chart-line st-${se.tone}` }) }));
   const cursor = s('line', { class: 'chart-cursor', y1: 0, y2: H, hidden: true, visibility: 'hidden' });
-  const svg = s('svg', { viewBox: `0 -4 ${W} ${H + 8}`, preserveAspectRatio: 'none', class: 'chart-plot', role: 'img' },
+  const svg = s('svg', { viewBox: `0 -4 ${W} ${H + 8}`, preserveAspectRatio: 'none', class: 'chart-plot', role: 'img', 'aria-label': `${title}: nothing yet` },
     grid, plots.map((p) => [p.area !== false && p.fill, p.line]), cursor);
   const topLabel = h('span', { class: 'chart-top' });
   const midLabel = h('span', { class: 'chart-mid' });

@@ -8,7 +8,9 @@ import { go, href, startRouter } from './router.js';
 import { keys, startKeys, help } from './keys.js';
 import { dialog, field, iconButton, toast } from './ui.js';
 import { closeToast, toastRegion } from './toasts.js';
+import { mark } from './states.js';
 import { live } from './live.js';
+import { nodes } from './nodes.js';
 import { get, hasToken, onUnauthenticated, setToken } from './api.js';
 
 // startShell builds the frame, and shows the screens in it.
@@ -20,7 +22,7 @@ export function startShell(screens) {
     h('header', { class: 'top' },
       h('a', { class: 'brand', href: '#/', 'aria-label': 'Streamwright: overview' }, logo(), h('span', null, 'Streamwright')),
       search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
-    nav.el, main, toastRegion());
+    nav.el, banner(), main, toastRegion());
   onUnauthenticated(askToken);
   startKeys();
   keys('Escape', 'Close the last message', closeToast, { group: 'Everywhere' });
@@ -32,6 +34,7 @@ export function startShell(screens) {
   });
   live.on('back', welcomeBack);
   live.start();
+  nodes.start();
   watchVersion();
 }
 
@@ -70,8 +73,22 @@ function search() {
   } }, icon('search'), input, h('kbd', { 'aria-hidden': 'true' }, '/'));
 }
 
+// banner says, above every screen, that what is seen is old or that nothing is decided.
+function banner() {
+  const title = h('strong');
+  const more = h('p');
+  const el = h('div', { class: 'banner notice notice-bad', role: 'alert', hidden: true }, h('p', null, mark('failed'), ' ', title), more);
+  nodes.on(() => frame(() => {
+    const t = nodes.trouble;
+    text(title, t?.title);
+    text(more, t?.text);
+    show(el, t !== null);
+  }));
+  return el;
+}
+
 const phases = {
-  connecting: 'connecting', live: 'live', reconnecting: 'reconnecting', paused: 'paused', denied: 'signed out',
+  connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting', paused: 'paused', denied: 'signed out',
 };
 
 // connection shows whether what is seen is live. A click tries again at once.
@@ -82,10 +99,11 @@ function connection() {
   let timer = 0;
   const update = () => {
     clearTimeout(timer);
-    attr(el, 'data-phase', live.phase);
-    attr(document.documentElement, 'data-phase', live.phase);
-    text(label, phases[live.phase]);
-    let title = 'Live.';
+    const shown = live.phase === 'live' && nodes.trouble?.old ? 'stale' : live.phase;
+    attr(el, 'data-phase', shown);
+    attr(document.documentElement, 'data-phase', shown);
+    text(label, phases[shown]);
+    let title = shown === 'stale' ? nodes.trouble.title : 'Live.';
     if (live.phase === 'denied') title = `${live.error} Press to enter a token.`;
     else if (live.phase !== 'live') {
       const left = Math.max(0, live.retryAt - Date.now());
@@ -93,9 +111,10 @@ function connection() {
       timer = setTimeout(update, 1000);
     }
     attr(el, 'title', title);
-    attr(el, 'aria-label', `Connection: ${phases[live.phase]}. ${live.phase === 'live' ? '' : 'Press to retry now.'}`);
+    attr(el, 'aria-label', `Connection: ${phases[shown]}. ${live.phase === 'live' ? '' : 'Press to retry now.'}`);
   };
   live.on('phase', update);
+  nodes.on(update);
   update();
   return el;
 }

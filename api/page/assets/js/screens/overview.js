@@ -1,5 +1,5 @@
-// The engine at a glance: figures, the last hour, what needs attention, types,
-// workers.
+// The engine at a glance: figures, the last hour, what needs attention, the nodes,
+// types, workers.
 
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
@@ -11,6 +11,7 @@ import { href } from '../router.js';
 import { bar, command, empty, panel } from '../ui.js';
 import { keys } from '../keys.js';
 import { mark, running } from '../states.js';
+import { nodesPanel } from './nodespanel.js';
 
 const TRENDS_EVERY = 10_000; // ms: the engine samples as often
 const MAX_TYPES = 40;
@@ -25,7 +26,7 @@ export default {
     const view = { trends: null, rejected: null, stops: stops(), tiles: tiles(), charts: charts(), needs: needs(), types: types(), workers: workersPanel() };
     const welcome = h('div', { hidden: true });
     el.append(h('h1', null, 'Overview'), view.stops.el, welcome, view.tiles.el,
-      h('div', { class: 'overview-grid live-part' }, view.needs.el, view.workers.el), view.charts.el, view.types.el);
+      h('div', { class: 'overview-grid live-part' }, view.needs.el, view.workers.el), nodesPanel(signal), view.charts.el, view.types.el);
     const draw = () => {
       if (signal.aborted || !live.stats) return;
       const stats = live.stats;
