@@ -46,7 +46,7 @@ func (e *Engine) serveHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.bridge, err = bridge.New(bridge.Config{Key: key, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
+	e.bridge, err = bridge.New(bridge.Config{Key: key, Shared: e.lease != nil, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
 	if err != nil {
 		return err
 	}

@@ -121,8 +121,13 @@ func TestHTTPWorkersGoFromNodeToNode(t *testing.T) {
 	w.session = reg.Session
 
 	first := item()
-	it := w.poll(a)                      // another node than it has registered with
-	w.report(b, it, wire.ReportComplete) // and than it has polled
+	it := w.poll(a) // another node than it has registered with
+	var orders wire.WorkerOrders
+	w.ask(b, "/w1/heartbeat", map[string]any{"in_flight": []wire.RunRef{{ID: it.ID, Token: it.Token}}}, http.StatusOK, &orders)
+	if len(orders.Lost) > 0 {
+		t.Errorf("a run that another node has handed out is lost: %+v", orders)
+	}
+	w.report(b, it, wire.ReportComplete)
 	second := item()
 	running := w.poll(b)
 

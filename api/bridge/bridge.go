@@ -66,6 +66,9 @@ type Config struct {
 	// Key signs the sessions, KeyBytes of it. A bridge with the same key takes the
 	// sessions that another has made; nil: one of this bridge's own.
 	Key []byte
+	// Shared says that there are other bridges with the same key, so that a worker may have
+	// runs that this one has not seen.
+	Shared bool
 	// MaxWorkers bounds the workers that it serves; 0: the constant MaxWorkers.
 	MaxWorkers int
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
