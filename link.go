@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -36,9 +36,14 @@ func askFor[T any](ctx context.Context, c *Client, op string, req any, hold, pat
 	if err != nil {
 		return reply, err
 	}
-	tries := tries{most: c.set.tryTimeout, once: patience == 0}
+	tries, single := 0, patience == 0 || onlyOnce(op)
 	err = c.retry(ctx, op, patience, func(ctx context.Context) error {
-		data, err := c.once(ctx, op, body, hold+tries.next())
+		limit := c.set.tryTimeout
+		if !single {
+			limit = repeat.Timeout(tries, limit)
+		}
+		tries++
+		data, err := c.once(ctx, op, body, hold+limit)
 		if err != nil {
 			return err
 		}
@@ -48,23 +53,10 @@ func askFor[T any](ctx context.Context, c *Client, op string, req any, hold, pat
 	return reply, err
 }
 
-// firstTry is the time for the reply to a request's first try. An engine that dies takes
-// the requests that it has not answered with it; another one answers the next try.
-const firstTry = 2 * time.Second
-
-// tries gives each try of a request more time than the one before, so that a slow engine
-// is not asked the same again and again.
-type tries struct {
-	most time.Duration // for one try
-	once bool          // there is only one
-	last time.Duration
-}
-
-func (t *tries) next() time.Duration {
-	if t.last = min(max(2*t.last, firstTry), t.most); t.once {
-		t.last = t.most
-	}
-	return t.last
+// onlyOnce reports whether a request is not to be repeated unless nobody has taken it.
+func onlyOnce(op string) bool {
+	e, _ := wire.EndpointOf(op)
+	return e.Once
 }
 
 // streamSilence bounds how long askStream waits for the next reply.
@@ -172,9 +164,9 @@ func (l *link) watch() {
 // retry calls try until it succeeds, is refused for good, ctx ends, or no
 // engine could be reached for longer than patience.
 func (l *link) retry(ctx context.Context, op string, patience time.Duration, try func(context.Context) error) error {
-	start, backoff := time.Now(), minBackoff
+	start, once := time.Now(), onlyOnce(op)
 	var last error
-	for {
+	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
 			return endOf(op, err, last)
 		}
@@ -185,14 +177,14 @@ func (l *link) retry(ctx context.Context, op string, patience time.Duration, try
 		if ctx.Err() != nil {
 			return endOf(op, ctx.Err(), telling(last, err))
 		}
-		wait, again := worthAnother(err, backoff)
-		if !again || time.Since(start)+wait > l.patienceWith(err, patience) {
-			return err
+		wait := waits.After(err, tries)
+		if !repeat.May(err, once) || time.Since(start)+wait > l.patienceWith(err, patience) {
+			return repeat.Unknown(err, once)
 		}
 		if l.set.onRetry != nil {
 			l.set.onRetry(op, err)
 		}
-		last, backoff = err, min(2*backoff, maxBackoff)
+		last = err
 		if err := sleep.For(ctx, wait); err != nil {
 			return endOf(op, err, last)
 		}
@@ -220,25 +212,6 @@ func telling(earlier, now error) error {
 		return earlier
 	}
 	return now
-}
-
-// worthAnother reports whether a failed try may be repeated, and returns the wait before it.
-func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
-	var e *events.Error
-	if !errors.As(err, &e) || !passes(e.Code) {
-		return 0, false
-	}
-	wait := backoff/2 + rand.N(backoff/2)
-	if e.Code == events.CodeNotOwner { // the owner answers as soon as there is one
-		return min(wait, ownerBackoff), true
-	}
-	return max(wait, min(e.RetryAfter, time.Minute)), true
-}
-
-// passes reports whether a refusal may end by itself: no engine answers, or none that can
-// decide now.
-func passes(c events.Code) bool {
-	return c == events.CodeUnavailable || c == events.CodeTimeout || c == events.CodeNotOwner
 }
 
 // once sends one request and waits for its reply, at most timeout. What comes
@@ -280,7 +253,7 @@ func (l *link) failed(op string, err error) error {
 	case errors.As(err, &refused):
 		return err
 	case errors.Is(err, nats.ErrNoResponders):
-		return events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where())
+		return repeat.Untaken(events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where()))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return events.Refuse(events.CodeTimeout, "no reply to %s from the engine at %s in time", op, l.where())
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):

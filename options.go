@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,12 +21,10 @@ const (
 	DefaultConnectTimeout = 5 * time.Second  // for the first connection, if the context sets no earlier end
 	DefaultInFlight       = 4                // bulk requests outstanding
 	MaxInFlight           = 64
-
-	minBackoff = 25 * time.Millisecond // before the second try; doubled each time
-	maxBackoff = 500 * time.Millisecond
-	// ownerBackoff is the longest wait while an engine answers that it is not the owner.
-	ownerBackoff = 250 * time.Millisecond
 )
+
+// waits are the waits between two tries of a request.
+var waits = repeat.Backoff{Min: 25 * time.Millisecond, Max: 500 * time.Millisecond}
 
 // Option changes how a client connects or behaves.
 type Option func(*settings)

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -400,7 +401,7 @@ func (b *bulk) try(ctx context.Context, p *parcel, todo []int, first bool, sub *
 func (p *parcel) settle(todo []int, answers []Submitted) (again []int, err error) {
 	for n, i := range todo {
 		a := answers[n]
-		if a.Error != nil && (a.Error.Code == events.CodeUnavailable || a.Error.Code == events.CodeNotOwner) {
+		if a.Error != nil && repeat.NotNow(a.Error.Code) {
 			again, err = append(again, i), a.Error.Err()
 			continue
 		}

@@ -52,7 +52,7 @@ func (g EngineGrant) Permissions() Permissions {
 		g.administer(p, n.EventStream(i))
 		p.publish(n.JetStream("STREAM.LEADER.STEPDOWN." + n.EventStream(i))) // the owner goes where the stream's leader is, or takes it along
 	}
-	for _, b := range []string{"dedup", "workers", "partitions"} {
+	for _, b := range []string{"dedup", "workers", "partitions", "keys"} {
 		g.administer(p, "KV_"+n.Bucket(b), "DELETE")
 		p.publish(n.Entries(b) + ">")
 	}

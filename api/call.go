@@ -325,9 +325,14 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	if !ok {
 		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
 	}
-	if ownerOnly(endpoint) && s.standsBy() != nil {
-		return s.forward(ctx, endpoint, body)
+	if e, _ := wire.EndpointOf(endpoint); e.OwnerOnly() {
+		return s.askOwner(ctx, h, &e, body)
 	}
+	return s.answer(ctx, h, endpoint, body)
+}
+
+// answer has this engine answer a request of this process.
+func (s *Service) answer(ctx context.Context, h handler, endpoint string, body []byte) ([]byte, error) {
 	type answer struct {
 		data []byte
 		err  *wire.Error

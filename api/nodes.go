@@ -76,10 +76,10 @@ func (s *Service) passTo(c *call, node string) {
 	}
 	var ask []byte
 	if err == nil {
-		ask, err = json.Marshal(wire.NodeAsk{Node: node, Endpoint: c.endpoint})
+		ask, err = json.Marshal(wire.NodeAsk{Node: node, Endpoint: c.endpoint, Reply: c.replyTo})
 	}
 	if err == nil {
-		err = s.Conn.PublishRequest(s.Names.Nodes(), c.replyTo, ask)
+		err = s.Conn.Publish(s.Names.Nodes(), ask)
 	}
 	if err != nil {
 		c.reply(nil, err)
@@ -91,11 +91,11 @@ func (s *Service) passTo(c *call, node string) {
 // answerAsk answers what another node has been asked of this one, and has authorised.
 func (s *Service) answerAsk(m *nats.Msg) {
 	ask, err := decode[wire.NodeAsk](m.Data)
-	if err != nil || ask.Node != s.Info.Node || ask.Endpoint != wire.APIVerify || !s.begin() {
+	if err != nil || ask.Node != s.Info.Node || ask.Endpoint != wire.APIVerify || ask.Reply == "" || !s.begin() {
 		return
 	}
 	c := &call{s: s, limit: s.Conn.MaxPayload(), endpoint: ask.Endpoint, start: time.Now()}
-	c.respond = func(data []byte, err *wire.Error) { c.publish(m.Reply, data, err) }
+	c.respond = func(data []byte, err *wire.Error) { c.publish(ask.Reply, data, err) }
 	s.direct[ask.Endpoint].serve(c)
 }
 

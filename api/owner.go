@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -25,17 +29,30 @@ import (
 // forwarded to it, over NATS.
 
 const (
-	// forwardWithin bounds how long a forwarded request looks for an owner: as
-	// long as an election of JetStream takes, and some.
+	// forwardWithin bounds how long a request looks for an owner: as long as an
+	// election of JetStream takes, and some.
 	forwardWithin = 15 * time.Second
-	// forwardTry bounds one try. A request that changes something is tried again
-	// only if it is known that nobody has taken it.
+	// recoverWithin bounds how long a request waits for this engine itself, where that
+	// can't decide for a moment.
+	recoverWithin = 2 * time.Second
+	// forwardTry bounds one try.
 	forwardTry = 30 * time.Second
-	minForward = 10 * time.Millisecond
-	maxForward = 250 * time.Millisecond
+	// maxForwardWait is the longest wait between two tries: who is told to come back later
+	// than that comes back by itself.
+	maxForwardWait = time.Second
 	// cutOffAfter is the time without a word of the log's leader after which a
 	// standby counts as cut off.
 	cutOffAfter = 5 * time.Second
+)
+
+// forwardWaits are the waits between two tries of a request.
+var forwardWaits = repeat.Backoff{Min: 20 * time.Millisecond, Max: repeat.OwnerWait}
+
+// The headers of a forwarded request: the name of who has made it, quoted, and its roles,
+// with commas between them.
+const (
+	headerUser  = "Work-User"
+	headerRoles = "Work-User-Roles"
 )
 
 // Serve has the service answer, or no longer answer, what only the log's owner can.
@@ -115,8 +132,9 @@ func ownerOnly(endpoint string) bool {
 	return ok && e.OwnerOnly()
 }
 
-// forwarded answers a request that another node has forwarded. That one has
-// authorised it, and counted it against its maker's quota.
+// forwarded answers a request that another node has forwarded, and authorised. It
+// counts against its maker's quota here, where all of that user's submissions come
+// together.
 func (s *Service) forwarded(m *nats.Msg) {
 	name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	c := &call{s: s, data: m.Data, limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
@@ -130,68 +148,152 @@ func (s *Service) forwarded(m *nats.Msg) {
 		c.send(nil, events.ErrShuttingDown)
 		return
 	}
+	if id, ok := maker(m.Header); ok {
+		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles)
+	}
 	h.serve(c)
 }
 
-// forward has the owner answer a request of this process. It looks for the owner
-// while there is none, or it is changing.
-func (s *Service) forward(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
-	if err := s.chargeForward(ctx, endpoint, body); err != nil {
-		return nil, err
+// maker returns who has made a forwarded request; false for one without a quota.
+func maker(h nats.Header) (access.Identity, bool) {
+	name, err := strconv.Unquote(h.Get(headerUser))
+	if err != nil {
+		return access.Identity{}, false
 	}
-	e, _ := wire.EndpointOf(endpoint)
-	begun, wait := time.Now(), minForward
-	for {
-		data, err := s.forwardOnce(ctx, endpoint, body)
+	roles, err := access.ParseRoles(strings.Split(h.Get(headerRoles), ","))
+	return access.Identity{Name: name, Roles: roles}, err == nil
+}
+
+// askOwner has the owner of the log answer a request of this process: this engine, or
+// the one that it stands by for. While the owner changes it asks again, so that the
+// request is answered once, and late. One whose outcome is not known is made again only
+// if that does no more than making it once.
+func (s *Service) askOwner(ctx context.Context, h handler, e *wire.Endpoint, body []byte) ([]byte, error) {
+	begun := time.Now()
+	for tries := 0; ; tries++ {
+		own := s.standsBy() == nil
+		var data []byte
+		var err error
+		if own {
+			data, err = s.answer(ctx, h, e.Name, body)
+		} else {
+			if e.Makes {
+				body = s.identify(body)
+			}
+			data, err = s.forward(ctx, e, body, tries)
+		}
+		why := err
 		if err == nil {
+			why = undecided(e, data)
+		}
+		if why == nil {
 			return data, nil
 		}
-		code := events.CodeOf(err)
-		again := code == events.CodeNotOwner || code == events.CodeUnavailable || code == events.CodeTimeout && e.ReadOnly
-		if !again || ctx.Err() != nil || time.Since(begun)+wait > forwardWithin {
-			return nil, err
+		once := e.Once || e.Makes && !identified(body)
+		within := forwardWithin
+		if own && events.CodeOf(why) != events.CodeNotOwner {
+			within = recoverWithin
 		}
-		if sleep.For(ctx, wait) != nil {
-			return nil, err
+		wait := forwardWaits.After(why, tries)
+		if !repeat.May(why, once) || wait > maxForwardWait || s.ctx.Err() != nil || time.Since(begun)+wait > within || sleep.For(ctx, wait) != nil {
+			return data, repeat.Unknown(err, once)
 		}
-		wait = min(2*wait, maxForward)
 	}
 }
 
-func (s *Service) forwardOnce(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, forwardTry)
+// undecided returns the refusal of an element that no engine could decide, of the answers
+// to an array; nil: there is none.
+func undecided(e *wire.Endpoint, data []byte) error {
+	if e.ReadOnly || !isArray(data) || !bytes.Contains(data, []byte(`"error"`)) {
+		return nil
+	}
+	var answers []struct {
+		Error *wire.Error `json:"error"`
+	}
+	_ = json.Unmarshal(data, &answers) // the engine's own
+	for _, a := range answers {
+		if a.Error != nil && repeat.NotNow(a.Error.Code) {
+			return a.Error.Err()
+		}
+	}
+	return nil
+}
+
+// named reports whether what makes something has an id for it, or makes nothing.
+func named(doc []byte) bool {
+	var made struct {
+		ID   string `json:"id"`
+		Seal bool   `json:"seal"`
+	}
+	return json.Unmarshal(doc, &made) != nil || made.ID != "" || made.Seal
+}
+
+// documents splits a request into its elements; nil: it can't be read.
+func documents(body []byte) (docs []json.RawMessage) {
+	if !isArray(body) {
+		return []json.RawMessage{body}
+	}
+	_ = json.Unmarshal(body, &docs) // refused by who decides it
+	return docs
+}
+
+// identified reports whether all that a request makes has an id, so that it makes nothing
+// more if it is repeated.
+func identified(body []byte) bool {
+	return !slices.ContainsFunc(documents(body), func(doc json.RawMessage) bool { return !named(doc) })
+}
+
+// identify gives an id to what a request makes without one.
+func (s *Service) identify(body []byte) []byte {
+	if identified(body) {
+		return body
+	}
+	docs := documents(body)
+	parts := make([][]byte, len(docs))
+	for i, doc := range docs {
+		if parts[i] = doc; named(doc) {
+			continue
+		}
+		open := bytes.TrimRight(bytes.TrimSuffix(bytes.TrimSpace(doc), []byte("}")), " \t\r\n")
+		comma := ","
+		if bytes.HasSuffix(open, []byte("{")) {
+			comma = ""
+		}
+		parts[i] = fmt.Appendf(slices.Clip(open), `%s"id":%q}`, comma, s.Core.NewID())
+	}
+	if !isArray(body) {
+		return parts[0]
+	}
+	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
+}
+
+// forward asks the owner once.
+func (s *Service) forward(ctx context.Context, e *wire.Endpoint, body []byte, tries int) ([]byte, error) {
+	limit := forwardTry
+	if !e.Once {
+		limit = repeat.Timeout(tries, limit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	m, err := s.Conn.RequestWithContext(ctx, s.Names.Forward(endpoint), body)
+	m := &nats.Msg{Subject: s.Names.Forward(e.Name), Data: body}
+	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
+		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(id.Name)}, headerRoles: {id.Roles.String()}}
+	}
+	m, err := s.Conn.RequestMsgWithContext(ctx, m)
 	switch {
+	case err == nil:
+		if err := wire.Refusal(m.Data); err != nil {
+			return nil, err
+		}
+		return m.Data, nil
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, events.Refuse(events.CodeUnavailable, "no node owns the log just now: ask again")
+		return nil, repeat.Untaken(events.Refuse(events.CodeUnavailable, "no node owns the log just now: ask again"))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return nil, events.Refuse(events.CodeTimeout, "the owner of the log did not answer in time: what was asked may have been done")
 	case errors.Is(err, nats.ErrMaxPayload):
 		return nil, events.Refuse(events.CodeTooLarge, "the request has %d bytes: the NATS server takes at most %d", len(body), s.Conn.MaxPayload())
-	case err != nil:
-		return nil, known(err)
 	}
-	if err := wire.Refusal(m.Data); err != nil {
-		return nil, err
-	}
-	return m.Data, nil
-}
-
-// chargeForward counts submissions against the quota of who makes them.
-func (s *Service) chargeForward(ctx context.Context, endpoint string, body []byte) error {
-	id, ok := access.IdentityOf(ctx)
-	if !ok || id == access.Anyone || endpoint != wire.APISubmit {
-		return nil
-	}
-	n := 1
-	if isArray(body) {
-		var list []json.RawMessage
-		if json.Unmarshal(body, &list) == nil {
-			n = len(list)
-		}
-	}
-	return s.Quotas.User(quota.HTTP, id.Name, id.Roles).Submit(n, int64(len(body)))
+	return nil, known(err)
 }
 
 // standing describes a node that stands by.

@@ -130,6 +130,9 @@ func (e *Engine) Start(ctx context.Context) error {
 			return err
 		}
 		// What comes and goes on several servers, such as an election, is waited out.
+		if err != nil {
+			e.standby.failed(err, false)
+		}
 	} else {
 		e.standby.beginStandby(by)
 	}

@@ -22,7 +22,15 @@ type Lease interface {
 	Take(ctx context.Context) (by string, err error)
 	// Changed receives something when the lease may be free.
 	Changed() <-chan struct{}
+	// Failed hears that this engine could not take the partition over, or serve it; final
+	// says that it will not try again. It may give the lease up, so that another engine
+	// can try: then Take fails with ErrPassed for a time.
+	Failed(why error, final bool)
 }
+
+// ErrPassed is the error of a lease that this engine has given up for a time, since it could
+// not take over.
+var ErrPassed = errors.New("this engine leaves the log to others for a time, since it could not take over")
 
 const (
 	// leaseTries bounds how often a starting engine asks for a lease that can't be asked
@@ -177,7 +185,7 @@ func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
 		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
 			return by, by == ""
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, ErrPassed) {
 			return "", false
 		}
 	}
@@ -187,6 +195,13 @@ func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
 	}
 	s.e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
 	return "", true
+}
+
+// failed tells the lease that the partition could not be taken over, or served.
+func (s *standby) failed(err error, final bool) {
+	if s.e.cfg.Lease != nil && !errors.Is(err, errReload) && !errors.Is(err, eventlog.ErrFenced) {
+		s.e.cfg.Lease.Failed(err, final)
+	}
 }
 
 // standBy follows the log until the lease is this engine's, or ctx ends, or the log can't be
@@ -216,7 +231,7 @@ func (s *standby) standBy(ctx context.Context, by string) error {
 		now, err := s.e.cfg.Lease.Take(ctx)
 		switch {
 		case err != nil:
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !errors.Is(err, ErrPassed) {
 				s.e.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
 			}
 		case now == "":

@@ -64,6 +64,8 @@ func (m *leaseMember) Take(context.Context) (string, error) {
 	return m.l.holder, nil
 }
 
+func (m *leaseMember) Failed(error, bool) {}
+
 func (m *leaseMember) Changed() <-chan struct{} { return m.changed }
 
 // newPair starts two engines on one log: a owns it, b stands by.

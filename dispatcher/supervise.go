@@ -50,6 +50,7 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 		} else {
 			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
 		}
+		e.standby.failed(err, false)
 		if l = e.ownAgain(ctx, wait); l == nil {
 			return
 		}
@@ -86,6 +87,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 		if ctx.Err() != nil {
 			return nil
 		}
+		e.standby.failed(err, final(err))
 		if final(err) {
 			e.err = err
 			e.cfg.Logger.Error("the partition can't be served", "error", err)

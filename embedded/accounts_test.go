@@ -79,7 +79,7 @@ func TestTheDataStaysWhateverTheUsers(t *testing.T) {
 	}
 	older()
 	restarted(t, dir, users, guarded)
-	if data, err := os.ReadFile(filepath.Join(dir, versionFile)); err != nil || string(data) != fmt.Sprintf("%d\n", FormatVersion) {
+	if data, err := os.ReadFile(filepath.Join(dir, versionFile)); err != nil || string(data) != fmt.Sprintf("%d\n", aloneVersion) {
 		t.Errorf("the folder's version is %q, %v", data, err)
 	}
 	older()

@@ -58,6 +58,48 @@ func TestFolderRemembersItsCluster(t *testing.T) {
 	}
 }
 
+// A program from before there were clusters, which knows format 2, refuses the folder of a
+// member, whose mark it would not see. It takes that of an engine that stands alone.
+func TestOlderProgramRefusesAMembersFolder(t *testing.T) {
+	const before = 2
+	golden := map[string]string{versionFile: "3\n", memberFile: "member prod a\n", nodeFile: "a\n"}
+	made, kept := t.TempDir(), t.TempDir()
+	for name, text := range golden {
+		write(t, &dataDir{path: kept}, name, text)
+	}
+	for _, dir := range []string{made, kept} {
+		d, err := openDataDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for range 2 { // it starts again
+			if err := d.markMember(&membership{cluster: "prod", node: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, want := range golden {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+				t.Errorf("%s is %q %v, want %q", name, got, err, want)
+			}
+		}
+		if err := d.checkVersion(before); !errors.Is(err, ErrNewerFormat) {
+			t.Errorf("an older program: %v", err)
+		}
+		if err := d.checkVersion(FormatVersion); err != nil {
+			t.Error(err)
+		}
+	}
+	alone, err := openDataDir(t.TempDir())
+	if err == nil {
+		defer alone.Close()
+		err = errors.Join(alone.markMember(nil), alone.checkVersion(before))
+	}
+	if err != nil {
+		t.Errorf("an older program, on a folder of an engine that stands alone: %v", err)
+	}
+}
+
 func write(t *testing.T, d *dataDir, file, text string) {
 	t.Helper()
 	path := filepath.Join(d.path, file)

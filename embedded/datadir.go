@@ -13,10 +13,15 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// FormatVersion is the format of the data folder that this program writes and the
-// newest that it reads. Since 2 the streams are in the engine's own NATS
-// account: a program that knows 1 alone would not find them, and begin anew.
-const FormatVersion = 2
+// FormatVersion is the newest format of the data folder that this program reads, and
+// the one that it gives the folders of a cluster's members: a program that does not know
+// it would start a server alone in such a folder. Other folders have aloneVersion.
+const FormatVersion = 3
+
+// aloneVersion is the format of the folder of an engine that stands alone. Since 2 the
+// streams are in the engine's own NATS account: a program that knows 1 alone would not
+// find them, and begin anew.
+const aloneVersion = 2
 
 const (
 	lockFile    = "LOCK"
@@ -56,7 +61,7 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, err
 	}
 	d := &dataDir{path: path, lock: lock}
-	if err := d.checkVersion(); err != nil {
+	if err := d.checkVersion(FormatVersion); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -103,11 +108,13 @@ func writeWhole(f *os.File, text string) error {
 	return err
 }
 
-func (d *dataDir) checkVersion() error {
+// checkVersion refuses a folder whose format a program that knows formats up to known
+// does not know.
+func (d *dataDir) checkVersion(known int) error {
 	file := filepath.Join(d.path, versionFile)
 	text, err := readShort(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return d.writeVersion()
+		return d.writeVersion(aloneVersion)
 	}
 	if err != nil {
 		return fmt.Errorf("read data folder's version: %w", err)
@@ -116,12 +123,12 @@ func (d *dataDir) checkVersion() error {
 	if err != nil || n < 1 {
 		return fmt.Errorf("read data folder's version: %s holds %q, not a number: this is no data folder of the engine, or it is damaged", file, text)
 	}
-	if n > FormatVersion {
-		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, FormatVersion))
+	if n > known {
+		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, known))
 	}
-	if n < FormatVersion {
+	if n < aloneVersion {
 		// First of all: an older program must not come upon what follows.
-		return d.writeVersion()
+		return d.writeVersion(aloneVersion)
 	}
 	return nil
 }
@@ -173,8 +180,8 @@ func readShort(file string) (string, error) {
 	return string(b), err
 }
 
-func (d *dataDir) writeVersion() error {
-	if err := replaceFile(filepath.Join(d.path, versionFile), strconv.Itoa(FormatVersion)+"\n", true); err != nil {
+func (d *dataDir) writeVersion(v int) error {
+	if err := replaceFile(filepath.Join(d.path, versionFile), strconv.Itoa(v)+"\n", true); err != nil {
 		return fmt.Errorf("write data folder's version: %w", err)
 	}
 	return nil

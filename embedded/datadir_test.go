@@ -73,7 +73,7 @@ func TestDataDirOfOtherProcess(t *testing.T) {
 
 func TestDataDirVersion(t *testing.T) {
 	tests := []struct{ name, content, want string }{
-		{"newer", "3\n", "use a newer program"},
+		{"newer", "4\n", "use a newer program"},
 		{"damaged", "one", "not a number"},
 		{"empty", "", "not a number"},
 		{"zero", "0", "not a number"},

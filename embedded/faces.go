@@ -156,7 +156,7 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 		}
 	}
 	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(); err != nil {
+		if err := e.serveHTTP(ctx); err != nil {
 			return err
 		}
 	}

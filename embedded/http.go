@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -18,10 +20,12 @@ import (
 	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/kvstate"
 )
 
 // serveHTTP puts the faces that are for HTTP on one server, and opens it.
-func (e *Engine) serveHTTP() error {
+func (e *Engine) serveHTTP(ctx context.Context) error {
 	secure, err := e.openTLS()
 	if err != nil {
 		return err
@@ -38,11 +42,11 @@ func (e *Engine) serveHTTP() error {
 	}
 	mountPage(s)
 	mountBeside(s, e.service, e.live)
-	key, err := e.dir.sessionKey()
+	key, err := sessionKey(ctx, e)
 	if err != nil {
 		return err
 	}
-	e.bridge, err = bridge.New(bridge.Config{Key: key, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
+	e.bridge, err = bridge.New(bridge.Config{Key: key, Shared: e.lease != nil, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
 	if err != nil {
 		return err
 	}
@@ -84,28 +88,63 @@ func mountBeside(s *rest.Server, service *api.Service, feed *live.Hub) {
 }
 
 // sessionKeyFile has the key that signs the sessions of HTTP workers, so that
-// they outlive a restart of the engine.
-const sessionKeyFile = "http-workers.key"
+// they outlive a restart of the engine. The engines of one log share it under the
+// name sessionKeyName, so that a session is good at each of them.
+const (
+	sessionKeyFile = "http-workers.key"
+	sessionKeyName = "http_workers"
+)
 
-// sessionKey reads the key, or makes it. Nil: there is no folder to keep it in.
-func (d *dataDir) sessionKey() ([]byte, error) {
-	if d == nil {
-		return nil, nil
+// sessionKey returns the key that signs the sessions of HTTP workers: the folder's,
+// or, where other engines can reach the log, theirs.
+func sessionKey(ctx context.Context, e *Engine) (key []byte, err error) {
+	mine, err := e.dir.sessionKey()
+	if err != nil || e.lease == nil {
+		return mine, err
 	}
-	file := filepath.Join(d.path, sessionKeyFile)
-	key, err := os.ReadFile(file)
-	if err == nil && len(key) == bridge.KeyBytes {
-		return key, nil
+	js, err := connect.JetStream(e.nc, e.names())
+	if err != nil {
+		return nil, err
+	}
+	keys := kvstate.NewKeys(js, e.names()).Replicate(e.copies.replicas, e.copies.placement)
+	err = patiently(ctx, e, func(ctx context.Context) error {
+		key, err = keys.Share(ctx, sessionKeyName, mine)
+		return err
+	})
+	if err == nil && len(key) != bridge.KeyBytes {
+		err = fmt.Errorf("the key of HTTP workers' sessions that the engines share has %d bytes: delete the bucket %s", len(key), e.names().Bucket("keys"))
+	}
+	if err != nil || bytes.Equal(key, mine) {
+		return key, err
+	}
+	return key, e.dir.keepSessionKey(key)
+}
+
+// sessionKey reads the folder's key, or makes one. Without a folder it is made up.
+func (d *dataDir) sessionKey() (key []byte, err error) {
+	if d != nil {
+		key, err = os.ReadFile(filepath.Join(d.path, sessionKeyFile))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the key of HTTP workers' sessions: %w", err)
 	}
+	if len(key) == bridge.KeyBytes {
+		return key, nil
+	}
 	key = make([]byte, bridge.KeyBytes) // anew also if it is damaged: workers register again
 	_, _ = rand.Read(key)               // never fails
-	if err := replaceFile(file, string(key), false); err != nil {
-		return nil, fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
+	return key, d.keepSessionKey(key)
+}
+
+// keepSessionKey writes the folder's key.
+func (d *dataDir) keepSessionKey(key []byte) error {
+	if d == nil {
+		return nil
 	}
-	return key, nil
+	if err := replaceFile(filepath.Join(d.path, sessionKeyFile), string(key), false); err != nil {
+		return fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
+	}
+	return nil
 }
 
 // mountPage serves the web page. Its files hold nothing, so they need no role;

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
@@ -38,6 +39,12 @@ const (
 	// takenWithin bounds the wait of an engine that stops for the word that another owns the
 	// log now. The takeover is short as long as this node's server is there.
 	takenWithin = 3 * time.Second
+	// passAfter is the time, in lives of a lease, for which an engine that holds it may fail
+	// to take over, or to serve the log; then it lets another try. It leaves the lease to
+	// others for minPass lives of it, each time twice as long, up to maxPass.
+	passAfter = 5
+	minPass   = 2
+	maxPass   = 20
 )
 
 // lease holds this engine's claim to the log. It implements [dispatcher.Lease].
@@ -59,7 +66,11 @@ type lease struct {
 	mu       sync.Mutex // guards what follows; held while the bucket is asked
 	rev      uint64     // 0: it is not held
 	epoch    events.Epoch
-	released bool // for good
+	released bool      // for good
+	failing  time.Time // of the first failure since it served the log well; zero: none
+	ownedAt  time.Time // since when it serves the log; zero: it does not
+	passes   int       // in a row
+	passed   time.Time // the lease is left to others until then
 
 	hearing sync.Mutex // guards what follows
 	beat    leaseWord  // the last of another engine
@@ -192,6 +203,9 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	if by := l.owner(); by != "" {
 		return by, nil
 	}
+	if l.passing() {
+		return "", dispatcher.ErrPassed
+	}
 	err = l.ask(ctx, true)
 	var held *kvstate.HeldError
 	switch {
@@ -202,6 +216,55 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 		return "", nil
 	}
 	return "", err
+}
+
+// passing reports whether the lease is left to others.
+func (l *lease) passing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.passed)
+}
+
+// Failed implements [dispatcher.Lease].
+func (l *lease) Failed(why error, final bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, limit := time.Now(), passAfter*l.ttl
+	if !l.ownedAt.IsZero() && now.Sub(l.ownedAt) > limit {
+		l.failing, l.passes = time.Time{}, 0
+	}
+	if l.ownedAt = (time.Time{}); l.failing.IsZero() {
+		l.failing = now
+	}
+	l.released = l.released || final
+	if l.rev == 0 || !final && now.Sub(l.failing) < limit {
+		return
+	}
+	pause := time.Duration(min(minPass<<min(l.passes, 8), maxPass)) * l.ttl
+	if l.passes++; final {
+		l.e.log.Error("this engine holds the lease of the log and can't serve it: leaving it to others", "error", why)
+	} else {
+		l.e.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
+	}
+	l.failing, l.passed = time.Time{}, now.Add(pause)
+	ctx, cancel := context.WithTimeout(context.Background(), leaseAsk)
+	defer cancel()
+	l.giveUp(ctx, "")
+}
+
+// giveUp releases the lease, which is held, and reports whether others know. REQUIRES: mu.
+func (l *lease) giveUp(ctx context.Context, heir string) bool {
+	err := l.owners.Release(ctx, 0, l.me, l.rev)
+	if err == nil {
+		err = l.say(leaseWord{Released: true, Heir: heir})
+	}
+	if err == nil {
+		err = l.e.nc.FlushWithContext(ctx)
+	}
+	if l.rev = 0; err != nil {
+		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
+	}
+	return err == nil
 }
 
 // Changed implements [dispatcher.Lease].
@@ -235,7 +298,7 @@ func (l *lease) ask(ctx context.Context, take bool) error {
 // the log.
 func (l *lease) owned(epoch events.Epoch) {
 	l.mu.Lock()
-	l.epoch = epoch
+	l.epoch, l.ownedAt = epoch, time.Now()
 	l.mu.Unlock()
 	_ = l.say(leaseWord{}) // fails when the connection is closed
 	l.poke()
@@ -268,7 +331,7 @@ func (l *lease) renew(ctx context.Context) {
 			return
 		case <-l.wake:
 		case <-tick.C:
-			if l.e.owns.Load() {
+			if l.e.owns.Load() && !l.passing() {
 				_ = l.say(leaseWord{}) // fails when the connection is closed
 			}
 			if odd = !odd; odd {
@@ -276,7 +339,7 @@ func (l *lease) renew(ctx context.Context) {
 			}
 		}
 		had := l.holds()
-		err := l.ask(ctx, l.e.owns.Load())
+		err := l.ask(ctx, l.e.owns.Load() && !l.passing())
 		var held *kvstate.HeldError
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -302,35 +365,27 @@ func (l *lease) stop(ctx context.Context, heir string) error {
 	case <-l.taken: // of an earlier owner
 	default:
 	}
-	switch held, err := l.release(ctx, heir); {
-	case err != nil:
-		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
-	case held && heir != "":
-		select {
-		case <-l.taken:
-		case <-time.After(takenWithin):
-			l.e.log.Warn("the heir has not said that it owns the log: stopping all the same", "heir", heir, "after", takenWithin)
-		case <-ctx.Done():
-		}
+	if !l.release(ctx, heir) || heir == "" {
+		return nil
+	}
+	select {
+	case <-l.taken:
+	case <-time.After(takenWithin):
+		l.e.log.Warn("the heir has not said that it owns the log: stopping all the same", "heir", heir, "after", takenWithin)
+	case <-ctx.Done():
 	}
 	return nil
 }
 
-// release gives the lease up for good, and says so if it was held.
-func (l *lease) release(ctx context.Context, heir string) (held bool, err error) {
+// release gives the lease up for good, and reports whether it was held, and others know.
+func (l *lease) release(ctx context.Context, heir string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released = true
 	if l.rev == 0 {
-		return false, nil
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
 	defer cancel()
-	if err := l.owners.Release(ctx, 0, l.me, l.rev); err != nil {
-		return true, err
-	}
-	if err := l.say(leaseWord{Released: true, Heir: heir}); err != nil {
-		return true, err
-	}
-	return true, l.e.nc.FlushWithContext(ctx)
+	return l.giveUp(ctx, heir)
 }

@@ -30,7 +30,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		// Forged advisories would end leases.
 		"$JS.EVENT.>",
 	}
-	for _, bucket := range []string{"dedup", "workers", "partitions"} {
+	for _, bucket := range []string{"dedup", "workers", "partitions", "keys"} {
 		deny = append(deny, "$KV."+n.Bucket(bucket)+".>")
 	}
 	for _, stream := range primaryStreams(n, partitions) {

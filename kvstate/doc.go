@@ -18,6 +18,9 @@
 //     stand by: it ends when its holder is silent ([DefaultPartitionTTL]). An
 //     engine with a server of its own just shows itself. It is about liveness
 //     only; safety comes from the log.
+//   - [Keys], the bucket work_keys, where several engines share a log: what they
+//     share and nobody else may know, such as the key of HTTP workers' sessions.
+//     Each keeps a copy, and puts it there if it is gone.
 //
 // A dedup key may hold any byte, a KV key may not: see [DedupKey] for its form.
 // The mirror's position is the bucket's entry _.position.

@@ -83,6 +83,8 @@ type Endpoint struct {
 	Array    bool // an array of requests is answered with an array of replies
 	Stream   bool // replies come until one is done
 	Waits    bool // may be open for long: a user's quota bounds how many are
+	Once     bool // asked twice, it may do more than asked once, or answer otherwise
+	Makes    bool // makes what the request's id names: asked again without one, it makes another
 	Private  bool // between the engine's own parts: not part of the protocol
 
 	Routes []Route // on HTTP, where the request needs nothing but its fields
@@ -129,8 +131,8 @@ var endpoints = func() []Endpoint {
 	)
 	return []Endpoint{
 		// For producers.
-		{Name: APISubmit, Roles: submits, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
-		{Name: APIBatch, Roles: submits, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
+		{Name: APISubmit, Roles: submits, Makes: true, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
+		{Name: APIBatch, Roles: submits, Makes: true, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
 			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"}, Refusals: []events.Code{events.CodeWrongState, events.CodeQueueFull},
 				Summary: "Open a batch",
 				About: "A batch is an item that runs nothing. It waits for the items that are submitted with its id in batch, and completes when their number is settled, by count or by sealing it, and the last of them has ended. " +
@@ -201,12 +203,12 @@ var endpoints = func() []Endpoint {
 			{ID: "nodes", Method: get, Path: v1 + "/nodes", Tag: "engine", Hidden: position,
 				Summary: "Show the nodes", About: "All engines of this log: which of them owns it, how far the others are behind, where the streams are, and what is at risk."},
 		}},
-		{Name: APINodeRemove, Roles: operates, Request: typeOf[NodeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+		{Name: APINodeRemove, Roles: operates, Once: true, Request: typeOf[NodeRemove](), Reply: typeOf[Changed](), Routes: []Route{
 			{ID: "remove-node", Method: del, Path: v1 + "/nodes/{node}", Tag: "engine", Refusals: conflicts,
 				Summary: "Remove a dead node", About: "The other nodes of the cluster no longer count it, and keep its copies of the streams themselves. It must not be online, and can't come back with its folder."},
 		}},
 		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
-		{Name: APITypeRemove, Roles: operates, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+		{Name: APITypeRemove, Roles: operates, Once: true, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
 			{ID: "delete-type", Method: del, Path: v1 + "/types/{type}", Tag: "types", Refusals: conflicts,
 				Summary: "Remove an unused type", About: "Its settings and its pause go with it. Refused while it has items (ended ones that are still kept, too), a schedule or a worker (wrong_state), or a table in engine.toml (set_in_file). Its next submission makes it known again."},
 		}},
@@ -239,17 +241,17 @@ var endpoints = func() []Endpoint {
 			{ID: "causes", Method: get, Path: v1 + "/causes", Tag: "dead letters",
 				Summary: "List the causes of death", About: "Deaths with the same type, reason and code whose error texts differ only in numbers, ids, paths and quoted texts have one cause."},
 		}},
-		{Name: APIReplay, Roles: operates, Request: typeOf[Replay](), Reply: typeOf[ReplayReply](), Routes: []Route{
+		{Name: APIReplay, Roles: operates, Once: true, Request: typeOf[Replay](), Reply: typeOf[ReplayReply](), Routes: []Route{
 			{ID: "replay-work", Method: post, Path: v1 + "/work/{id}/replay", Tag: "work", Refusals: adds,
 				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
 			{ID: "replay-dead", Method: post, Path: v1 + "/dead/{id}/replay", Tag: "dead letters", Refusals: adds,
 				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
 		}},
-		{Name: APIPurge, Roles: operates, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
+		{Name: APIPurge, Roles: operates, Once: true, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
 			{ID: "purge-dead", Method: del, Path: v1 + "/dead/{id}", Tag: "dead letters", Refusals: conflicts,
 				Summary: "Delete an item that has ended", About: "Its history is deleted with it."},
 		}},
-		{Name: APIBulk, Roles: operates, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
+		{Name: APIBulk, Roles: operates, Once: true, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
 			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true,
 				Summary: "Replay many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
 			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true,
@@ -263,11 +265,11 @@ var endpoints = func() []Endpoint {
 			{ID: "get-rejected", Method: get, Path: v1 + "/rejected/{seq}", Tag: "rejected", Hidden: []string{"intake_seq"}, Refusals: missing,
 				Summary: "Show a rejected submission", About: "With its original body and headers."},
 		}},
-		{Name: APIReplayRejected, Roles: operates, Request: typeOf[ReplayRejected](), Reply: typeOf[Submitted](), Routes: []Route{
+		{Name: APIReplayRejected, Roles: operates, Makes: true, Request: typeOf[ReplayRejected](), Reply: typeOf[Submitted](), Routes: []Route{
 			{ID: "replay-rejected", Method: post, Path: v1 + "/rejected/{seq}/replay", Tag: "rejected", Refusals: adds,
 				Summary: "Submit a rejected submission again", About: "With the corrections in the body."},
 		}},
-		{Name: APIPurgeRejected, Roles: operates, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
+		{Name: APIPurgeRejected, Roles: operates, Once: true, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
 			{ID: "purge-rejected", Method: del, Path: v1 + "/rejected/{seq}", Tag: "rejected", Refusals: missing,
 				Summary: "Delete a rejected submission", About: "It can no longer be replayed."},
 		}},
@@ -281,7 +283,7 @@ var endpoints = func() []Endpoint {
 			{ID: "put-schedule", Method: put, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: []events.Code{events.CodeSetInFile},
 				Summary: "Set a schedule", About: "Create it, or replace the one of this name; setting the same again changes nothing. A schedule of engine.toml can't be changed (set_in_file)."},
 		}},
-		{Name: APIScheduleRemove, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+		{Name: APIScheduleRemove, Roles: operates, Once: true, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
 			{ID: "delete-schedule", Method: del, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: conflicts,
 				Summary: "Remove a schedule", About: "The items that it has made stay."},
 		}},
@@ -293,7 +295,7 @@ var endpoints = func() []Endpoint {
 			{ID: "resume-schedule", Method: post, Path: v1 + "/schedules/{name}/resume", Tag: "schedules", Refusals: missing,
 				Summary: "Resume a schedule", About: "Its ticks make items again."},
 		}},
-		{Name: APIScheduleFire, Roles: operates, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
+		{Name: APIScheduleFire, Roles: operates, Makes: true, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
 			{ID: "fire-schedule", Method: post, Path: v1 + "/schedules/{name}/fire", Tag: "schedules", Refusals: adds,
 				Summary: "Make an item of a schedule now", About: "With an id in the body, repeating the request returns the same item."},
 		}},
@@ -308,7 +310,7 @@ var endpoints = func() []Endpoint {
 			{ID: "clock", Method: get, Path: v1 + "/clock", Tag: "engine", Hidden: position,
 				Summary: "Show the engine's clock", About: "Its time, the NATS server's, and whether that is plausible."},
 		}},
-		{Name: APIClockAccept, Roles: operates, Request: typeOf[AcceptClock](), Reply: typeOf[Clock](), Routes: []Route{
+		{Name: APIClockAccept, Roles: operates, Once: true, Request: typeOf[AcceptClock](), Reply: typeOf[Clock](), Routes: []Route{
 			{ID: "accept-clock", Method: post, Path: v1 + "/clock/accept", Tag: "engine",
 				Summary: "Confirm the NATS server's clock", About: "From then on its time is the engine's, however far the two are apart. Everything that is due by it then happens. It is recorded, and may set the clock back."},
 		}},

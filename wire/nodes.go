@@ -102,4 +102,7 @@ type Verify struct {
 type NodeAsk struct {
 	Node     string `json:"node"`
 	Endpoint string `json:"endpoint"`
+	// Reply is where who has asked hears the answer. It is not the message's own reply
+	// subject: a NATS server lets nobody name one of another account there.
+	Reply string `json:"reply"`
 }

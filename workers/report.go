@@ -3,12 +3,12 @@ package workers
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -81,8 +81,7 @@ func (q *reporter) addLater(rs []*report) {
 
 // backoff returns the wait before the next try, after tries of them.
 func backoff(tries int) time.Duration {
-	d := min(backoffMin<<min(tries, 10), backoffMax)
-	return d/2 + rand.N(d/2)
+	return repeat.Backoff{Min: backoffMin, Max: backoffMax}.Wait(tries)
 }
 
 // retryNow makes everything that waits for another try due.

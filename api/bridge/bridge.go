@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/pull"
-	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -50,7 +48,8 @@ const (
 	drainLimit  = 5 * time.Second  // for the last releases
 )
 
-// Caller answers the engine's requests, implemented by *api.Service.
+// Caller answers the engine's requests, implemented by *api.Service. It asks again while the
+// owner of the log changes.
 type Caller interface {
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
 }
@@ -67,6 +66,9 @@ type Config struct {
 	// Key signs the sessions, KeyBytes of it. A bridge with the same key takes the
 	// sessions that another has made; nil: one of this bridge's own.
 	Key []byte
+	// Shared says that there are other bridges with the same key, so that a worker may have
+	// runs that this one has not seen.
+	Shared bool
 	// MaxWorkers bounds the workers that it serves; 0: the constant MaxWorkers.
 	MaxWorkers int
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
@@ -248,40 +250,13 @@ func (b *Bridge) expire(now time.Time) time.Duration {
 	return next
 }
 
-// While the owner changes, requests of the engine are repeated for ownerPatience, after
-// waits that grow to ownerBackoff: workers see a late answer instead of an error.
-const (
-	ownerPatience = 2 * time.Second
-	ownerBackoff  = 200 * time.Millisecond
-)
-
-// askEngine makes a request of the engine that may be repeated.
-func (b *Bridge) askEngine(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
-	end, wait := time.Now().Add(ownerPatience), 20*time.Millisecond
-	for {
-		data, err := b.cfg.Engine.Call(ctx, endpoint, body)
-		if err == nil || !b.changesOwner(err) || time.Now().Add(wait).After(end) || sleep.For(ctx, wait/2+mrand.N(wait/2)) != nil {
-			return data, err
-		}
-		wait = min(2*wait, ownerBackoff)
-	}
-}
-
-// changesOwner reports whether a refusal may be due to a change of the owner.
-func (b *Bridge) changesOwner(err error) bool {
-	code := events.CodeOf(err)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.stopping && (code == events.CodeNotOwner || code == events.CodeUnavailable)
-}
-
 // call makes a request of the engine.
 func (b *Bridge) call(ctx context.Context, endpoint string, req, reply any) error {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	data, err := b.askEngine(ctx, endpoint, body)
+	data, err := b.cfg.Engine.Call(ctx, endpoint, body)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type session struct {
 	token   string
 	by      string        // who has registered it
 	reg     wire.Register // as the engine hears it
-	resumed bool          // it was known to an earlier bridge, or to this one before it was silent
+	resumed bool          // it was known to another bridge, or to this one before it was silent, or may have been
 
 	registering chan struct{} // holds a token while a registration is under way
 
@@ -84,7 +84,7 @@ func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wir
 func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token string, resumed bool) (*session, error) {
 	now := time.Now()
 	s := &session{
-		b: b, id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
+		b: b, id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed || b.cfg.Shared, registering: make(chan struct{}, 1), seen: now, calls: 1,
 		reg: wire.Register{
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token),

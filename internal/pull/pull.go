@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/repeat"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -156,13 +157,9 @@ func ReadStatus(m *nats.Msg) (s Status, ok bool) {
 // reply.
 func FromEngine(m *nats.Msg) bool { return m.Reply == "" && wire.ServerHeader(m.Header) == "" }
 
-// Transient reports whether a refusal may end by itself.
+// Transient reports whether the refusal of a report or a registration may end by itself.
 func Transient(c events.Code) bool {
-	switch c {
-	case events.CodeUnavailable, events.CodeNotOwner, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
-		return true
-	}
-	return false
+	return repeat.Passes(c) || c == events.CodeInternal || c == events.CodeQueueFull
 }
 
 // Over reports whether the refusal of a report says that the run does not count any

@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// An engine that holds the lease and can't take the log over gives it to one that can, and
+// says so. It stands by for that one, and tries again when there is no other.
+func TestLeaseIsPassedOn(t *testing.T) {
+	need.Seconds(t)
+	const password = "0123456789abcdef"
+	denied := []string{"$JS.API.STREAM.CREATE.WORK_DISPATCH", "$JS.API.STREAM.UPDATE.WORK_DISPATCH"}
+	srv, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true,
+		Users: []*natsserver.User{
+			{Username: "good", Password: password},
+			{Username: "bad", Password: password, Permissions: &natsserver.Permissions{Publish: &natsserver.SubjectPermission{Deny: denied}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	log := new(logBuffer)
+	start := func(user string) (e *Engine) {
+		o := Options{Dir: t.TempDir(), NATSURL: strings.Replace(srv.ClientURL(), "nats://", "nats://"+user+":"+password+"@", 1), HTTP: config.Off}
+		o.Cluster.Node, o.Cluster.Lease = user, config.MinLease
+		if user == "bad" {
+			o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		}
+		e, err := Start(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Stop(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
+	began := make(chan *Engine, 1)
+	go func() { began <- start("bad") }()
+	need.Eventually(t, "the first has the lease and tries", func() bool { return strings.Contains(log.String(), "could not be taken over") })
+	good := start("good")
+	need.Eventually(t, "the other owns the log", good.owns.Load)
+	if strings.Count(log.String(), "can't take over: letting another try") != 1 {
+		t.Error("the log does not say that the lease is passed on")
+	}
+	bad := <-began
+	need.Eventually(t, "the first stands by for the other", func() bool {
+		st, on := bad.dispatcher.StandsBy()
+		return on && st.Owner == "good"
+	})
+	submit(t, good, wire.Submit{Type: "email"})
+	if err := good.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "the first tries again", func() bool {
+		bad.lease.mu.Lock()
+		defer bad.lease.mu.Unlock()
+		return bad.lease.rev != 0
+	})
+}
