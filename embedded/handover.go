@@ -24,8 +24,8 @@ const (
 )
 
 // chooseHeir returns the standby that should own the log after this engine: of those that
-// follow it, and have its settings if any does, the one that is least behind. Empty: there
-// is none.
+// follow it and have room, and have its settings if any does, the one that is least behind.
+// Empty: there is none.
 func chooseHeir(ctx context.Context, e *Engine) string {
 	if e.service == nil {
 		return ""
@@ -42,7 +42,7 @@ func chooseHeir(ctx context.Context, e *Engine) string {
 		return ""
 	}
 	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool {
-		return !n.Online || n.Role != wire.RoleStandby || n.CutOff != "" || n.LagEvents > maxHeirLag
+		return !n.Online || n.Role != wire.RoleStandby || n.CutOff != "" || n.Full != "" || n.LagEvents > maxHeirLag
 	})
 	if len(fit) == 0 {
 		return ""
