@@ -325,7 +325,7 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	if !ok {
 		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
 	}
-	if ownerOnly(endpoint) && s.standsBy() != nil {
+	if s.ownerOnly(endpoint) && s.standsBy() != nil {
 		return s.forward(ctx, endpoint, body)
 	}
 	type answer struct {

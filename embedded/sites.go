@@ -33,6 +33,8 @@ type sites struct {
 
 	mu  sync.Mutex
 	all []site // guarded by mu; as configured
+
+	mirrors []*hubMirror // those of the sites that mirror the log
 }
 
 // site is what is known of one site.
@@ -46,21 +48,28 @@ type site struct {
 
 // watchSites starts to look after the sites; nil if there are none.
 func (e *Engine) watchSites() *sites {
-	names := e.cfg.Leaf.SiteNames()
-	if len(names) == 0 {
+	all := e.cfg.Leaf.Sites
+	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &sites{e: e, cancel: cancel, all: make([]site, len(names))}
-	for i, name := range names {
-		s.all[i].state.Site = name
-		s.wg.Go(func() { s.watch(ctx, i) })
+	s := &sites{e: e, cancel: cancel, all: make([]site, len(all))}
+	for i := range all {
+		s.all[i].state = wire.SiteState{Site: all[i].Name, Mirror: all[i].Mirror}
+		if all[i].Mirror {
+			s.mirrors = append(s.mirrors, serveMirror(ctx, s, i))
+		} else {
+			s.wg.Go(func() { s.watch(ctx, i) })
+		}
 	}
 	return s
 }
 
 func (s *sites) stop() {
 	s.cancel()
+	for _, m := range s.mirrors {
+		m.stop()
+	}
 	s.wg.Wait()
 }
 
@@ -74,6 +83,9 @@ func (s *sites) states() []wire.SiteState {
 	list := make([]wire.SiteState, len(s.all))
 	for i := range s.all {
 		list[i] = s.all[i].state
+		if at := &list[i]; at.Mirror {
+			at.Connected = time.Since(at.HeardAt) < mirrorSilent
+		}
 	}
 	return slices.Clip(list)
 }
