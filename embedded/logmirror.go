@@ -35,6 +35,9 @@ const (
 	mirrorLook = time.Second
 	// mirrorAsks bounds a question to the hub.
 	mirrorAsks = 10 * time.Second
+	// feedWithin is how long the NATS server's question for a consumer is held while there
+	// is none: less than the 30 s for which it waits.
+	feedWithin = 18 * time.Second
 )
 
 // MirrorOptions say how to mirror a log.
@@ -461,9 +464,10 @@ func (m *Mirror) trim(first events.Seq) error {
 	return m.log.Trim(ctx, first)
 }
 
-// feed answers the NATS server, which asks for a consumer of the hub's stream. While there is
-// none, it is told of one that sends nothing: the server asks again after ten seconds
-// without a word, while after a refusal it would wait up to two minutes.
+// feed answers the NATS server, which asks for a consumer of the hub's stream, as soon as
+// there is one. If that takes too long it is told of one that sends nothing: the server asks
+// again after ten seconds without a word, while after a refusal it would wait up to two
+// minutes.
 func (m *Mirror) feed(msg *nats.Msg) {
 	select {
 	case <-m.ready:
@@ -472,10 +476,13 @@ func (m *Mirror) feed(msg *nats.Msg) {
 	}
 	stream := msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]
 	info, err := m.openFeed(stream, msg.Data)
-	if err != nil {
-		if m.ctx.Err() == nil {
-			m.e.log.Debug("the hub sends nothing", "stream", stream, "error", err)
+	for begun := time.Now(); err != nil && time.Since(begun) < feedWithin; info, err = m.openFeed(stream, msg.Data) {
+		if sleep.For(m.ctx, mirrorLook) != nil {
+			return
 		}
+	}
+	if err != nil {
+		m.e.log.Debug("the hub sends nothing", "stream", stream, "error", err)
 		info = &jetstream.ConsumerInfo{Stream: stream, Name: "none", Config: jetstream.ConsumerConfig{DeliverSubject: m.e.names().MirrorOrigin() + ".none"}}
 	}
 	m.respond(msg, struct {
@@ -646,8 +653,17 @@ func (m *Mirror) State() MirrorState {
 		st.CutOff = standing.Fault.Error()
 	case standing.Heard.IsZero():
 		st.CutOff = "the hub has not answered yet"
+	case m.copies().IsZero():
+		st.CutOff = "the hub has not begun to send its log yet"
 	}
 	return st
+}
+
+// copies returns the identity of the log that is copied; zero: none yet.
+func (m *Mirror) copies() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.followed
 }
 
 // Stop stops the mirror.
