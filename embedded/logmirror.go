@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -20,24 +18,13 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
-	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
-)
-
-const (
-	// mirrorLook is the time between two questions to the hub how its log is. Queries
-	// share them.
-	mirrorLook = time.Second
-	// mirrorAsks bounds a question to the hub.
-	mirrorAsks = 10 * time.Second
-	// feedWithin is how long the NATS server's question for a consumer is held while there
-	// is none: less than the 30 s for which it waits.
-	feedWithin = 18 * time.Second
 )
 
 // MirrorOptions say how to mirror a log.
@@ -79,23 +66,13 @@ type Mirror struct {
 	e    *Engine
 	o    MirrorOptions
 	link *hubLink
-	log  *mirroredLog
+	log  *eventlog.JetStream
 
-	cancel  context.CancelFunc
-	ctx     context.Context // ends with Stop
-	ready   chan struct{}   // closed when the hub may be asked
-	watcher sync.WaitGroup
-	wg      sync.WaitGroup // of answers under way
-	looking sync.Mutex     // held while the hub is asked how its log is; guards looked
-	looked  time.Time
-
-	mu       sync.Mutex // guards what follows
-	tip      eventlog.Tip
-	heard    time.Time // when the hub last said how its log is
-	lost     error     // why it did not when last asked; nil: it did
-	differs  error     // why its log can't be followed; nil: it can
-	followed time.Time // the identity of the log that is followed
-	cut      time.Time // when the hub was found to be silent; zero: it is not
+	cancel context.CancelFunc
+	ctx    context.Context // ends with Stop
+	ready  chan struct{}   // closed when hub is set
+	wg     sync.WaitGroup  // of answers under way
+	hub    *logmirror.Link
 }
 
 // hubLink is the leaf connection to the hub.
@@ -151,8 +128,8 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	return m, nil
 }
 
-// hub names the hub for people.
-func (m *Mirror) hub() string {
+// hubURL names the hub for people.
+func (m *Mirror) hubURL() string {
 	u := *m.link.remote.URLs[0]
 	u.User = nil
 	return u.String()
@@ -178,7 +155,13 @@ func (m *Mirror) startServer(context.Context) (err error) {
 		return err
 	}
 	_, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
-		m.wg.Go(func() { m.feed(msg) })
+		m.wg.Go(func() {
+			select {
+			case <-m.ready:
+				m.hub.Feed(msg)
+			case <-m.ctx.Done():
+			}
+		})
 	})
 	return err
 }
@@ -195,8 +178,7 @@ func (m *Mirror) openLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.log = &mirroredLog{l, m}
-	m.e.eventLog = m.log
+	m.log, m.e.eventLog = l, l
 	return m.copyLogs(ctx, false)
 }
 
@@ -261,11 +243,16 @@ func (hubLease) Changed() <-chan struct{} { return nil }
 // startFollowing has a standby's follower project the copy.
 func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 	e := m.e
+	m.hub = logmirror.NewLink(logmirror.LinkConfig{
+		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
+		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
+		Flush: e.store.Flush, LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
+	})
 	e.items = newItemLog(e.log)
 	e.openQuotas()
 	c := dispatcher.Config{
-		Log: m.log, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
-		Lease: hubLease{m.hub()}, Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
+		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
+		Lease: hubLease{m.hubURL()}, Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
 		Hooks: e.metrics.Hook(dispatcher.Hooks{
 			Projected: func(c *core.Changes) {
 				e.service.Notify(c.Items)
@@ -289,16 +276,8 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 		return err
 	}
 	close(m.ready)
-	m.watcher.Go(m.watch)
+	m.hub.Start()
 	return e.dispatcher.Start(ctx)
-}
-
-// watch asks the hub how its log is, now and then.
-func (m *Mirror) watch() {
-	for m.ctx.Err() == nil {
-		m.look(true)
-		_ = sleep.For(m.ctx, mirrorLook)
-	}
 }
 
 // newFaces makes the API.
@@ -310,11 +289,11 @@ func (m *Mirror) newFaces() error {
 	}
 	defaults := e.cfg.TypeDefaults()
 	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: mirrorCore{e.dispatcher, m}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+		Conn: e.nc, Names: e.names(), Core: logmirror.Core{Engine: e.dispatcher, Link: m.hub}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		Mirror: answeredHere, Written: e.dispatcher.Position, TypeDefaults: &defaults, RefuseStale: e.cfg.Cluster.StaleReads == config.RefuseStale,
 		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Full: e.space.full.Load, Storage: e.space.use,
-		Info: wire.InfoReply{Version: Version, Owner: m.hub(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+		Info: wire.InfoReply{Version: Version, Owner: m.hubURL(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err == nil && e.cfg.Server.HTTP != config.Off {
 		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
@@ -352,31 +331,26 @@ func (m *Mirror) serve(context.Context) error {
 	return e.service.Start()
 }
 
-// refusal is the answer to what decides.
-func (m *Mirror) refusal() *events.Error {
-	return events.Refuse(events.CodeForbidden, "this is a mirror (the site %s), which decides nothing: ask the hub, %s", m.o.Site, m.hub())
-}
-
 // pass answers what only the owner can: it asks the hub for what changes nothing, and
 // refuses the rest.
 func (m *Mirror) pass(end *wire.Endpoint, msg *nats.Msg) {
 	if !end.ReadOnly {
-		m.respond(msg, wire.ErrorReply{Error: wire.FromError(m.refusal())})
+		m.respond(msg, wire.ErrorReply{Error: wire.FromError(m.hub.Refusal())})
 		return
 	}
-	m.wg.Go(func() { // the hub bounds how many are under way, and mirrorAsks for how long
-		a, err := m.ask(&mirrorAsk{Endpoint: end.Name, Body: msg.Data})
+	m.wg.Go(func() { // the hub bounds how many are under way, and the link for how long
+		reply, err := m.hub.Ask(end.Name, msg.Data)
 		if err != nil {
 			m.respond(msg, wire.ErrorReply{Error: wire.FromError(err)})
 			return
 		}
-		_ = msg.Respond(a.Reply) // who has gone needs no answer
+		_ = msg.Respond(reply) // who has gone needs no answer
 	})
 }
 
 // refusePublish answers a plain publish of a submission as JetStream refuses one.
 func (m *Mirror) refusePublish(msg *nats.Msg) {
-	why := jetstream.APIError{Code: 403, ErrorCode: 1, Description: m.refusal().Message}
+	why := jetstream.APIError{Code: 403, ErrorCode: 1, Description: m.hub.Refusal().Message}
 	m.respond(msg, map[string]any{"error": why})
 }
 
@@ -384,26 +358,6 @@ func (m *Mirror) respond(msg *nats.Msg, reply any) {
 	if data, err := json.Marshal(reply); err == nil && msg.Reply != "" {
 		_ = msg.Respond(data) // who has gone needs no answer
 	}
-}
-
-// ask asks the hub.
-func (m *Mirror) ask(q *mirrorAsk) (mirrorAnswer, error) {
-	var a mirrorAnswer
-	q.At = uint64(m.e.dispatcher.Position())
-	data, err := json.Marshal(q)
-	if err != nil {
-		return a, err
-	}
-	ctx, cancel := context.WithTimeout(m.ctx, mirrorAsks)
-	defer cancel()
-	r, err := m.e.nc.RequestWithContext(ctx, m.e.names().MirrorAsk(m.o.Site), data)
-	if err == nil {
-		err = json.Unmarshal(r.Data, &a)
-	}
-	if err == nil {
-		return a, a.Error.Err()
-	}
-	return a, events.Refuse(events.CodeUnavailable, "the mirror %s is cut off from its hub, %s (%s), and this only the hub knows: ask again later, or the hub", m.o.Site, m.hub(), m.why(err))
 }
 
 // why says why the hub does not answer.
@@ -419,208 +373,6 @@ func (m *Mirror) why(err error) string {
 	return "the link is down"
 }
 
-// look asks the hub how its log is, unless that has just been done, and drops what the hub
-// has dropped.
-func (m *Mirror) look(now bool) (eventlog.Tip, error) {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	m.mu.Lock()
-	tip, err := m.tip, cmp.Or(m.differs, m.lost)
-	m.mu.Unlock()
-	if !now && time.Since(m.looked) < mirrorLook {
-		return tip, err
-	}
-	a, err := m.ask(&mirrorAsk{})
-	m.looked = time.Now()
-	m.mu.Lock()
-	if m.lost = err; err == nil {
-		m.heard, m.cut = m.looked, time.Time{}
-		m.tip = eventlog.Tip{Seq: events.Seq(a.Last), First: events.Seq(a.First), Time: a.Time, Created: a.Created}
-		m.link.refused.Store(nil)
-	} else if m.cut.IsZero() {
-		m.cut = m.looked
-	}
-	tip, follows := m.tip, m.differs == nil && m.followed.Equal(a.Created)
-	err = cmp.Or(m.differs, m.lost)
-	m.mu.Unlock()
-	if err == nil && follows {
-		err = m.trim(tip.First)
-	}
-	return tip, err
-}
-
-// trim drops what the hub has dropped of its log.
-func (m *Mirror) trim(first events.Seq) error {
-	ctx, cancel := context.WithTimeout(m.ctx, mirrorAsks)
-	defer cancel()
-	tip, err := m.log.Last(ctx)
-	if err != nil || tip.First >= first {
-		return err
-	}
-	if err := m.e.store.Flush(); err != nil { // else a crash would have it made anew
-		return err
-	}
-	m.e.log.Info("the mirror drops what its hub has dropped", "below", first)
-	return m.log.Trim(ctx, first)
-}
-
-// feed answers the NATS server, which asks for a consumer of the hub's stream, as soon as
-// there is one. If that takes too long it is told of one that sends nothing: the server asks
-// again after ten seconds without a word, while after a refusal it would wait up to two
-// minutes.
-func (m *Mirror) feed(msg *nats.Msg) {
-	select {
-	case <-m.ready:
-	case <-m.ctx.Done():
-		return
-	}
-	stream := msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]
-	info, err := m.openFeed(stream, msg.Data)
-	for begun := time.Now(); err != nil && time.Since(begun) < feedWithin; info, err = m.openFeed(stream, msg.Data) {
-		if sleep.For(m.ctx, mirrorLook) != nil {
-			return
-		}
-	}
-	if err != nil {
-		m.e.log.Debug("the hub sends nothing", "stream", stream, "error", err)
-		info = &jetstream.ConsumerInfo{Stream: stream, Name: "none", Config: jetstream.ConsumerConfig{DeliverSubject: m.e.names().MirrorOrigin() + ".none"}}
-	}
-	m.respond(msg, struct {
-		Type string `json:"type"`
-		*jetstream.ConsumerInfo
-	}{"io.nats.jetstream.api.v1.consumer_create_response", info})
-}
-
-func (m *Mirror) openFeed(stream string, request []byte) (*jetstream.ConsumerInfo, error) {
-	var req struct {
-		Config struct {
-			From uint64 `json:"opt_start_seq"`
-		} `json:"config"`
-	}
-	if err := json.Unmarshal(request, &req); err != nil {
-		return nil, err
-	}
-	q := &mirrorAsk{Stream: stream, From: max(req.Config.From, 1)}
-	isLog := stream == m.e.names().EventStream(0)
-	if isLog && q.From > 1 {
-		ctx, cancel := context.WithTimeout(m.ctx, mirrorAsks)
-		defer cancel()
-		sum, err := m.log.Checksum(ctx, events.Seq(q.From-1))
-		if err != nil && !errors.Is(err, eventlog.ErrTrimmed) {
-			return nil, err
-		}
-		q.Checksum = sum
-	}
-	a, err := m.ask(q)
-	switch {
-	case err != nil:
-		return nil, err
-	case a.Differs && !isLog:
-		m.wg.Go(func() {
-			if err := m.copyLogs(m.ctx, true); err != nil {
-				m.e.log.Warn("the items' logs can't be copied anew", "error", err)
-			}
-		})
-		return nil, errors.New("the hub's logs of items were made anew")
-	case a.Differs:
-		return nil, m.note(m.differ(q.From-1, &a), time.Time{})
-	case a.Consumer == nil:
-		return nil, errors.New("the hub has made no consumer")
-	case isLog:
-		_ = m.note(nil, a.Created)
-	}
-	return a.Consumer, nil
-}
-
-// differ explains that the hub's log is not the one that is copied.
-func (m *Mirror) differ(last uint64, a *mirrorAnswer) error {
-	what := fmt.Sprintf("the hub's log ends with event %d, and this mirror has event %d", a.Last, last)
-	if a.Last >= last {
-		what = fmt.Sprintf("event %d of the hub's log is not the one that this mirror has", last)
-	}
-	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, m.e.dir.path))
-}
-
-// note records whether the hub's log can be followed, and returns why not.
-func (m *Mirror) note(differs error, followed time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if differs != nil && (m.differs == nil || m.differs.Error() != differs.Error()) {
-		m.e.log.Error("the mirror does not follow its hub", "error", differs)
-	}
-	m.differs, m.followed = differs, followed
-	return differs
-}
-
-// mirroredLog is the copy of the log.
-type mirroredLog struct {
-	*eventlog.JetStream
-	m *Mirror
-}
-
-// Follow implements [eventlog.Log]. The copy has a hole where the hub dropped what had not
-// been copied: what is in front of it goes, and the rest stands alone.
-func (l *mirroredLog) Follow(ctx context.Context, from events.Seq, fn func(eventlog.Group) error) error {
-	err := l.JetStream.Follow(ctx, from, fn)
-	if !errors.Is(err, events.ErrCorrupt) || ctx.Err() != nil {
-		return err
-	}
-	before, lerr := l.Last(ctx)
-	if lerr != nil {
-		return lerr
-	}
-	if _, lerr := l.m.look(true); lerr != nil {
-		return fmt.Errorf("the copy of the log may have a hole, and the hub can't be asked: %w (%v)", lerr, err)
-	}
-	if now, lerr := l.Last(ctx); lerr != nil || now.First > before.First {
-		return cmp.Or(lerr, error(&eventlog.TrimmedError{Asked: from, First: now.First}))
-	}
-	return err
-}
-
-// mirrorCore is the dispatcher of a mirror, as the API sees it.
-type mirrorCore struct {
-	*dispatcher.Engine
-	m *Mirror
-}
-
-// StandsBy says how well the hub is followed.
-func (c mirrorCore) StandsBy() (dispatcher.Standing, bool) {
-	st, on := c.Engine.StandsBy()
-	m := c.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st.Owner, st.Heard = m.hub(), m.heard
-	switch {
-	case m.differs != nil:
-		st.Fault = m.differs
-	case !m.cut.IsZero() && time.Since(m.heard) > mirrorSilent:
-		st.Fault = fmt.Errorf("cut off from the hub since %s: %s", m.cut.UTC().Format(time.RFC3339), m.why(m.lost))
-	}
-	return st, on
-}
-
-// Position returns the end of the hub's log as it was last heard.
-func (c mirrorCore) Position() events.Seq {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	return max(c.Engine.Position(), c.m.tip.Seq)
-}
-
-// End returns the end of the hub's log, a second old at most.
-func (c mirrorCore) End(context.Context) (events.Seq, error) {
-	tip, err := c.m.look(false)
-	return tip.Seq, err
-}
-
-// Loads returns none: no work is dispatched here.
-func (c mirrorCore) Loads(context.Context) (map[events.Type]dispatcher.Load, error) { return nil, nil }
-
-// Do refuses commands.
-func (c mirrorCore) Do(context.Context, []core.Command, func([]dispatcher.Outcome)) error {
-	return c.m.refusal()
-}
-
 // URL returns where programs connect to NATS; empty if nothing listens.
 func (m *Mirror) URL() string { return m.e.URL() }
 
@@ -634,43 +386,23 @@ func (m *Mirror) Connect(opts ...nats.Option) (*nats.Conn, error) { return m.e.C
 func (m *Mirror) Done() <-chan struct{} { return m.e.Done() }
 
 // MirrorState says how a mirror is.
-type MirrorState struct {
-	Site      string        `json:"site"`
-	Hub       string        `json:"hub"`
-	CutOff    string        `json:"cut_off,omitempty"` // why it does not follow its hub; empty: it does
-	Position  wire.Position `json:"position"`          // of the hub's log, as last heard
-	Projected wire.Position `json:"projected"`         // what queries show
-	HeardAt   time.Time     `json:"heard_at,omitzero"` // when the hub last said its position
-}
+type MirrorState = logmirror.State
 
 // State says how the mirror is.
 func (m *Mirror) State() MirrorState {
-	c := mirrorCore{m.e.dispatcher, m}
-	standing, _ := c.StandsBy()
-	st := MirrorState{Site: m.o.Site, Hub: m.hub(), Position: wire.PositionOf(c.Position()), Projected: wire.PositionOf(m.e.store.Applied()), HeardAt: standing.Heard.UTC()}
-	switch {
-	case standing.Fault != nil:
-		st.CutOff = standing.Fault.Error()
-	case standing.Heard.IsZero():
-		st.CutOff = "the hub has not answered yet"
-	case m.copies().IsZero():
-		st.CutOff = "the hub has not begun to send its log yet"
-	}
-	return st
-}
-
-// copies returns the identity of the log that is copied; zero: none yet.
-func (m *Mirror) copies() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.followed
+	return logmirror.Core{Engine: m.e.dispatcher, Link: m.hub}.State(m.e.store.Applied())
 }
 
 // Stop stops the mirror.
 func (m *Mirror) Stop(ctx context.Context) error {
 	m.cancel()
-	m.watcher.Wait()
+	if m.hub != nil {
+		m.hub.Stop()
+	}
 	err := m.e.Stop(ctx)
 	m.wg.Wait()
+	if m.hub != nil {
+		m.hub.Wait()
+	}
 	return err
 }

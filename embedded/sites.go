@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/embedded/logmirror"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -34,7 +36,7 @@ type sites struct {
 	mu  sync.Mutex
 	all []site // guarded by mu; as configured
 
-	mirrors []*hubMirror // those of the sites that mirror the log
+	mirrors []*logmirror.Hub // those of the sites that mirror the log
 }
 
 // site is what is known of one site.
@@ -57,7 +59,7 @@ func (e *Engine) watchSites() *sites {
 	for i := range all {
 		s.all[i].state = wire.SiteState{Site: all[i].Name, Mirror: all[i].Mirror}
 		if all[i].Mirror {
-			s.mirrors = append(s.mirrors, serveMirror(ctx, s, i))
+			s.serveMirror(i)
 		} else {
 			s.wg.Go(func() { s.watch(ctx, i) })
 		}
@@ -65,10 +67,28 @@ func (e *Engine) watchSites() *sites {
 	return s
 }
 
+// serveMirror answers a site that mirrors the log.
+func (s *sites) serveMirror(i int) {
+	h, err := logmirror.Serve(logmirror.HubConfig{
+		Conn: s.e.nc, Names: s.e.names(), Site: s.e.cfg.Leaf.Sites[i].Name, Owns: s.e.owns.Load, Log: s.e.eventLog, Call: s.e.service.Call, Logger: s.e.log,
+		Heard: func(at, end events.Seq) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			st := &s.all[i].state
+			st.HeardAt, st.Decided, st.Waiting = time.Now().UTC(), uint64(at), uint64(end-min(end, at))
+		},
+	})
+	if err != nil { // the connection is closed
+		s.e.log.Error("a mirror can't ask", "error", err)
+		return
+	}
+	s.mirrors = append(s.mirrors, h)
+}
+
 func (s *sites) stop() {
 	s.cancel()
 	for _, m := range s.mirrors {
-		m.stop()
+		m.Stop()
 	}
 	s.wg.Wait()
 }
@@ -84,7 +104,7 @@ func (s *sites) states() []wire.SiteState {
 	for i := range s.all {
 		list[i] = s.all[i].state
 		if at := &list[i]; at.Mirror {
-			at.Connected = time.Since(at.HeardAt) < mirrorSilent
+			at.Connected = time.Since(at.HeardAt) < logmirror.Silent
 		}
 	}
 	return slices.Clip(list)

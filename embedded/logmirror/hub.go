@@ -1,10 +1,11 @@
-package embedded
+package logmirror
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 )
 
 const (
-	// mirrorSilent is the time without a word after which a mirror, or its hub, counts as
-	// cut off.
-	mirrorSilent = 5 * time.Second
+	// Silent is the time without a word after which a mirror, or its hub, counts as cut
+	// off.
+	Silent = 5 * time.Second
 	// mirrorAnswers bounds the answer to a mirror, and mirrorReads the requests that the
 	// hub answers for one at once.
 	mirrorAnswers = 5 * time.Second
@@ -60,39 +61,55 @@ type mirrorAnswer struct {
 	Error   *wire.Error     `json:"error,omitempty"` // nothing of the above counts
 }
 
-// hubMirror answers a site that mirrors the log. The owner of the log alone does.
+// HubConfig says for which site a Hub answers, and from what. All fields must be set.
+type HubConfig struct {
+	Conn   *nats.Conn // the engine's own
+	Names  wire.Names
+	Site   string
+	Owns   func() bool // this engine owns the log
+	Log    eventlog.Log
+	Call   func(ctx context.Context, endpoint string, body []byte) ([]byte, error)
+	Heard  func(at, end events.Seq) // the mirror has come to at, and the log to end
+	Logger *slog.Logger
+}
+
+// Hub answers a site that mirrors the log. The owner of the log alone does.
 //
 // It makes the consumers that feed the mirror, each with a subject of its own: so nothing
 // reaches a mirror but what follows on the event that it named, of the log that has it.
-type hubMirror struct {
-	s     *sites
-	i     int // of sites.all
-	sub   *nats.Subscription
-	reads chan struct{} // a token for each request that is answered
+type Hub struct {
+	HubConfig
+	sub    *nats.Subscription
+	cancel context.CancelFunc
+	reads  chan struct{} // a token for each request that is answered
+	wg     sync.WaitGroup
 
 	mu    sync.Mutex
 	feeds map[string]string // guarded by mu; the consumer of each stream
 }
 
-func serveMirror(ctx context.Context, s *sites, i int) *hubMirror {
-	h := &hubMirror{s: s, i: i, reads: make(chan struct{}, mirrorReads), feeds: map[string]string{}}
+// Serve begins to answer the site, until Stop.
+func Serve(c HubConfig) (*Hub, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &Hub{HubConfig: c, cancel: cancel, reads: make(chan struct{}, mirrorReads), feeds: map[string]string{}}
 	var err error
-	h.sub, err = s.e.nc.Subscribe(s.e.names().MirrorAsk(s.e.cfg.Leaf.Sites[i].Name), func(m *nats.Msg) { h.hear(ctx, m) })
-	if err != nil { // the connection is closed
-		s.e.log.Error("mirrors can't ask", "site", s.e.cfg.Leaf.Sites[i].Name, "error", err)
+	if h.sub, err = c.Conn.Subscribe(c.Names.MirrorAsk(c.Site), func(m *nats.Msg) { h.hear(ctx, m) }); err != nil {
+		cancel()
+		return nil, fmt.Errorf("answer the mirror %s: %w", c.Site, err)
 	}
-	return h
+	return h, nil
 }
 
-func (h *hubMirror) stop() {
-	if h.sub != nil {
-		_ = h.sub.Unsubscribe() // fails when the connection is closed
-	}
+// Stop ends the answers.
+func (h *Hub) Stop() {
+	_ = h.sub.Unsubscribe() // fails when the connection is closed
+	h.cancel()
+	h.wg.Wait()
 }
 
-func (h *hubMirror) hear(ctx context.Context, m *nats.Msg) {
+func (h *Hub) hear(ctx context.Context, m *nats.Msg) {
 	var ask mirrorAsk
-	if !h.s.e.owns.Load() || m.Reply == "" || json.Unmarshal(m.Data, &ask) != nil {
+	if !h.Owns() || m.Reply == "" || json.Unmarshal(m.Data, &ask) != nil {
 		return
 	}
 	answer := func() {
@@ -112,7 +129,7 @@ func (h *hubMirror) hear(ctx context.Context, m *nats.Msg) {
 	}
 	select {
 	case h.reads <- struct{}{}:
-		h.s.wg.Go(func() {
+		h.wg.Go(func() {
 			defer func() { <-h.reads }()
 			answer()
 		})
@@ -120,21 +137,21 @@ func (h *hubMirror) hear(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-func (h *hubMirror) answer(ctx context.Context, ask *mirrorAsk) (a mirrorAnswer, err error) {
+func (h *Hub) answer(ctx context.Context, ask *mirrorAsk) (a mirrorAnswer, err error) {
 	if ask.Endpoint != "" {
 		if e, ok := wire.EndpointOf(ask.Endpoint); !ok || !e.ReadOnly || e.Stream {
 			return a, events.Refuse(events.CodeForbidden, "a mirror may not ask for %q", events.Clip(ask.Endpoint, 64))
 		}
-		a.Reply, err = h.s.e.service.Call(ctx, ask.Endpoint, ask.Body)
+		a.Reply, err = h.Call(ctx, ask.Endpoint, ask.Body)
 		return a, err
 	}
-	tip, err := h.s.e.eventLog.Last(ctx)
+	tip, err := h.Log.Last(ctx)
 	if err != nil {
 		return a, err
 	}
-	h.note(ask, tip)
+	h.Heard(events.Seq(ask.At), tip.Seq)
 	a = mirrorAnswer{First: uint64(tip.First), Last: uint64(tip.Seq), Created: tip.Created, Time: tip.Time}
-	names := h.s.e.names()
+	names := h.Names
 	switch ask.Stream {
 	case "":
 		return a, nil
@@ -151,18 +168,9 @@ func (h *hubMirror) answer(ctx context.Context, ask *mirrorAsk) (a mirrorAnswer,
 	return a, err
 }
 
-// note records how far the mirror is.
-func (h *hubMirror) note(ask *mirrorAsk, tip eventlog.Tip) {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	at := &h.s.all[h.i].state
-	at.HeardAt, at.Decided = time.Now().UTC(), ask.At
-	at.Waiting = uint64(tip.Seq) - min(uint64(tip.Seq), ask.At)
-}
-
 // differs reports whether the mirror's last event is not the log's. One that the log no
 // longer has can't be compared: then the mirror begins anew with what there is.
-func (h *hubMirror) differs(ctx context.Context, ask *mirrorAsk, tip eventlog.Tip) (bool, error) {
+func (h *Hub) differs(ctx context.Context, ask *mirrorAsk, tip eventlog.Tip) (bool, error) {
 	before := events.Seq(ask.From - min(ask.From, 1))
 	switch {
 	case before > tip.Seq:
@@ -170,7 +178,7 @@ func (h *hubMirror) differs(ctx context.Context, ask *mirrorAsk, tip eventlog.Ti
 	case before < tip.First || before == 0:
 		return false, nil
 	}
-	sum, err := h.s.e.eventLog.Checksum(ctx, before)
+	sum, err := h.Log.Checksum(ctx, before)
 	if errors.Is(err, eventlog.ErrTrimmed) {
 		return false, nil
 	}
@@ -178,8 +186,8 @@ func (h *hubMirror) differs(ctx context.Context, ask *mirrorAsk, tip eventlog.Ti
 }
 
 // endsBefore reports whether the stream of items' logs ends before what the mirror has.
-func (h *hubMirror) endsBefore(ctx context.Context, ask *mirrorAsk) (bool, error) {
-	js, err := connect.JetStream(h.s.e.nc, h.s.e.names())
+func (h *Hub) endsBefore(ctx context.Context, ask *mirrorAsk) (bool, error) {
+	js, err := connect.JetStream(h.Conn, h.Names)
 	if err != nil {
 		return false, err
 	}
@@ -191,9 +199,8 @@ func (h *hubMirror) endsBefore(ctx context.Context, ask *mirrorAsk) (bool, error
 }
 
 // feed makes the consumer that sends a stream to the mirror, in place of the one before.
-func (h *hubMirror) feed(ctx context.Context, ask *mirrorAsk) (*jetstream.ConsumerInfo, error) {
-	e := h.s.e
-	js, err := connect.JetStream(e.nc, e.names())
+func (h *Hub) feed(ctx context.Context, ask *mirrorAsk) (*jetstream.ConsumerInfo, error) {
+	js, err := connect.JetStream(h.Conn, h.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -202,9 +209,9 @@ func (h *hubMirror) feed(ctx context.Context, ask *mirrorAsk) (*jetstream.Consum
 	if old := h.feeds[ask.Stream]; old != "" {
 		_ = js.DeleteConsumer(ctx, ask.Stream, old) // else the server forgets it, which nobody reads any more
 	}
-	site, id := e.cfg.Leaf.Sites[h.i].Name, nuid.Next()
+	site, id := h.Site, nuid.Next()
 	c, err := js.CreatePushConsumer(ctx, ask.Stream, jetstream.ConsumerConfig{
-		Name: "mirror_" + site + "_" + id, Description: "feeds the mirror " + site, DeliverSubject: e.names().MirrorFeed(site) + "." + id,
+		Name: "mirror_" + site + "_" + id, Description: "feeds the mirror " + site, DeliverSubject: h.Names.MirrorFeed(site) + "." + id,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(ask.From, 1), AckPolicy: jetstream.AckNonePolicy, ReplayPolicy: jetstream.ReplayInstantPolicy,
 		FlowControl: true, IdleHeartbeat: time.Second, MemoryStorage: true, Replicas: 1, InactiveThreshold: mirrorIdle,
 	})
@@ -213,6 +220,6 @@ func (h *hubMirror) feed(ctx context.Context, ask *mirrorAsk) (*jetstream.Consum
 	}
 	info := c.CachedInfo()
 	h.feeds[ask.Stream] = info.Name
-	e.log.Info("a mirror follows", "site", site, "stream", ask.Stream, "from", ask.From)
+	h.Logger.Info("a mirror follows", "site", site, "stream", ask.Stream, "from", ask.From)
 	return info, nil
 }
