@@ -3,7 +3,6 @@ package embedded
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -69,9 +68,12 @@ type Mirror struct {
 	log  *eventlog.JetStream
 
 	cancel context.CancelFunc
-	ctx    context.Context // ends with Stop
-	ready  chan struct{}   // closed when hub is set
-	wg     sync.WaitGroup  // of answers under way
+	ctx    context.Context    // ends with Stop
+	ready  chan struct{}      // closed when hub is set
+	wg     sync.WaitGroup     // of answers under way
+	feeds  sync.WaitGroup     // of those to the NATS server
+	asks   *nats.Subscription // its questions
+	asked  chan struct{}      // closed when it can ask no more
 	hub    *logmirror.Link
 }
 
@@ -154,8 +156,8 @@ func (m *Mirror) startServer(context.Context) (err error) {
 	if m.e.nc, err = m.e.connect(true, nats.Name("streamwright mirror"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}
-	_, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
-		m.wg.Go(func() {
+	m.asks, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
+		m.feeds.Go(func() {
 			select {
 			case <-m.ready:
 				m.hub.Feed(msg)
@@ -163,6 +165,10 @@ func (m *Mirror) startServer(context.Context) (err error) {
 			}
 		})
 	})
+	if err == nil {
+		m.asked = make(chan struct{})
+		m.asks.SetClosedHandler(func(string) { close(m.asked) })
+	}
 	return err
 }
 
@@ -335,13 +341,13 @@ func (m *Mirror) serve(context.Context) error {
 // refuses the rest.
 func (m *Mirror) pass(end *wire.Endpoint, msg *nats.Msg) {
 	if !end.ReadOnly {
-		m.respond(msg, wire.ErrorReply{Error: wire.FromError(m.hub.Refusal())})
+		logmirror.Respond(msg, wire.ErrorReply{Error: wire.FromError(m.hub.Refusal())})
 		return
 	}
 	m.wg.Go(func() { // the hub bounds how many are under way, and the link for how long
 		reply, err := m.hub.Ask(end.Name, msg.Data)
 		if err != nil {
-			m.respond(msg, wire.ErrorReply{Error: wire.FromError(err)})
+			logmirror.Respond(msg, wire.ErrorReply{Error: wire.FromError(err)})
 			return
 		}
 		_ = msg.Respond(reply) // who has gone needs no answer
@@ -351,13 +357,7 @@ func (m *Mirror) pass(end *wire.Endpoint, msg *nats.Msg) {
 // refusePublish answers a plain publish of a submission as JetStream refuses one.
 func (m *Mirror) refusePublish(msg *nats.Msg) {
 	why := jetstream.APIError{Code: 403, ErrorCode: 1, Description: m.hub.Refusal().Message}
-	m.respond(msg, map[string]any{"error": why})
-}
-
-func (m *Mirror) respond(msg *nats.Msg, reply any) {
-	if data, err := json.Marshal(reply); err == nil && msg.Reply != "" {
-		_ = msg.Respond(data) // who has gone needs no answer
-	}
+	logmirror.Respond(msg, map[string]any{"error": why})
 }
 
 // why says why the hub does not answer.
@@ -398,6 +398,11 @@ func (m *Mirror) Stop(ctx context.Context) error {
 	m.cancel()
 	if m.hub != nil {
 		m.hub.Stop()
+	}
+	if m.asked != nil {
+		_ = m.asks.Unsubscribe() // fails when the connection is closed
+		<-m.asked
+		m.feeds.Wait()
 	}
 	err := m.e.Stop(ctx)
 	m.wg.Wait()

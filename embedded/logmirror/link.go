@@ -113,7 +113,8 @@ func (l *Link) Ask(endpoint string, body []byte) ([]byte, error) {
 	return a.Reply, err
 }
 
-func respond(msg *nats.Msg, reply any) {
+// Respond sends a reply.
+func Respond(msg *nats.Msg, reply any) {
 	if data, err := json.Marshal(reply); err == nil && msg.Reply != "" {
 		_ = msg.Respond(data) // who has gone needs no answer
 	}
@@ -193,14 +194,14 @@ func (l *Link) Feed(msg *nats.Msg) {
 	info, err := l.openFeed(stream, msg.Data)
 	for begun := time.Now(); err != nil && time.Since(begun) < feedWithin; info, err = l.openFeed(stream, msg.Data) {
 		if sleep.For(l.ctx, mirrorLook) != nil {
-			return
+			break // the server that stops must have an answer too, or it would wait for one
 		}
 	}
 	if err != nil {
 		l.Logger.Debug("the hub sends nothing", "stream", stream, "error", err)
 		info = &jetstream.ConsumerInfo{Stream: stream, Name: "none", Config: jetstream.ConsumerConfig{DeliverSubject: l.Names.MirrorOrigin() + ".none"}}
 	}
-	respond(msg, struct {
+	Respond(msg, struct {
 		Type string `json:"type"`
 		*jetstream.ConsumerInfo
 	}{"io.nats.jetstream.api.v1.consumer_create_response", info})
