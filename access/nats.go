@@ -49,6 +49,9 @@ type Grant struct {
 	// engine's account what reading the site's stream takes, which is all that the engine
 	// asks there.
 	Site string
+	// Mirror, if set, names the site that the user is, which mirrors the log and does
+	// nothing else.
+	Mirror string
 }
 
 // Flow says how messages cross from one account to another.
@@ -93,6 +96,10 @@ func (g Grant) Imports() []Import {
 		l.add(Request, g.Names.SubmitAll())
 		return l.sorted()
 	}
+	if g.Mirror != "" {
+		g.mirror(l)
+		return l.sorted()
+	}
 	for _, e := range wire.Endpoints() {
 		if flow := Question; g.Roles.Has(e.Roles) {
 			if e.Stream {
@@ -135,6 +142,17 @@ func (g Grant) read(l *imports) {
 	l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
 	for _, bucket := range []string{"dedup", "workers", "partitions"} {
 		l.add(Messages, "$KV."+g.Names.Bucket(bucket)+".>")
+	}
+}
+
+// mirror has what a mirror of the log takes. It asks the hub's engine, which makes the
+// consumers: a site that made them itself could have the server send to any subject. What
+// it publishes to $JS.FC paces them, and is never answered.
+func (g Grant) mirror(l *imports) {
+	l.add(Question, g.Names.MirrorAsk(g.Mirror))
+	l.add(Messages, g.Names.MirrorFeed(g.Mirror)+".>")
+	for _, s := range []string{g.Names.EventStream(0), g.Names.LogStream()} {
+		l.add(Request, "$JS.FC."+s+".>")
 	}
 }
 

@@ -325,7 +325,7 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	if !ok {
 		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
 	}
-	if e, _ := wire.EndpointOf(endpoint); e.OwnerOnly() {
+	if e, _ := wire.EndpointOf(endpoint); s.ownerOnly(endpoint) {
 		return s.askOwner(ctx, h, &e, body)
 	}
 	return s.answer(ctx, h, endpoint, body)

@@ -57,6 +57,15 @@ type Logs struct {
 	names wire.Names
 }
 
+// MirroredLogs returns the items' logs of a stream that exists.
+func MirroredLogs(nc *nats.Conn, names wire.Names) (*Logs, error) {
+	js, err := connect.JetStream(nc, names)
+	if err != nil {
+		return nil, fmt.Errorf("open items' logs: %w", err)
+	}
+	return &Logs{nc: nc, js: js, names: names}, nil
+}
+
 // OpenLogs makes the stream, or brings it to this configuration. At its bounds
 // the oldest records go.
 func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {

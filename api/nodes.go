@@ -36,6 +36,14 @@ type Cluster struct {
 	Warnings []string
 }
 
+// standbyRole returns the role of a process that is not the owner.
+func (s *Service) standbyRole() wire.NodeRole {
+	if s.Mirror != nil {
+		return wire.RoleMirror
+	}
+	return wire.RoleStandby
+}
+
 // node says how this node is.
 func (s *Service) node() wire.Node {
 	s.mu.Lock()
@@ -51,7 +59,7 @@ func (s *Service) node() wire.Node {
 		n.Full = f.Status
 	}
 	if st := s.standsBy(); st != nil {
-		n.Role, n.Owner = wire.RoleStandby, st.owner
+		n.Role, n.Owner = s.standbyRole(), st.owner
 		if st.cutOff != nil {
 			n.CutOff = st.cutOff.Error()
 		}
@@ -183,6 +191,9 @@ func judgeNodes(r *wire.NodesReply) {
 	for _, n := range r.Nodes {
 		if n.Role == wire.RoleOwner && (r.Owner == "" || n.Epoch > epoch) {
 			r.Owner, settings, epoch = n.Node, n.Settings, n.Epoch
+		}
+		if n.Role == wire.RoleMirror { // alone: it knows its hub by name
+			r.Owner, settings = n.Owner, n.Settings
 		}
 	}
 	if r.Owner == "" {

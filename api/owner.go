@@ -116,7 +116,7 @@ func (s *Service) addService(owner bool) (micro.Service, error) {
 		return nil, fmt.Errorf("start api service: %w", err)
 	}
 	for name, h := range s.direct {
-		if ownerOnly(name) != owner {
+		if s.ownerOnly(name) != owner {
 			continue
 		}
 		err := svc.AddEndpoint(name, s.handler(name, h.serve), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
@@ -130,6 +130,11 @@ func (s *Service) addService(owner bool) (micro.Service, error) {
 func ownerOnly(endpoint string) bool {
 	e, ok := wire.EndpointOf(endpoint)
 	return ok && e.OwnerOnly()
+}
+
+// ownerOnly reports whether an endpoint is answered by the owner alone.
+func (s *Service) ownerOnly(endpoint string) bool {
+	return ownerOnly(endpoint) && (s.Mirror == nil || !s.Mirror(endpoint))
 }
 
 // forwarded answers a request that another node has forwarded, and authorised. It

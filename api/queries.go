@@ -156,7 +156,7 @@ func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, 
 	s.mu.Unlock()
 	reply.Role, reply.Epoch = wire.RoleOwner, uint64(s.Core.Epoch())
 	if st := s.standsBy(); st != nil {
-		reply.Role, reply.Owner = wire.RoleStandby, st.owner
+		reply.Role, reply.Owner = s.standbyRole(), st.owner
 	}
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())

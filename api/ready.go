@@ -44,10 +44,6 @@ type ReadyCheck struct {
 	Why   string `json:"why,omitempty"` // it is not
 }
 
-// statusStandby is the status of a healthy node that stands by: nothing is wrong that a
-// restart would help.
-const statusStandby = "standby"
-
 // Ready says whether the engine can do work for others now: it is not stopping,
 // owns the log or follows it, its projection is near the log's end, the NATS server's
 // clock is plausible, and JetStream answers. An engine without room for new work is
@@ -116,7 +112,7 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, standby, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
+	Status    string        `json:"status"` // ok, standby, mirror, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -137,7 +133,7 @@ func (s *Service) Health() Health {
 	if c.standby != nil {
 		h.Owner = c.standby.owner
 		if h.Status == "ok" {
-			h.Status = statusStandby
+			h.Status = string(s.standbyRole())
 		}
 	}
 	h.Refused, h.Held = c.full.texts()
@@ -175,5 +171,5 @@ func (s *Service) MetricsHandler() http.Handler {
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Health()
-	answer(w, h.Status == "ok" || h.Status == statusStandby, h)
+	answer(w, h.Status == "ok" || h.Status == string(s.standbyRole()), h)
 }

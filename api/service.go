@@ -87,6 +87,11 @@ type Config struct {
 	// RefuseStale has a node that is cut off from the log refuse queries; else it
 	// answers them as of the last event that it knows.
 	RefuseStale bool
+	// Mirror, if set, says that this process follows a mirror of the log, and which
+	// endpoints of an owner it answers all the same. Written is the end of that mirror, and
+	// Core.Position that of the log.
+	Mirror  func(endpoint string) bool
+	Written func() events.Seq
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *RoomAlarm
@@ -161,6 +166,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
+	}
+	if cfg.Written == nil {
+		cfg.Written = cfg.Core.Position
 	}
 	if cfg.Full == nil {
 		cfg.Full = func() *RoomAlarm { return nil }

@@ -26,6 +26,7 @@ type LeafSite struct {
 	Token     string // in clear, or as a bcrypt hash; at most one of it and TokenFile
 	TokenFile string // its first line is the token
 	Roles     access.Roles
+	Mirror    bool // it mirrors the log, and submits nothing
 }
 
 // Bounds of sites.
@@ -38,14 +39,21 @@ const (
 // beside publishing submissions there.
 const DefaultSiteRoles = access.Roles(access.Submit | access.Read)
 
-// Grants returns the roles of the site's programs.
-func (s LeafSite) Grants() access.Roles { return cmp.Or(s.Roles, DefaultSiteRoles) }
+// Grants returns the roles of the site's programs; none of a mirror's.
+func (s LeafSite) Grants() access.Roles {
+	if s.Mirror {
+		return 0
+	}
+	return cmp.Or(s.Roles, DefaultSiteRoles)
+}
 
-// SiteNames lists the names of the sites, as configured.
+// SiteNames lists the names of the sites that submit, as configured.
 func (l Leaf) SiteNames() []string {
-	names := make([]string, len(l.Sites))
-	for i, s := range l.Sites {
-		names[i] = s.Name
+	names := make([]string, 0, len(l.Sites))
+	for _, s := range l.Sites {
+		if !s.Mirror {
+			names = append(names, s.Name)
+		}
 	}
 	return names
 }
@@ -64,14 +72,14 @@ func (l *Leaf) fields() []field {
 		at("tls_cert", &l.TLSCert, text, "", "certificate file (PEM); sites must use TLS then"),
 		at("tls_key", &l.TLSKey, text, "", "its key file"),
 		at("client_ca", &l.ClientCA, text, "", "the CA file (PEM); sites must show a certificate of it, beside their token"),
-		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here (`submit` and `read` if left out)"),
+		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here (`submit` and `read` if left out); or `mirror = true`: the site mirrors the log, and may do nothing else"),
 	}
 }
 
 func (s *LeafSite) fields() []field {
 	return []field{
 		at("name", &s.Name, text, "", ""), at("token", &s.Token, text, "", ""), at("token_file", &s.TokenFile, text, "", ""),
-		at("roles", &s.Roles, roles, 0, ""),
+		at("roles", &s.Roles, roles, 0, ""), at("mirror", &s.Mirror, truth, false, ""),
 	}
 }
 
@@ -92,6 +100,9 @@ func checkLeafSites(sites []LeafSite) error {
 			fail(i, "name", errors.New("has the name of another one"))
 		}
 		seen[s.Name] = true
+		if s.Mirror && s.Roles != 0 {
+			fail(i, "roles", errors.New("has roles, and is a mirror, which has none: leave roles or mirror out"))
+		}
 		switch {
 		case s.Token != "" && s.TokenFile != "":
 			fail(i, "token", errors.New("has both token and token_file: keep one"))
@@ -113,6 +124,9 @@ func (c Config) checkLeaf(ch *checker) {
 		at := elementKey("leaf.sites", i)
 		if users[s.Name] {
 			ch.failf(at+".name", "is %q, which a NATS user has: give the site another name", s.Name)
+		}
+		if s.Mirror && c.External() {
+			ch.failf(at+".mirror", "is for the embedded NATS server: a mirror of a log on an existing NATS is not supported")
 		}
 		if s.Token+s.TokenFile == "" && l.Listen != Off && !access.IsLoopback(l.Listen) {
 			ch.failf(at+".token", "is missing: anyone who reaches %s could be the site %s: give it a token, or listen on 127.0.0.1", l.Listen, s.Name)

@@ -16,9 +16,15 @@ import (
 // member that starts alone has streams that nobody leads. So the data folder
 // remembers what it was made as.
 
-// memberFile says what the folder was made as: "standalone", or "member CLUSTER
-// NODE".
+// memberFile says what the folder was made as: "standalone", "member CLUSTER
+// NODE", or "mirror SITE".
 const memberFile = "CLUSTER"
+
+// What the marks of the folders of sites begin with.
+const (
+	mirrorMark = "mirror "
+	siteMark   = "site " // at the edge; their folders have a file of their own for it
+)
 
 // standalone is the word of a folder that belongs to no cluster.
 const standalone = "standalone"
@@ -71,12 +77,39 @@ func (d *dataDir) markMember(m *membership) error {
 	return nil
 }
 
+// markMirror refuses a folder that is not that of the site's mirror, and marks one without
+// a mark.
+func (d *dataDir) markMirror(site string) error {
+	have, err := d.mark()
+	if err != nil {
+		return fmt.Errorf("read what the data folder was made as: %w", err)
+	}
+	other, mirrors := strings.CutPrefix(have, mirrorMark)
+	switch {
+	case have == mirrorMark+site:
+		return nil
+	case have == "":
+		return replaceFile(filepath.Join(d.path, memberFile), mirrorMark+site+"\n", true)
+	case mirrors:
+		err = fmt.Errorf("open data folder: %w: %s is the mirror of the site %s: use that name, or another folder", ErrOtherMember, d.path, other)
+	default:
+		err = fmt.Errorf("open data folder: %w: %s is the data folder of an engine, or of a site at the edge: give the mirror another one", ErrOtherMember, d.path)
+	}
+	return events.WithCode(events.CodeBadConfig, err)
+}
+
 // mark returns what the folder was made as, empty if it is new. A folder with
 // streams and no mark is from before there were clusters.
 func (d *dataDir) mark() (string, error) {
+	if site, err := readShort(filepath.Join(d.path, siteFile)); err == nil {
+		return siteMark + strings.TrimSpace(site), nil
+	}
 	b, err := os.ReadFile(filepath.Join(d.path, memberFile))
 	if err == nil {
 		mark := strings.TrimSpace(string(b))
+		if f := strings.Fields(mark); len(f) == 2 && strings.HasPrefix(mark, mirrorMark) {
+			return mark, nil
+		}
 		if f := strings.Fields(mark); mark != standalone && (len(f) != 3 || f[0] != "member") {
 			return "", fmt.Errorf("%s holds %.100q: the file is damaged: correct it to %q, or %q", filepath.Join(d.path, memberFile), mark, standalone, "member CLUSTER NODE")
 		}
@@ -100,6 +133,12 @@ func (d *dataDir) hasStreams() (bool, error) {
 
 // refuseMember returns the error of a folder that was made as have.
 func (d *dataDir) refuseMember(have string, m *membership) error {
+	if site, ok := strings.CutPrefix(have, siteMark); ok {
+		return fmt.Errorf("open data folder: %w: %s is that of the site %s at the edge, and may hold what was published there: start it with engine edge --name %s, or use another folder", ErrOtherMember, d.path, site, site)
+	}
+	if site, ok := strings.CutPrefix(have, mirrorMark); ok {
+		return fmt.Errorf("open data folder: %w: %s is a mirror of a log, of the site %s: start it with engine mirror --name %s, or use another folder", ErrOtherMember, d.path, site, site)
+	}
 	if have == standalone {
 		return fmt.Errorf("open data folder: %w: %s was made by an engine that stood alone, and JetStream would delete its streams in a cluster: start node %s with an empty folder, then bring the data over: engine backup FILE from the engine alone, and engine restore FILE into the cluster", ErrOtherMember, d.path, m.node)
 	}

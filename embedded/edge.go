@@ -208,19 +208,28 @@ func (e *Edge) startServer(context.Context) error {
 // remote says how the hub is reached. The site's own submissions never cross the link as
 // publishes: the engine reads them from the stream, each once.
 func (e *Edge) remote() (*natsserver.RemoteLeafOpts, error) {
-	hub := e.o.Hub
-	if !strings.Contains(hub, "://") {
-		hub = "nats-leaf://" + hub
+	r, err := leafRemote(e.o.Hub, e.o.Site, e.o.Token, e.o.CA, e.o.Cert, e.o.Key)
+	if err == nil {
+		r.DenyExports = []string{e.names.SubmitAll()}
 	}
-	u, err := url.Parse(hub)
+	return r, err
+}
+
+// leafRemote says how a site reaches its hub.
+func leafRemote(hub, site, token, ca, cert, key string) (*natsserver.RemoteLeafOpts, error) {
+	full := hub
+	if !strings.Contains(full, "://") {
+		full = "nats-leaf://" + full
+	}
+	u, err := url.Parse(full)
 	if err != nil || u.Hostname() == "" {
-		return nil, fmt.Errorf("the hub %q: use a URL such as nats-leaf://hub.example:%s", e.o.Hub, LeafPort)
+		return nil, fmt.Errorf("the hub %q: use a URL such as nats-leaf://hub.example:%s", hub, LeafPort)
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), LeafPort))
-	u.User = url.UserPassword(e.o.Site, e.o.Token)
-	r := &natsserver.RemoteLeafOpts{URLs: []*url.URL{u}, DenyExports: []string{e.names.SubmitAll()}}
-	if u.Scheme == "tls" || e.o.CA != "" || e.o.Cert != "" {
-		if r.TLSConfig, err = access.ClientTLS(e.o.CA, e.o.Cert, e.o.Key); err != nil {
+	u.User = url.UserPassword(site, token)
+	r := &natsserver.RemoteLeafOpts{URLs: []*url.URL{u}}
+	if u.Scheme == "tls" || ca != "" || cert != "" {
+		if r.TLSConfig, err = access.ClientTLS(ca, cert, key); err != nil {
 			return nil, fmt.Errorf("reach the hub over TLS: %w", err)
 		}
 		r.TLSConfig.ServerName = u.Hostname()
@@ -407,6 +416,17 @@ func (l *edgeLog) password() string {
 // Errorf implements natsserver.Logger.
 func (l *edgeLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
+	if why := linkRefusal(text); why != "" {
+		if before := l.refused.Swap(&why); before != nil && *before == why {
+			return // it is tried again and again
+		}
+	}
+	l.natsLog.Errorf("%s", text)
+}
+
+// linkRefusal returns what an error of the server says of why its link to the hub is
+// refused; empty: nothing.
+func linkRefusal(text string) string {
 	for sign, why := range map[string]string{
 		"Authorization Violation": "the hub refuses the login: check the site's name and token",
 		"Authentication":          "the hub refuses the login: check the site's name and token",
@@ -414,12 +434,10 @@ func (l *edgeLog) Errorf(format string, v ...any) {
 		"tls:":                    "the TLS handshake fails: check the certificates",
 	} {
 		if strings.Contains(text, sign) {
-			if before := l.refused.Swap(&why); before != nil && *before == why {
-				return // it is tried again and again
-			}
+			return why
 		}
 	}
-	l.natsLog.Errorf("%s", text)
+	return ""
 }
 
 // Warnf implements natsserver.Logger. The passwords in the server's options are made anew

@@ -60,6 +60,9 @@ func (s *server) leafNodes(opts *natsserver.Options, o serverOptions) error {
 // keeps itself until the engine reads them.
 func (s *server) siteGrant(o serverOptions, site config.LeafSite) access.Grant {
 	roles := site.Grants()
+	if site.Mirror {
+		return access.Grant{Names: o.Names, User: site.Name, Mirror: site.Name, Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account()}
+	}
 	return access.Grant{
 		Names: o.Names, User: site.Name, Roles: roles, NoPublish: true, NoDocuments: true, Site: site.Name,
 		Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account(),

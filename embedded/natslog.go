@@ -16,6 +16,7 @@ import (
 // failed start only there, and of a failed write its clients just get no answer.
 type natsLog struct {
 	log *slog.Logger
+	hub *hubLink // told of errors that concern it; nil: there is none
 
 	mu     sync.Mutex
 	fatal  string // guarded by mu
@@ -60,6 +61,9 @@ func (l *natsLog) Warnf(format string, v ...any) {
 func (l *natsLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.noteWrite(text)
+	if l.hub.noted(text) {
+		return
+	}
 	l.say(slog.LevelError, text)
 }
 

@@ -14,7 +14,7 @@ import (
 func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 	return &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Deny: deniedPublishes(n, partitions)},
-		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">"), n.Nodes()}},
+		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">"), n.Nodes(), n.MirrorOrigin() + ".>"}},
 	}
 }
 
@@ -27,6 +27,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.Prefix + ".control.>",
 		n.Prefix + ".lease.>",
 		n.Forward(">"), // what other nodes have authorised
+		n.MirrorAll(),  // what mirrors take for the log
 		// Forged advisories would end leases.
 		"$JS.EVENT.>",
 	}

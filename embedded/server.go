@@ -59,6 +59,7 @@ type serverOptions struct {
 	// A node of a cluster listens at once.
 	Before func(*server) error
 	Member *membership // nil: it stands alone
+	Hub    *hubLink    // nil: it follows none
 }
 
 // serverOptions returns the options of the engine's own server.
@@ -110,7 +111,7 @@ func (s *server) InProcessConn() (net.Conn, error) { return s.ns().InProcessConn
 // startServer returns once the server takes connections: first from this
 // process, and from others once o.Before has returned.
 func startServer(o serverOptions) (*server, error) {
-	s := &server{given: o, log: &natsLog{log: o.Log.With("part", "nats-server")}}
+	s := &server{given: o, log: &natsLog{log: o.Log.With("part", "nats-server"), hub: o.Hub}}
 	opts, err := s.options(o)
 	if err != nil {
 		return nil, errors.Join(err, s.removeTmp())
@@ -228,6 +229,9 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	}
 	if o.Member != nil {
 		o.Member.configure(opts)
+	}
+	if o.Hub != nil {
+		o.Hub.configure(opts, o.Names.Account())
 	}
 	if _, err := s.login(opts, o); err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/embedded/logmirror"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -33,6 +35,8 @@ type sites struct {
 
 	mu  sync.Mutex
 	all []site // guarded by mu; as configured
+
+	mirrors []*logmirror.Hub // those of the sites that mirror the log
 }
 
 // site is what is known of one site.
@@ -46,21 +50,46 @@ type site struct {
 
 // watchSites starts to look after the sites; nil if there are none.
 func (e *Engine) watchSites() *sites {
-	names := e.cfg.Leaf.SiteNames()
-	if len(names) == 0 {
+	all := e.cfg.Leaf.Sites
+	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &sites{e: e, cancel: cancel, all: make([]site, len(names))}
-	for i, name := range names {
-		s.all[i].state.Site = name
-		s.wg.Go(func() { s.watch(ctx, i) })
+	s := &sites{e: e, cancel: cancel, all: make([]site, len(all))}
+	for i := range all {
+		s.all[i].state = wire.SiteState{Site: all[i].Name, Mirror: all[i].Mirror}
+		if all[i].Mirror {
+			s.serveMirror(i)
+		} else {
+			s.wg.Go(func() { s.watch(ctx, i) })
+		}
 	}
 	return s
 }
 
+// serveMirror answers a site that mirrors the log.
+func (s *sites) serveMirror(i int) {
+	h, err := logmirror.Serve(logmirror.HubConfig{
+		Conn: s.e.nc, Names: s.e.names(), Site: s.e.cfg.Leaf.Sites[i].Name, Owns: s.e.owns.Load, Log: s.e.eventLog, Call: s.e.service.Call, Logger: s.e.log,
+		Heard: func(at, end events.Seq) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			st := &s.all[i].state
+			st.HeardAt, st.Decided, st.Waiting = time.Now().UTC(), uint64(at), uint64(end-min(end, at))
+		},
+	})
+	if err != nil { // the connection is closed
+		s.e.log.Error("a mirror can't ask", "error", err)
+		return
+	}
+	s.mirrors = append(s.mirrors, h)
+}
+
 func (s *sites) stop() {
 	s.cancel()
+	for _, m := range s.mirrors {
+		m.Stop()
+	}
 	s.wg.Wait()
 }
 
@@ -74,6 +103,9 @@ func (s *sites) states() []wire.SiteState {
 	list := make([]wire.SiteState, len(s.all))
 	for i := range s.all {
 		list[i] = s.all[i].state
+		if at := &list[i]; at.Mirror {
+			at.Connected = time.Since(at.HeardAt) < logmirror.Silent
+		}
 	}
 	return slices.Clip(list)
 }

@@ -196,6 +196,19 @@ func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 // that it gives the lease away.
 func (n Names) Lease(p int) string { return n.subject("lease", strconv.Itoa(p)) }
 
+// MirrorAsk returns the subject on which the hub answers a site that mirrors the log.
+func (n Names) MirrorAsk(site string) string { return n.subject("mirror", "ask", site) }
+
+// MirrorFeed begins the subjects on which the hub sends a site what it mirrors.
+func (n Names) MirrorFeed(site string) string { return n.subject("mirror", "feed", site) }
+
+// MirrorOrigin begins the subjects on which the NATS server of a mirror asks for what it
+// mirrors. They do not leave that server.
+func (n Names) MirrorOrigin() string { return n.subject("mirror", "origin") }
+
+// MirrorAll matches all of these subjects.
+func (n Names) MirrorAll() string { return n.subject("mirror", ">") }
+
 // Nodes returns the subject on which every engine of the log says how it is.
 func (n Names) Nodes() string { return n.subject("nodes") }
 

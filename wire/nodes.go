@@ -9,6 +9,7 @@ type NodeRole string
 const (
 	RoleOwner   NodeRole = "owner"   // it decides, and appends
 	RoleStandby NodeRole = "standby" // it follows the log, and takes over when the owner is gone
+	RoleMirror  NodeRole = "mirror"  // it follows a copy of the log at a site, and never owns it
 )
 
 // TakeoverCause says how the log's last owner went.

@@ -50,6 +50,7 @@ type SiteState struct {
 	HeardAt   time.Time `json:"heard_at,omitzero"` // zero: not since the engine has started
 	Decided   uint64    `json:"decided"`           // the last message of the site's stream that is decided
 	Waiting   uint64    `json:"waiting"`           // messages behind it, as of heard_at
+	Mirror    bool      `json:"mirror,omitempty"`  // the site mirrors the log, and decided and waiting are events that it has and lacks
 }
 
 // PerSecond are means over the last minute, or over the time since the engine

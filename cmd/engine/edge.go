@@ -35,18 +35,12 @@ in exactly once, in order. Other requests go to the hub while the link is up.
 The hub names the site in [[leaf.sites]] of its configuration.`,
 		Example: "  engine edge --hub nats-leaf://hub.example:7422 --name lab --token-file token\n  engine list --server nats://127.0.0.1:4223",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Hub == "" || o.Site == "" {
 				return cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
 			}
-			o.Token = os.Getenv(siteTokenEnv)
-			if tokenFile != "" {
-				data, err := os.ReadFile(tokenFile)
-				if err != nil {
-					return events.WithCode(events.CodeBadConfig, fmt.Errorf("read the site's token: %w", err))
-				}
-				line, _, _ := strings.Cut(string(data), "\n")
-				o.Token = strings.TrimRight(line, "\r")
+			if o.Token, err = siteToken(tokenFile); err != nil {
+				return err
 			}
 			return a.edge(cmd.Context(), o)
 		},
@@ -61,6 +55,19 @@ The hub names the site in [[leaf.sites]] of its configuration.`,
 	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
 		console.Choice(&o.Durability, config.Always, config.Interval))
 	return cmd
+}
+
+// siteToken returns the token in a file; of the environment if none is named.
+func siteToken(file string) (string, error) {
+	if file == "" {
+		return os.Getenv(siteTokenEnv), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", events.WithCode(events.CodeBadConfig, fmt.Errorf("read the site's token: %w", err))
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimRight(line, "\r"), nil
 }
 
 // edge runs a site, and prints how it is when that changes.

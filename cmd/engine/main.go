@@ -34,7 +34,7 @@ var groups = []struct {
 	title    string
 	commands []func(*app) *cobra.Command
 }{
-	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand}},
+	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand, mirrorCommand}},
 	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchCommand, workCommand}},
 	{"See what happens", []func(*app) *cobra.Command{
 		statusCommand, clusterCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand,

@@ -59,6 +59,9 @@ func (a *app) printAnswer(info streamwright.Info, nodes *streamwright.Nodes) {
 	if info.Role == wire.RoleStandby {
 		owner = "standby, owner " + cmp.Or(console.Clean(info.Owner), "unknown")
 	}
+	if info.Role == wire.RoleMirror {
+		owner = "mirror of " + console.Clean(info.Owner)
+	}
 	name := "engine"
 	if nodes != nil {
 		name = "node " + console.Clean(info.Node)
@@ -124,6 +127,10 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 func printSites(a *app, sites []wire.SiteState) {
 	for _, s := range sites {
 		switch {
+		case s.Mirror && s.Connected:
+			a.Printf("mirror %s: connected, %s behind\n", s.Site, console.Count(int64(s.Waiting)))
+		case s.Mirror && !s.HeardAt.IsZero():
+			a.Printf("mirror %s: cut off, last heard %s\n", s.Site, console.Ago(s.HeardAt, time.Now()))
 		case s.Connected:
 			a.Printf("site %s: connected, %s waiting there\n", s.Site, console.Count(int64(s.Waiting)))
 		case s.HeardAt.IsZero():

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // ErrReadOnly: the log is read from a mirror of its stream. Nothing can be appended to it,
@@ -38,7 +40,7 @@ func (o Origin) source(mirror string) *jetstream.StreamSource {
 // whether or not it can reach the origin, and goes on when it can.
 //
 // A mirror that was cut off while the origin was cut behind its end has a hole, which reads
-// as ErrCorrupt: delete it and make it anew.
+// as ErrCorrupt: Trim it to where the origin begins.
 func OpenMirror(ctx context.Context, cfg Config, of Origin) (*JetStream, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open the mirror of an event log: %w", err)
@@ -54,6 +56,18 @@ func OpenMirror(ctx context.Context, cfg Config, of Origin) (*JetStream, error) 
 		return nil, err
 	}
 	return l, nil
+}
+
+// Trim drops the positions below one from a mirror, as its origin has dropped them. A
+// position beyond the mirror's end has it go on there.
+func (l *JetStream) Trim(ctx context.Context, below events.Seq) error {
+	if !l.readOnly {
+		return errors.New("trim a mirror: the log is none")
+	}
+	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, uint64(below))); err != nil {
+		return fmt.Errorf("trim the mirror below %d: %w", below, err)
+	}
+	return nil
 }
 
 func ensureMirror(ctx context.Context, js jetstream.JetStream, c Config, of *jetstream.StreamSource) error {

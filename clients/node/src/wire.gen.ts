@@ -1254,6 +1254,8 @@ export interface SiteState {
   decided: number;
   /** zero: not since the engine has started */
   heard_at?: string;
+  /** the site mirrors the log, and decided and waiting are events that it has and lacks */
+  mirror?: boolean;
   site: string;
   /** messages behind it, as of heard_at */
   waiting: number;

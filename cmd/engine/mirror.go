@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/cli"
+)
+
+func mirrorCommand(a *app) *cobra.Command {
+	o := embedded.MirrorOptions{}
+	var file, tokenFile string
+	cmd := &cobra.Command{
+		Use:   "mirror",
+		Short: "Copy the log of an engine, to read it here",
+		Long: `Copy the log of another engine, the hub, until interrupted, and answer what
+reads: queries, the page, tails, any moment of the past, verify. What decides is
+refused, with the name of the hub. Cut off from the hub it answers as of the
+last event that it has, and says so. The hub names the site in [[leaf.sites]] of
+its configuration, with mirror = true. Data is in one folder, which can be
+removed: it is filled again from the hub.`,
+		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine list --server nats://127.0.0.1:4224",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Hub == "" || o.Site == "" {
+				return cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
+			}
+			if o.Options.Config, err = loadConfig(file); err != nil {
+				return err
+			}
+			if o.Token, err = siteToken(tokenFile); err != nil {
+				return err
+			}
+			o.Options.HTTPTokens = os.Getenv("WORK_TOKENS")
+			return runMirror(cmd.Context(), a, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Hub, "hub", "", "the `URL` where the hub takes leaf connections; tls:// for TLS")
+	f.StringVar(&o.Site, "name", "", "the `name` of this site, as the hub's configuration has it")
+	f.StringVar(&tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
+	f.StringVar(&file, "config", "", "a configuration `file` for what listens here: [server], [http], [nats], [quotas]")
+	f.StringVar(&o.Options.Dir, "dir", "", "the data `folder` (default \"mirror\")")
+	f.Func("nats-listen", "the `address` of the NATS server, or off (default \"127.0.0.1:4224\")", listenAddress(&o.Options.NATSListen))
+	f.Func("http", "the `address` of the HTTP API, the page, /healthz, /readyz and /metrics, or off (default \"127.0.0.1:8485\")", listenAddress(&o.Options.HTTP))
+	f.StringVar(&o.Options.HTTPTokensFile, "http-tokens", "", "the `file` of bearer tokens for HTTP, as of engine serve (env WORK_TOKENS)")
+	f.Func("durability", "the `policy` for writes: always, or interval, synced every second (default \"interval\": what is lost is copied again)",
+		console.Choice(&o.Options.Durability, config.Always, config.Interval))
+	return cmd
+}
+
+// runMirror runs a mirror, and prints when it is cut off, and when it follows again.
+func runMirror(ctx context.Context, a *app, o embedded.MirrorOptions) error {
+	if o.Options.Config.Server.Prefix == "" {
+		o.Options.Config.Server.Prefix = a.Prefix
+	}
+	if o.Options.Config.Server.Durability == "" && o.Options.Durability == "" {
+		o.Options.Durability = config.Interval
+	}
+	o.CA, o.Cert, o.Key = a.Flagged.CA, a.Flagged.Cert, a.Flagged.Key
+	o.Options.Logger = logger(a.Err, config.Server{LogLevel: "warn", LogFormat: "text"})
+	m, err := embedded.StartMirror(ctx, o)
+	if err != nil {
+		return err
+	}
+	if !a.JSON {
+		a.Printf("mirror %s ready\n  hub    %s\n  NATS   %s\n", o.Site, m.State().Hub, m.URL())
+		if m.HTTPURL() != "" {
+			a.Printf("  page   %s/\n", m.HTTPURL())
+		}
+	}
+	look := time.NewTicker(edgeEvery)
+	defer look.Stop()
+	said := ""
+	for running := true; running; {
+		said = sayMirror(a, m.State(), said)
+		select {
+		case <-ctx.Done():
+			running = false
+		case <-m.Done():
+			a.Notef("the mirror has ended by itself")
+			running = false
+		case <-look.C:
+		}
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if err := m.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}
+
+// sayMirror prints how a mirror is, unless that is what was printed last; it returns what was.
+func sayMirror(a *app, st embedded.MirrorState, last string) string {
+	now := "follows the hub"
+	if st.CutOff != "" {
+		now = "does not follow the hub: " + st.CutOff
+	}
+	if now == last {
+		return last
+	}
+	if a.JSON {
+		_ = a.PrintJSON(st)
+	} else {
+		a.Printf("%s  %s; position %s\n", time.Now().Format(time.TimeOnly), now, st.Projected)
+	}
+	return now
+}

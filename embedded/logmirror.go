@@ -1,0 +1,416 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/live"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/embedded/logmirror"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/query"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// MirrorOptions say how to mirror a log.
+type MirrorOptions struct {
+	Site      string // its name, as the hub's [[leaf.sites]] has it
+	Hub       string // where the hub takes leaf connections, such as nats-leaf://hub.example:7422
+	Token     string // the site's; empty: the hub asks for none
+	CA        string // PEM file of the CAs that the hub's certificate is checked against; empty: the system's
+	Cert, Key string // PEM files of the site's own certificate, if the hub asks for one
+	// Options configure the rest, as of an engine: the data folder, what listens, and who
+	// may use it.
+	Options Options
+}
+
+// check reports all that is wrong with the options, joined.
+func (o *MirrorOptions) check(c *config.Config) error {
+	errs := []error{config.CheckSiteName(o.Site), c.Validate()}
+	refuse := func(wrong bool, text string) {
+		if wrong {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	refuse((o.Cert == "") != (o.Key == ""), "a certificate and its key belong together: give both or none")
+	refuse(c.External(), "a mirror has a NATS server of its own: leave nats_url out")
+	refuse(c.Cluster.On(), "a mirror is no node of a cluster: leave [cluster] out")
+	refuse(c.Leaf.Listen != config.Off || len(c.Leaf.Sites) > 0, "a mirror has no sites: leave [leaf] out")
+	refuse(o.Options.Memory || c.Server.Dir == "", "a mirror needs a data folder")
+	return errors.Join(errs...)
+}
+
+// Mirror is a copy of the log of another engine, its hub, in this process, with all that
+// reads it. It decides nothing, and is never the owner of the log: what decides is refused,
+// with the name of the hub. Cut off from the hub it answers as of the last event that it
+// has.
+//
+// The NATS server copies the hub's event stream, and the items' logs, over a leaf
+// connection. Before it does, the hub compares the copy's last event with its own log.
+type Mirror struct {
+	e    *Engine
+	o    MirrorOptions
+	link *hubLink
+	log  *eventlog.JetStream
+
+	cancel context.CancelFunc
+	ctx    context.Context    // ends with Stop
+	ready  chan struct{}      // closed when hub is set
+	wg     sync.WaitGroup     // of answers under way
+	feeds  sync.WaitGroup     // of those to the NATS server
+	asks   *nats.Subscription // its questions
+	asked  chan struct{}      // closed when it can ask no more
+	hub    *logmirror.Link
+}
+
+// hubLink is the leaf connection to the hub.
+type hubLink struct {
+	site    string
+	remote  *natsserver.RemoteLeafOpts
+	refused atomic.Pointer[string] // nil: nothing is known
+}
+
+func (l *hubLink) configure(opts *natsserver.Options, account string) {
+	l.remote.LocalAccount = account
+	opts.ServerName, opts.JetStreamDomain = "streamwright-mirror-"+l.site, l.site
+	opts.LeafNode.Remotes, opts.LeafNode.ReconnectInterval = []*natsserver.RemoteLeafOpts{l.remote}, edgeRetry
+	opts.PingInterval, opts.MaxPingsOut = edgePing, edgePings
+}
+
+// noted keeps an error of the server that says why the link is refused. It reports whether
+// it was the last one too.
+func (l *hubLink) noted(text string) bool {
+	if l == nil {
+		return false
+	}
+	why := linkRefusal(text)
+	if why == "" {
+		return false
+	}
+	before := l.refused.Swap(&why)
+	return before != nil && *before == why
+}
+
+// StartMirror starts a mirror. It returns once queries are answered, whether or not the hub
+// can be reached.
+func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
+	o.Options.Dir = cmp.Or(o.Options.Dir, o.Options.Config.Server.Dir, "mirror")
+	o.Options.NATSListen = cmp.Or(o.Options.NATSListen, o.Options.Config.Server.NATSListen, "127.0.0.1:4224")
+	o.Options.HTTP = cmp.Or(o.Options.HTTP, o.Options.Config.Server.HTTP, "127.0.0.1:8485")
+	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e := m.e
+	e.given = e.cfg
+	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.openAccess, m.prepareLink} {
+		if err := step(); err != nil {
+			return nil, events.WithCode(events.CodeBadConfig, err)
+		}
+	}
+	for _, step := range []func(context.Context) error{e.openDir, m.startServer, e.openStore, m.openLog, m.matchStore, m.startFollowing, m.serve} {
+		if err := step(ctx); err != nil {
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			return nil, errors.Join(err, m.Stop(undo))
+		}
+	}
+	return m, nil
+}
+
+// hubURL names the hub for people.
+func (m *Mirror) hubURL() string {
+	u := *m.link.remote.URLs[0]
+	u.User = nil
+	return u.String()
+}
+
+func (m *Mirror) prepareLink() error {
+	r, err := leafRemote(m.o.Hub, m.o.Site, m.o.Token, m.o.CA, m.o.Cert, m.o.Key)
+	m.link = &hubLink{site: m.o.Site, remote: r}
+	return err
+}
+
+func (m *Mirror) startServer(context.Context) (err error) {
+	if err := m.e.dir.markMirror(m.o.Site); err != nil {
+		return err
+	}
+	so := m.e.serverOptions()
+	so.Hub = m.link
+	if m.e.srv, err = startServer(so); err != nil {
+		return err
+	}
+	m.e.copies.replicas = 1
+	if m.e.nc, err = m.e.connect(true, nats.Name("streamwright mirror"), nats.MaxReconnects(-1)); err != nil {
+		return err
+	}
+	m.asks, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
+		m.feeds.Go(func() {
+			select {
+			case <-m.ready:
+				m.hub.Feed(msg)
+			case <-m.ctx.Done():
+			}
+		})
+	})
+	if err == nil {
+		m.asked = make(chan struct{})
+		m.asks.SetClosedHandler(func(string) { close(m.asked) })
+	}
+	return err
+}
+
+// origin says where the copies come from: this process answers for the hub.
+func (m *Mirror) origin() eventlog.Origin {
+	return eventlog.Origin{API: m.e.names().MirrorOrigin(), Deliver: m.e.names().MirrorFeed(m.o.Site)}
+}
+
+func (m *Mirror) openLog(ctx context.Context) error {
+	c := m.e.logConfig()
+	c.Existing = false
+	l, err := eventlog.OpenMirror(ctx, c, m.origin())
+	if err != nil {
+		return err
+	}
+	m.log, m.e.eventLog = l, l
+	return m.copyLogs(ctx, false)
+}
+
+// copyLogs makes the copy of the items' logs, if need be anew.
+func (m *Mirror) copyLogs(ctx context.Context, anew bool) error {
+	js, err := connect.JetStream(m.e.nc, m.e.names())
+	if err != nil {
+		return err
+	}
+	l, of := m.e.cfg.Limits, m.origin()
+	c := jetstream.StreamConfig{
+		Name: m.e.names().LogStream(), Description: "A mirror of the log records of items.", MaxMsgsPerSubject: api.MaxLogRecords, AllowDirect: true, Replicas: 1,
+		MaxAge: cmp.Or(l.LogMaxAge, api.DefaultLogMaxAge), MaxBytes: cmp.Or(l.LogMaxBytes, api.DefaultLogMaxBytes), Discard: jetstream.DiscardOld,
+		Mirror: &jetstream.StreamSource{Name: m.e.names().LogStream(), External: &jetstream.ExternalStream{APIPrefix: of.API, DeliverPrefix: of.Deliver}},
+	}
+	if anew {
+		err = js.DeleteStream(ctx, c.Name)
+	}
+	if err == nil {
+		_, err = js.CreateOrUpdateStream(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the items' logs: %w", err)
+	}
+	return nil
+}
+
+// matchStore makes sure that the store is that of the copy. It is made anew if it is not:
+// the copy is what the hub has.
+func (m *Mirror) matchStore(ctx context.Context) error {
+	tip, err := m.log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	e := m.e
+	e.metrics.CountFrom(tip.Seq)
+	why := e.unread
+	if why == nil {
+		why = e.store.CheckLog(ctx, tip.Identity(), m.log)
+	}
+	switch {
+	case why == nil, e.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
+	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
+		return why // the copy's own error
+	default:
+		if err := e.renewStore(why); err != nil {
+			return err
+		}
+	}
+	return e.store.SetIdentity(tip.Identity())
+}
+
+// hubLease is never this process's.
+type hubLease struct{ hub string }
+
+// Take implements [dispatcher.Lease].
+func (l hubLease) Take(context.Context) (by string, err error) { return l.hub, nil }
+
+// Changed implements [dispatcher.Lease].
+func (hubLease) Changed() <-chan struct{} { return nil }
+
+// Failed implements [dispatcher.Lease].
+func (hubLease) Failed(error, bool) {}
+
+// startFollowing has a standby's follower project the copy.
+func (m *Mirror) startFollowing(ctx context.Context) (err error) {
+	e := m.e
+	m.hub = logmirror.NewLink(logmirror.LinkConfig{
+		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
+		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
+		Flush: e.store.Flush, LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
+	})
+	e.items = newItemLog(e.log)
+	e.openQuotas()
+	c := dispatcher.Config{
+		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
+		Lease: hubLease{m.hubURL()}, Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
+		Hooks: e.metrics.Hook(dispatcher.Hooks{
+			Projected: func(c *core.Changes) {
+				e.service.Notify(c.Items)
+				e.service.LogGrew()
+				if e.live != nil {
+					e.live.Projected(c)
+				}
+			},
+			StandingBy: func(string) {
+				if e.live != nil {
+					e.live.Touch()
+				}
+			},
+		}),
+	}
+	if e.dispatcher, err = dispatcher.New(c); err != nil {
+		return err
+	}
+	e.watchSpace()
+	if err := m.newFaces(); err != nil {
+		return err
+	}
+	close(m.ready)
+	m.hub.Start()
+	return e.dispatcher.Start(ctx)
+}
+
+// newFaces makes the API.
+func (m *Mirror) newFaces() error {
+	e := m.e
+	logs, err := api.MirroredLogs(e.nc, e.names())
+	if err != nil {
+		return err
+	}
+	defaults := e.cfg.TypeDefaults()
+	e.service, err = api.New(api.Config{
+		Conn: e.nc, Names: e.names(), Core: logmirror.Core{Engine: e.dispatcher, Link: m.hub}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+		Mirror: answeredHere, Written: e.dispatcher.Position, TypeDefaults: &defaults, RefuseStale: e.cfg.Cluster.StaleReads == config.RefuseStale,
+		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
+		Full: e.space.full.Load, Storage: e.space.use,
+		Info: wire.InfoReply{Version: Version, Owner: m.hubURL(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+	})
+	if err == nil && e.cfg.Server.HTTP != config.Off {
+		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
+	}
+	return err
+}
+
+// answeredHere reports whether a mirror answers an endpoint of the owner by its projection.
+// Who works is not in that: stats have no workers.
+func answeredHere(endpoint string) bool {
+	return endpoint == wire.APIStats || endpoint == wire.APITypes
+}
+
+// serve begins to answer.
+func (m *Mirror) serve(ctx context.Context) error {
+	e := m.e
+	for _, end := range wire.Endpoints() {
+		if !end.OwnerOnly() || answeredHere(end.Name) {
+			continue
+		}
+		for _, subject := range []string{e.names().API(end.Name), e.names().Forward(end.Name)} {
+			if _, err := e.nc.Subscribe(subject, func(msg *nats.Msg) { m.pass(&end, msg) }); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
+		return err
+	}
+	if e.cfg.Server.HTTP != config.Off {
+		if err := e.serveHTTP(ctx); err != nil {
+			return err
+		}
+	}
+	return e.service.Start()
+}
+
+// pass answers what only the owner can: it asks the hub for what changes nothing, and
+// refuses the rest.
+func (m *Mirror) pass(end *wire.Endpoint, msg *nats.Msg) {
+	if !end.ReadOnly {
+		logmirror.Respond(msg, wire.ErrorReply{Error: wire.FromError(m.hub.Refusal())})
+		return
+	}
+	m.wg.Go(func() { // the hub bounds how many are under way, and the link for how long
+		reply, err := m.hub.Ask(end.Name, msg.Data)
+		if err != nil {
+			logmirror.Respond(msg, wire.ErrorReply{Error: wire.FromError(err)})
+			return
+		}
+		_ = msg.Respond(reply) // who has gone needs no answer
+	})
+}
+
+// refusePublish answers a plain publish of a submission as JetStream refuses one.
+func (m *Mirror) refusePublish(msg *nats.Msg) {
+	why := jetstream.APIError{Code: 403, ErrorCode: 1, Description: m.hub.Refusal().Message}
+	logmirror.Respond(msg, map[string]any{"error": why})
+}
+
+// why says why the hub does not answer.
+func (m *Mirror) why(err error) string {
+	switch refused := m.link.refused.Load(); {
+	case m.e.srv.ns().NumLeafNodes() > 0 && errors.Is(err, nats.ErrNoResponders):
+		return "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true"
+	case m.e.srv.ns().NumLeafNodes() > 0:
+		return "the link is up and the owner of the log does not answer"
+	case refused != nil:
+		return *refused
+	}
+	return "the link is down"
+}
+
+// URL returns where programs connect to NATS; empty if nothing listens.
+func (m *Mirror) URL() string { return m.e.URL() }
+
+// HTTPURL returns the beginning of a URL of the HTTP server; empty if nothing listens.
+func (m *Mirror) HTTPURL() string { return m.e.HTTPURL() }
+
+// Connect opens an in-process connection with a client's rights. The caller closes it.
+func (m *Mirror) Connect(opts ...nats.Option) (*nats.Conn, error) { return m.e.Connect(opts...) }
+
+// Done is closed when the mirror has ended by itself: Stop then says why.
+func (m *Mirror) Done() <-chan struct{} { return m.e.Done() }
+
+// MirrorState says how a mirror is.
+type MirrorState = logmirror.State
+
+// State says how the mirror is.
+func (m *Mirror) State() MirrorState {
+	return logmirror.Core{Engine: m.e.dispatcher, Link: m.hub}.State(m.e.store.Applied())
+}
+
+// Stop stops the mirror.
+func (m *Mirror) Stop(ctx context.Context) error {
+	m.cancel()
+	if m.hub != nil {
+		m.hub.Stop()
+	}
+	if m.asked != nil {
+		_ = m.asks.Unsubscribe() // fails when the connection is closed
+		<-m.asked
+		m.feeds.Wait()
+	}
+	err := m.e.Stop(ctx)
+	m.wg.Wait()
+	if m.hub != nil {
+		m.hub.Wait()
+	}
+	return err
+}
