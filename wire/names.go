@@ -192,10 +192,9 @@ func (l Life) Consumer(t events.Type, lane string) string {
 // ParseConsumer is the reverse of [Life.Consumer]; false if the name is no lane's of this
 // life.
 func (l Life) ParseConsumer(name string) (t events.Type, lane string, ok bool) {
-	if l != "" {
-		if name, ok = strings.CutSuffix(name, "~"+string(l)); !ok {
-			return "", "", false
-		}
+	name, of, _ := strings.Cut(name, "~")
+	if Life(of) != l {
+		return "", "", false
 	}
 	typ, lane, named := strings.Cut(name, "--")
 	t, err := events.ParseType(typ)
