@@ -183,9 +183,15 @@ func (c *cluster) says(n *node, status string) {
 // failedWrite waits until a node's NATS server has met its full disk.
 func (c *cluster) failedWrite(n *node) {
 	c.t.Helper()
-	need.Eventually(c.t, "a write of "+n.name+" fails", func() bool {
+	c.logs(n, "no space left on device")
+}
+
+// logs waits until a node has said something.
+func (c *cluster) logs(n *node, text string) {
+	c.t.Helper()
+	need.Eventually(c.t, n.name+" says "+text, func() bool {
 		said, err := os.ReadFile(n.log)
-		return err == nil && strings.Contains(string(said), "no space left on device")
+		return err == nil && strings.Contains(string(said), text)
 	})
 }
 
@@ -194,7 +200,10 @@ func (c *cluster) failedWrite(n *node) {
 func (c *cluster) roomAgain(n *node) {
 	c.t.Helper()
 	n.disk.Free(c.t)
-	if !n.engine {
+	switch {
+	case c.own:
+		c.logs(n, "the NATS server was restarted")
+	case n.nats:
 		n.stop()
 		n.start()
 	}
