@@ -55,7 +55,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	l.newID, l.halt = e.NewID, &e.halt
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
 	l.pipe.told = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
-	if err := e.topology.TakeStreams(ctx); err != nil {
+	if err := e.topology.TakeOver(ctx); err != nil {
 		return nil, err
 	}
 	return l, e.adopt(ctx, l)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
-
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -74,15 +72,8 @@ const (
 // bringTogether has the owner's own server lead the log: an append then needs one way less
 // between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
 func bringTogether(ctx context.Context, e *Engine) {
-	apart, left := 0, 0
+	apart := 0
 	for sleep.For(ctx, leaderLook) == nil {
-		if left++; e.owns.Load() || !e.srv.leftBehind(e.names()) {
-			left = 0
-		}
-		if left == leaderLooks {
-			left = 0
-			dropLeftBehind(e)
-		}
 		if !e.owns.Load() || e.srv.leadsLog(e.names()) {
 			apart = 0
 			continue
@@ -101,31 +92,6 @@ func bringTogether(ctx context.Context, e *Engine) {
 		if sleep.For(ctx, leaderRest) != nil {
 			return
 		}
-	}
-}
-
-// leftBehind reports whether this node's server has a dispatch stream in memory. A node that
-// stands by must not: if it was cut off or paused as the owner, the new owner has made
-// another, and the server may never learn that its own is gone. Both would then take what is
-// dispatched, and workers would pull from either.
-func (s *server) leftBehind(n wire.Names) bool {
-	v, err := s.ns().Jsz(&natsserver.JSzOptions{Account: n.Account(), Streams: true})
-	if err != nil {
-		return false
-	}
-	for _, a := range v.AccountDetails {
-		if slices.ContainsFunc(a.Streams, func(st natsserver.StreamDetail) bool { return st.Name == n.DispatchStream() }) {
-			return true
-		}
-	}
-	return false
-}
-
-// dropLeftBehind restarts the node's server, which forgets what it has in memory alone.
-func dropLeftBehind(e *Engine) {
-	e.log.Warn("this node's server still has the dispatch stream of an earlier ownership: restarting it")
-	if err := e.srv.restart(); err != nil {
-		e.log.Error("this node's server could not be restarted: restart the engine", "error", err)
 	}
 }
 

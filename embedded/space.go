@@ -106,8 +106,10 @@ func (s *space) look() {
 	if err != nil {
 		s.log.Warn("free space can't be read", "error", err)
 		s.near = false
-		if f := s.full.Load(); f == nil || !f.Hold {
-			s.repair(time.Now()) // the server may be down
+		// The server may be down. If only its use can't be read, the disk has room: in a
+		// cluster, a full disk has JetStream switched off, and the last alarm stays.
+		if f := s.full.Load(); f == nil || !f.Hold || errors.Is(err, errUnreadable) {
+			s.repair(time.Now())
 		}
 		return
 	}
@@ -161,6 +163,9 @@ func (s *space) repair(now time.Time) {
 	s.log.Info("the NATS server was restarted: the engine takes its log over again")
 }
 
+// errUnreadable says that the disk has room, and that nothing is known of JetStream.
+var errUnreadable = errors.New("JetStream does not say what it uses")
+
 // judge returns an alarm that says what is full, or nil.
 func (s *space) judge() (*api.RoomAlarm, error) {
 	s.near = false
@@ -181,7 +186,7 @@ func (s *space) judge() (*api.RoomAlarm, error) {
 	}
 	used, most, ok := s.used()
 	if !ok {
-		return nil, errors.New("JetStream does not say what it uses")
+		return nil, errUnreadable
 	}
 	s.near = s.near || most > 0 && used+nearTimes*headroom(most, false) > most
 	if most > 0 && used+headroom(most, s.full.Load() != nil) > most {

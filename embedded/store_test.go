@@ -182,4 +182,19 @@ func TestRoomMarks(t *testing.T) {
 	if s.look(); restarts != 2 {
 		t.Errorf("%d restarts", restarts)
 	}
+
+	// In a cluster, JetStream is switched off by a full disk: then nobody says what it uses.
+	s.used = func() (uint64, uint64, bool) { return 0, 1000, failed == "" }
+	free, failed = 0, "JetStream is switched off"
+	s.nextRestart = time.Now()
+	if s.look(); restarts != 2 {
+		t.Error("the server was restarted on a full disk")
+	}
+	free = 100
+	if s.look(); restarts != 3 {
+		t.Error("there is room again, and the server was not restarted")
+	}
+	if s.look(); s.full.Load() != nil {
+		t.Error("there is room again, and the alarm stays")
+	}
 }

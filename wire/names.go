@@ -144,31 +144,65 @@ func (n Names) EventFilter(p, t, k string) string { return n.subject("event", p,
 // EventAll matches every Event subject.
 func (n Names) EventAll() string { return n.subject("event", ">") }
 
-// Run is the subject to which items of a type and lane are dispatched.
-func (n Names) Run(t events.Type, lane string) string {
-	if lane == "" {
-		return n.subject("run", string(t))
-	}
-	return n.subject("run", string(t), lane)
-}
+// Run is the subject to which items of a type and lane are dispatched on a server of its
+// own; see [Life.Run].
+func (n Names) Run(t events.Type, lane string) string { return Life("").Run(n, t, lane) }
 
-// RunAll matches every Run subject.
+// RunAll matches every Run subject, of every life.
 func (n Names) RunAll() string { return n.subject("run", ">") }
 
-// Consumer names the durable consumer of a type and lane.
-func Consumer(t events.Type, lane string) string {
-	if lane == "" {
-		return string(t)
+// Life names one life of the dispatch stream. It is part of the stream's subjects and of the
+// names of its consumers: a server that was cut off may still have the stream of an earlier
+// life under the same name, and must take nothing that is dispatched or pulled now. It is
+// empty where there is one server.
+type Life string
+
+// Run is the subject to which items of a type and lane are dispatched.
+func (l Life) Run(n Names, t events.Type, lane string) string {
+	parts := []string{"run"}
+	if l != "" {
+		parts = append(parts, "_"+string(l)) // no type begins with _
 	}
-	return string(t) + "--" + lane
+	if parts = append(parts, string(t)); lane != "" {
+		parts = append(parts, lane)
+	}
+	return n.subject(parts...)
 }
 
-// ParseConsumer is the reverse of [Consumer]; false if the name is no lane's.
-func ParseConsumer(name string) (t events.Type, lane string, ok bool) {
+// RunAll matches every subject of the life.
+func (l Life) RunAll(n Names) string {
+	if l == "" {
+		return n.RunAll()
+	}
+	return n.subject("run", "_"+string(l), ">")
+}
+
+// Consumer names the durable consumer of a type and lane.
+func (l Life) Consumer(t events.Type, lane string) string {
+	name := string(t)
+	if lane != "" {
+		name += "--" + lane
+	}
+	if l != "" {
+		name += "~" + string(l)
+	}
+	return name
+}
+
+// ParseConsumer is the reverse of [Life.Consumer]; false if the name is no lane's of this
+// life.
+func (l Life) ParseConsumer(name string) (t events.Type, lane string, ok bool) {
+	name, of, _ := strings.Cut(name, "~")
+	if Life(of) != l {
+		return "", "", false
+	}
 	typ, lane, named := strings.Cut(name, "--")
 	t, err := events.ParseType(typ)
 	return t, lane, err == nil && named == (lane != "")
 }
+
+// Consumer names the durable consumer of a type and lane on a server of its own.
+func Consumer(t events.Type, lane string) string { return Life("").Consumer(t, lane) }
 
 // Log is the subject of an item's log.
 func (n Names) Log(t events.Type, id events.ID) string {

@@ -62,8 +62,8 @@ func (p *Pusher) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 // DropConsumer removes a lane's consumer. The server tells workers that pull from it, and
 // they register again.
 func (p *Pusher) DropConsumer(key lanes.Key) {
-	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
+		name := p.topology.Life().Consumer(key.Type, key.Name)
 		p.topology.dropping.Lock()
 		defer p.topology.dropping.Unlock()
 		if key.Name == "" && len(p.registry.Able(key.Type, "")) > 0 {
@@ -86,9 +86,9 @@ func (p *Pusher) DropConsumer(key lanes.Key) {
 func (p *Pusher) FindConsumers() {
 	p.chore(func(ctx context.Context) {
 		var found []lanes.Key
-		names := p.topology.dispatchStream().ConsumerNames(ctx)
+		life, names := p.topology.Life(), p.topology.dispatchStream().ConsumerNames(ctx)
 		for name := range names.Name() {
-			if t, lane, ok := wire.ParseConsumer(name); ok {
+			if t, lane, ok := life.ParseConsumer(name); ok {
 				found = append(found, lanes.Key{Type: t, Name: lane})
 			}
 		}
@@ -150,7 +150,7 @@ func (p *Pusher) LookAround(live map[events.Token]bool, newest events.Token) {
 func (p *Pusher) Inspect(key lanes.Key, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		s := p.topology.dispatchStream()
-		cons, err := s.Consumer(ctx, wire.Consumer(key.Type, key.Name))
+		cons, err := s.Consumer(ctx, p.topology.Life().Consumer(key.Type, key.Name))
 		if err != nil {
 			if gone(err) {
 				p.signals.consumersWanted(key.Type)

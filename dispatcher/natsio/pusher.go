@@ -50,6 +50,7 @@ type Pusher struct {
 	native      jetstream.Stream // see nativeStream
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[lanes.Key]string
+	life        wire.Life // of the subjects
 	chores      chan func(context.Context)
 	spent       spentMsgs
 	dropped     atomic.Int64 // chores that found no room and are not yet logged
@@ -121,7 +122,7 @@ func (p *Pusher) consumerDeleted(name string) string {
 
 // Run does the chores until ctx ends.
 func (p *Pusher) Run(ctx context.Context) {
-	p.callWorkers()
+	p.topology.callWorkers()
 	for {
 		select {
 		case <-ctx.Done():
@@ -164,12 +165,16 @@ func (p *Pusher) choreDropped() {
 // Push sends an item to its lane. A signal reports whether it arrived.
 func (p *Pusher) Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
 	key := lanes.Key{Type: it.Type, Name: lane}
+	if life := p.topology.Life(); life != p.life {
+		clear(p.subjects)
+		p.life = life
+	}
 	subject, known := p.subjects[key]
 	if !known {
 		if len(p.subjects) >= maxRunSubjects {
 			clear(p.subjects)
 		}
-		subject = p.cfg.Names.Run(it.Type, lane)
+		subject = p.life.Run(p.cfg.Names, it.Type, lane)
 		p.subjects[key] = subject
 	}
 	h := p.pushed.fill(it, token, lease, p.trace(it, token))
@@ -237,18 +242,6 @@ func (p *Pusher) Control(w events.WorkerID, c wire.Control) {
 	}
 	if err != nil {
 		p.log.Warn("a worker could not be told", "worker", w, "error", err)
-	}
-}
-
-// callWorkers asks all workers to register: they are known to the owner before, if at all,
-// and their heartbeats may be far. It is a hint, too.
-func (p *Pusher) callWorkers() {
-	data, err := json.Marshal(wire.Control{Register: true})
-	if err == nil {
-		err = p.nc.Publish(p.cfg.Names.ControlAll(), data)
-	}
-	if err != nil {
-		p.log.Warn("the workers could not be called: their heartbeats will tell of them", "error", err)
 	}
 }
 

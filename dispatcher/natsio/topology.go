@@ -2,9 +2,12 @@ package natsio
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,10 +69,12 @@ type Topology struct {
 	dropping sync.RWMutex
 	mu       sync.Mutex // guards what follows
 	intake   bool       // the intake stream has been there
-	owing    bool       // the intake stream is not yet fit to be read: see TakeStreams
+	owing    bool       // the intake stream is not yet fit to be read: see TakeOver
 	// dispatch is a handle of the dispatch stream as last seen. It works by name, so it
-	// also serves a stream that replaces that one.
+	// also serves a stream that replaces that one. life is that stream's.
 	dispatch jetstream.Stream
+	life     wire.Life
+	own      bool // dispatch is of this ownership
 }
 
 // NewTopology returns a Topology. It makes nothing on the server yet.
@@ -86,6 +91,20 @@ func (t *Topology) dispatchStream() jetstream.Stream {
 	return t.dispatch
 }
 
+// Life returns the life of the dispatch stream as last seen.
+func (t *Topology) Life() wire.Life {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.life
+}
+
+// has reports whether the dispatch stream was there in this ownership.
+func (t *Topology) has() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own
+}
+
 // EnsureStreams makes the intake, dispatch and lease streams if they don't exist.
 func (t *Topology) EnsureStreams(ctx context.Context) error {
 	if err := t.ensureIntake(ctx); err != nil {
@@ -94,12 +113,16 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 	return t.ensureVolatiles(ctx)
 }
 
-// TakeStreams is EnsureStreams for a new owner. Servers that have just lost one choose the
-// intake stream's leader on its own, perhaps seconds after the log's. The owner does not wait
-// for that: EnsureIntake does, before the stream is read.
-func (t *Topology) TakeStreams(ctx context.Context) error {
+// lookIntake bounds a new owner's look at the intake stream.
+const lookIntake = 200 * time.Millisecond
+
+// TakeOver is EnsureStreams at the beginning of an ownership: on several servers, what is in
+// memory is made anew. Servers that have just lost one choose the intake stream's leader on its
+// own, perhaps seconds after the log's. The owner does not wait for that: EnsureIntake does,
+// before the stream is read.
+func (t *Topology) TakeOver(ctx context.Context) error {
 	t.mu.Lock()
-	t.owing = true
+	t.own, t.owing = false, true
 	t.mu.Unlock()
 	if err := t.takeIntake(ctx); err != nil {
 		return err
@@ -112,7 +135,7 @@ func (t *Topology) takeIntake(ctx context.Context) error {
 	if !t.cfg.Several || t.cfg.Epoch() <= 1 {
 		return t.ensureIntake(ctx)
 	}
-	one, cancel := context.WithTimeout(ctx, lookVolatile)
+	one, cancel := context.WithTimeout(ctx, lookIntake)
 	defer cancel()
 	err := t.ensureIntake(one)
 	if isOffline(err) && ctx.Err() == nil {
@@ -137,13 +160,15 @@ func (t *Topology) EnsureIntake(ctx context.Context) error {
 // ensureVolatiles makes the lease and dispatch streams if they don't exist.
 func (t *Topology) ensureVolatiles(ctx context.Context) error {
 	n := t.cfg.Names
-	leases := jetstream.StreamConfig{
-		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()},
-		MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
+	leases := func() jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()},
+			MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
+		}
 	}
-	seen := t.dispatchStream() != nil
-	var both errgroup.Group // a look at a dead server's stream takes its time
-	both.Go(func() error { _, err := t.ensureVolatile(ctx, leases, seen); return err })
+	own := t.has()
+	var both errgroup.Group // a stream on a dead server takes its time
+	both.Go(func() error { _, _, err := t.ensureVolatile(ctx, n.LeaseStream(), leases, own); return err })
 	both.Go(func() error { return t.ensureDispatch(ctx) })
 	return both.Wait()
 }
@@ -228,47 +253,95 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 }
 
 // ensureDispatch makes the dispatch stream if it does not exist. Each life of it numbers
-// its messages from another place, so that an ack from an earlier life hits nothing.
+// its messages from another place, so that an ack from an earlier life hits nothing, and on
+// several servers has names of its own.
 func (t *Topology) ensureDispatch(ctx context.Context) error {
 	t.making.Lock()
 	defer t.making.Unlock()
-	s, err := t.ensureVolatile(ctx, jetstream.StreamConfig{
-		Name: t.cfg.Names.DispatchStream(), Subjects: []string{t.cfg.Names.RunAll()},
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
-		FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
-	}, t.dispatchStream() != nil)
+	had := t.has()
+	s, made, err := t.ensureVolatile(ctx, t.cfg.Names.DispatchStream(), t.newDispatch, had)
 	if err != nil {
 		return err
 	}
+	life := lifeOf(s)
+	if had && !made && t.cfg.Several && life != t.Life() {
+		return nil // a server that was cut off has answered, which still has an earlier life
+	}
 	t.mu.Lock()
 	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)
-	t.dispatch = s
+	t.dispatch, t.life, t.own = s, life, true
 	t.mu.Unlock()
 	if another {
 		t.cfg.DispatchLost()
 	}
+	if another && had && t.cfg.Several {
+		t.callWorkers() // the consumers have other names now
+	}
 	return nil
+}
+
+// newDispatch returns the configuration of a new life of the dispatch stream.
+func (t *Topology) newDispatch() jetstream.StreamConfig {
+	first := time.Now().UnixMicro()
+	var life wire.Life
+	if t.cfg.Several {
+		life = wire.Life(strconv.FormatInt(first, 36))
+	}
+	return jetstream.StreamConfig{
+		Name: t.cfg.Names.DispatchStream(), Subjects: []string{life.RunAll(t.cfg.Names)},
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
+		FirstSeq: uint64(first), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
+	}
+}
+
+// lifeOf reads the life of a dispatch stream from its subject.
+func lifeOf(s jetstream.Stream) wire.Life {
+	for _, subject := range s.CachedInfo().Config.Subjects {
+		if _, of, ok := strings.Cut(subject, "._"); ok {
+			return wire.Life(strings.TrimSuffix(of, ".>"))
+		}
+	}
+	return ""
+}
+
+// callWorkers asks all workers to register: those that the owner does not know yet, and
+// whose heartbeats may be far, and those that know consumers of an earlier life. It is a
+// hint.
+func (t *Topology) callWorkers() {
+	data, err := json.Marshal(wire.Control{Register: true})
+	if err == nil {
+		err = t.cfg.Conn.Publish(t.cfg.Names.ControlAll(), data)
+	}
+	if err != nil {
+		t.log.Warn("the workers could not be called: their heartbeats will tell of them", "error", err)
+	}
 }
 
 // EnsureConsumer makes the consumer of a lane, with the type's lease.
 func (t *Topology) EnsureConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
-	cfg := jetstream.ConsumerConfig{
-		Durable: wire.Consumer(typ, lane), FilterSubject: t.cfg.Names.Run(typ, lane),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
-		MaxWaiting: 2048, MemoryStorage: true,
-	}
 	t.dropping.RLock()
 	defer t.dropping.RUnlock()
-	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)
+	name, err := t.makeConsumer(ctx, typ, lane, lease)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err = t.ensureDispatch(ctx); err == nil {
-			_, err = t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)
+			name, err = t.makeConsumer(ctx, typ, lane, lease)
 		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("make the consumer of type %s: %w", typ, err)
 	}
-	return cfg.Durable, nil
+	return name, nil
+}
+
+func (t *Topology) makeConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
+	life := t.Life()
+	name := life.Consumer(typ, lane)
+	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), jetstream.ConsumerConfig{
+		Durable: name, FilterSubject: life.Run(t.cfg.Names, typ, lane),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
+		MaxWaiting: 2048, MemoryStorage: true,
+	})
+	return name, err
 }
 
 // OpenIntake follows the intake stream after a message.

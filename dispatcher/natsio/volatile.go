@@ -16,15 +16,20 @@ import (
 // outlive it, but not usefully: a dispatch takes 0.7 ms instead of 0.05, making a
 // consumer 70 ms instead of 2, and after the death of a server the group's own
 // election takes as long as the log's, on top of the takeover. Instead a new owner
-// replaces a stream whose server is dead, or is not its own, in some milliseconds, and
-// dispatches anew.
+// makes them anew, in some milliseconds, and dispatches anew.
+//
+// A server that was cut off or paused keeps its streams until it has caught up with the
+// cluster's decisions, which takes an election when it comes back: up to a quarter of a
+// minute. Until then two servers have a stream of the same name. Both would store what is
+// published to its subjects, either would acknowledge it, and both would serve who pulls
+// from a consumer of the same name. So each life of the dispatch stream has subjects and
+// consumers of its own (see wire.Life). The two streams of lease advisories store the same,
+// and nobody publishes to them who wants an answer.
 
 const (
-	// lookVolatile bounds a new owner's look at a volatile stream, after which the
-	// stream's server counts as dead. If the stream has been there for this owner, it
-	// gets lookPatiently, twice, since losing it costs more than a wait.
-	lookVolatile  = 200 * time.Millisecond
-	lookPatiently = time.Second
+	// lookVolatile bounds a look at a volatile stream of this ownership, after two of which
+	// the stream's server counts as dead: losing the stream costs more than the wait.
+	lookVolatile = time.Second
 	// dropVolatile bounds the wait for the word that a stream is deleted, which nobody
 	// gives if its server is dead. makeVolatile bounds one try to make one, and
 	// replaceWithin all of them.
@@ -33,48 +38,59 @@ const (
 	replaceWithin = 10 * time.Second
 )
 
-// ensureVolatile makes a volatile stream if it does not exist. One that is not where
-// it belongs, or that nobody leads, is replaced, with what it holds. seen says that the
-// stream has been there for this owner.
-func (t *Topology) ensureVolatile(ctx context.Context, cfg jetstream.StreamConfig, seen bool) (jetstream.Stream, error) {
+// ensureVolatile makes a volatile stream if it does not exist. On several servers, one
+// that is not of this ownership (own is false), or that nobody leads, is replaced, with what
+// it holds. made says that it was made.
+func (t *Topology) ensureVolatile(ctx context.Context, name string, cfg func() jetstream.StreamConfig, own bool) (s jetstream.Stream, made bool, err error) {
+	switch {
+	case !t.cfg.Several:
+		if s, err = t.js.Stream(ctx, name); errors.Is(err, jetstream.ErrStreamNotFound) {
+			made = true
+			s, err = t.js.CreateStream(ctx, t.volatile(cfg()))
+		}
+	case own:
+		if s, err = t.lookVolatile(ctx, name); err == nil && led(s) {
+			return s, false, nil
+		}
+		if err != nil && !isOffline(err) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			break
+		}
+		t.log.Warn("a stream in memory is gone, or nobody leads it: making it anew", "stream", name, "error", err)
+		fallthrough
+	default:
+		made = true
+		s, err = t.replaceVolatile(ctx, name, cfg)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("make stream %s: %w", name, err)
+	}
+	return s, made, nil
+}
+
+// led reports whether a stream has a leader.
+func led(s jetstream.Stream) bool {
+	c := s.CachedInfo().Cluster
+	return c == nil || c.Leader != ""
+}
+
+// volatile completes the configuration of a volatile stream.
+func (t *Topology) volatile(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.Replicas, cfg.Storage, cfg.Placement = 1, jetstream.MemoryStorage, connect.Placement(t.cfg.Placement)
 	if t.cfg.Node != "" {
 		cfg.Placement = connect.Placement([]string{connect.NodeTag(t.cfg.Node)})
 	}
-	s, err := t.lookVolatile(ctx, cfg.Name, seen)
-	switch {
-	case err == nil && t.atHome(s):
-		return s, nil
-	case err == nil && !clustered(s):
-		return s, nil
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		s, err = t.js.CreateStream(ctx, cfg)
-	case err == nil, isOffline(err):
-		t.log.Info("a stream in memory is made anew here", "stream", cfg.Name, "why", whyReplaced(s, err))
-		s, err = t.replaceVolatile(ctx, cfg)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("make stream %s: %w", cfg.Name, err)
-	}
-	return s, nil
+	return cfg
 }
 
 // lookVolatile asks for a stream.
-func (t *Topology) lookVolatile(ctx context.Context, name string, seen bool) (s jetstream.Stream, err error) {
-	wait, looks := lookVolatile, 1
-	if seen || !t.cfg.Several {
-		wait, looks = lookPatiently, 2
-	}
-	for range looks {
-		one, cancel := context.WithTimeout(ctx, wait)
+func (t *Topology) lookVolatile(ctx context.Context, name string) (s jetstream.Stream, err error) {
+	for range 2 {
+		one, cancel := context.WithTimeout(ctx, lookVolatile)
 		s, err = t.js.Stream(one, name)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
-	}
-	if !t.cfg.Several && errors.Is(err, context.DeadlineExceeded) {
-		return t.js.Stream(ctx, name) // the one server there is will answer some time
 	}
 	return s, err
 }
@@ -83,15 +99,15 @@ func (t *Topology) lookVolatile(ctx context.Context, name string, seen bool) (s 
 // the stream's own server, and none is waited for: the cluster takes both requests in
 // their order. A server that is dead, and not known to be, may be chosen for the new
 // one: then nobody answers, and the next try may choose another.
-func (t *Topology) replaceVolatile(ctx context.Context, cfg jetstream.StreamConfig) (s jetstream.Stream, err error) {
+func (t *Topology) replaceVolatile(ctx context.Context, name string, cfg func() jetstream.StreamConfig) (s jetstream.Stream, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
 	defer cancel()
 	for ctx.Err() == nil {
 		one, cancel := context.WithTimeout(ctx, dropVolatile)
-		_ = t.js.DeleteStream(one, cfg.Name)
+		_ = t.js.DeleteStream(one, name)
 		cancel()
 		one, cancel = context.WithTimeout(ctx, makeVolatile)
-		s, err = t.js.CreateStream(one, cfg)
+		s, err = t.js.CreateStream(one, t.volatile(cfg()))
 		cancel()
 		if err == nil {
 			return s, nil
@@ -107,19 +123,6 @@ func (t *Topology) replaceVolatile(ctx context.Context, cfg jetstream.StreamConf
 	return nil, errors.Join(err, ctx.Err())
 }
 
-// atHome reports whether a stream has a leader, and that is the server where it
-// belongs.
-func (t *Topology) atHome(s jetstream.Stream) bool {
-	c := s.CachedInfo().Cluster
-	return c != nil && c.Leader != "" && (t.cfg.Node == "" || c.Leader == t.cfg.Node) && len(c.Replicas) == 0
-}
-
-// clustered reports whether a stream is on a cluster.
-func clustered(s jetstream.Stream) bool {
-	c := s.CachedInfo().Cluster
-	return c != nil && c.Name != ""
-}
-
 // streamOffline is the server's code for a stream whose servers are all down.
 const streamOffline = 10118
 
@@ -131,11 +134,4 @@ func isOffline(err error) bool {
 		return api.ErrorCode == streamOffline
 	}
 	return errors.Is(err, context.DeadlineExceeded)
-}
-
-func whyReplaced(s jetstream.Stream, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("it is at %q", s.CachedInfo().Cluster.Leader)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,15 +46,12 @@ func (l *load) check() {
 			continue
 		}
 		if twice++; twice <= 3 {
-			l.t.Logf("the dispatch %s was given to workers as %q", token, messages)
-		}
-		if strings.Contains(token, "attempt") {
-			l.t.Errorf("the handler of item %s was started %d times", token, len(messages))
+			l.t.Errorf("the dispatch %s was given to workers as %q", token, messages)
 		}
 	}
-	// A cut-off node's dispatch stream lives for a moment beside the new one when it
-	// is back: its messages have the same tokens, so they are granted to one worker.
-	l.t.Logf("%d of %d dispatches were given to workers more than once", twice, len(l.sent))
+	if twice > 3 {
+		l.t.Errorf("%d of %d dispatches were given to workers more than once", twice, len(l.sent))
+	}
 	for _, err := range l.libErrs {
 		l.t.Errorf("the root client's submission failed: %v", err)
 	}

@@ -83,8 +83,9 @@ type node struct {
 	engine bool   // it decides or stands by
 	nats   bool   // it is a NATS server, or has one
 
-	dir  string // its data
-	log  string // the file of what it says
+	dir  string    // its data
+	disk need.Disk // if the cluster's nodes have small ones
+	log  string    // the file of what it says
 	argv func() *exec.Cmd
 
 	cmd    *exec.Cmd
@@ -183,10 +184,11 @@ type cluster struct {
 	probe   *http.Client
 	servers []string // the places with a NATS server
 	own     bool     // the engines have servers of their own
+	disks   int64    // bytes of each node's disk; 0: all are on the test's
 }
 
-func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, net: newNetwork(t), dir: folder(t), probe: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+func newCluster(t *testing.T, disks int64) *cluster {
+	c := &cluster{t: t, net: newNetwork(t), dir: folder(t), disks: disks, probe: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
 			n.kill()
@@ -209,6 +211,10 @@ func (c *cluster) lastWords() {
 func (c *cluster) add(n *node) *node {
 	c.t.Helper()
 	n.t, n.dir, n.log = c.t, filepath.Join(c.dir, n.name), filepath.Join(c.dir, n.name+".log")
+	if c.disks > 0 {
+		n.disk = need.SmallDisk(c.t, c.disks)
+		n.dir = filepath.Join(n.disk.Dir, "data")
+	}
 	c.net.add(n.name)
 	c.nodes = append(c.nodes, n)
 	return n
@@ -243,9 +249,27 @@ max_attempts = 1000
 backoff = {initial_ms = "10ms", max_ms = "100ms"}
 `
 
+// onSmallDisks are the settings of an engine whose data is on a disk of smallDisk bytes.
+const onSmallDisks = `
+[limits]
+min_free_bytes = "32MiB"
+max_store_bytes = "1GiB"
+log_max_bytes = "16MiB"
+`
+
+const smallDisk = 192 << 20
+
+// settings returns those of the cluster's engines.
+func (c *cluster) settings() string {
+	if c.disks > 0 {
+		return settings + onSmallDisks
+	}
+	return settings
+}
+
 // newPlain starts three NATS servers that form a cluster, and two engines on it.
-func newPlain(t *testing.T) *cluster {
-	c := newCluster(t)
+func newPlain(t *testing.T, disks int64) *cluster {
+	c := newCluster(t, disks)
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {
 		c.add(&node{name: name, nats: true})
@@ -259,7 +283,7 @@ func newPlain(t *testing.T) *cluster {
 	}
 	for _, n := range c.nodes {
 		if n.engine {
-			toml := c.write(n.name+".toml", settings)
+			toml := c.write(n.name+".toml", c.settings())
 			n.argv = func() *exec.Cmd {
 				return c.net.command(n.name, binary, "serve", "--config", toml, "--dir", n.dir,
 					"--nats-url", c.urls(n.name), "--http", c.net.listen(n.name, httpPort))
@@ -310,7 +334,7 @@ func (c *cluster) natsServer(n *node) string {
 server_name: %[1]s
 listen: "%[2]s"
 max_payload: 8MB
-jetstream { store_dir: "%[3]s", sync_interval: "1s" }
+jetstream { store_dir: "%[3]s", max_file_store: 10GB, sync_interval: "1s" }
 cluster { name: test, listen: "%[4]s", routes: [%[5]s], %[6]s }
 `, n.name, c.net.listen(n.name, clientPort), n.dir, c.net.listen(n.name, routePort), `"`+strings.Join(routes, `", "`)+`"`, advertise)
 }

@@ -4,7 +4,7 @@
 // cancel and get. Where the kernel allows no namespaces, the processes share
 // the loopback and every link between two of them goes through a TCP proxy.
 //
-// Three things are checked at the end of each scenario:
+// Four things are checked at the end of each scenario:
 //
 //   - the history: what clients were told, with the times at which they asked
 //     and were answered, is linearizable (porcupine) by the model in
@@ -12,6 +12,7 @@
 //     time, or never;
 //   - the log, read from its beginning: one completion for each item, no claim
 //     before the end of the run before it, all that was accepted has ended;
+//   - the dispatches: none was given to two workers;
 //   - the stores: each node's is what the log says (verify).
 //
 // go test runs the model's own tests and a quick set of scenarios. The long set

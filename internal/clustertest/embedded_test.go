@@ -17,8 +17,8 @@ import (
 )
 
 // newEmbedded starts three engines whose own NATS servers form the cluster.
-func newEmbedded(t *testing.T) *cluster {
-	c := newCluster(t)
+func newEmbedded(t *testing.T, disks int64) *cluster {
+	c := newCluster(t, disks)
 	c.own = true
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {
@@ -26,7 +26,7 @@ func newEmbedded(t *testing.T) *cluster {
 	}
 	secured := c.secrets()
 	for _, n := range c.nodes {
-		toml := c.write(n.name+".toml", settings+c.membership(n)+secured)
+		toml := c.write(n.name+".toml", c.settings()+c.membership(n)+secured)
 		n.argv = func() *exec.Cmd {
 			return c.net.command(n.name, binary, "serve", "--config", toml, "--dir", n.dir,
 				"--nats-listen", c.net.listen(n.name, clientPort), "--http", c.net.listen(n.name, httpPort))

@@ -30,7 +30,7 @@ func TestFailover(t *testing.T) {
 	}
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			c := start(t)
+			c := start(t, 0)
 			p := newProbe(c)
 			for _, death := range deaths {
 				var submits, starts []time.Duration

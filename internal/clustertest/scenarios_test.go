@@ -5,16 +5,25 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // kinds are the two ways to run a cluster.
-var kinds = map[string]func(*testing.T) *cluster{"plain": newPlain, "embedded": newEmbedded}
+var kinds = map[string]func(t *testing.T, disks int64) *cluster{"plain": newPlain, "embedded": newEmbedded}
 
 // each runs a scenario in each kind of cluster, under load, and checks
 // everything after it.
 func each(t *testing.T, scenario func(*cluster, *load)) {
+	t.Helper()
+	eachOn(t, 0, scenario)
+}
+
+// eachOn does so with a disk of so many bytes for each node; 0: no disk of its own.
+func eachOn(t *testing.T, disks int64, scenario func(*cluster, *load)) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes a minute, and -short is set")
@@ -22,7 +31,7 @@ func each(t *testing.T, scenario func(*cluster, *load)) {
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			seed := newSeed(t)
-			c := start(t)
+			c := start(t, disks)
 			l := newLoad(c, seed)
 			l.start()
 			l.moves(100)
@@ -117,6 +126,87 @@ func TestRollingRestart(t *testing.T) {
 			l.moves(100)
 		}
 	})
+}
+
+// Somebody else's file takes the last byte of a disk: of a node that the work can do
+// without, and of the one that decides. The others go on, or nobody does; whoever asks is
+// told why; and when there is room again everything goes on.
+func TestFullDisk(t *testing.T) {
+	eachOn(t, smallDisk, func(c *cluster, l *load) {
+		spare, owner := c.spareServer(), c.owner()
+		spare.disk.Fill(t, 0)
+		c.failedWrite(spare)
+		l.moves(200)
+		if spare.engine {
+			c.says(spare, "disk_low")
+		}
+		c.roomAgain(spare)
+		l.moves(100)
+
+		owner.disk.Fill(t, 0)
+		c.says(owner, "disk_low")
+		if c.own {
+			c.failedWrite(owner)
+		}
+		c.roomAgain(owner)
+		l.moves(100)
+		if c.own {
+			return
+		}
+		leader := c.leader()
+		leader.disk.Fill(t, 0)
+		c.failedWrite(leader)
+		l.moves(100)
+		c.roomAgain(leader)
+	})
+}
+
+// spareServer returns a node with a NATS server that neither leads the log nor owns it.
+func (c *cluster) spareServer() *node {
+	c.t.Helper()
+	leader, owner := c.leader(), c.owner()
+	for _, n := range c.natsNodes() {
+		if n != leader && n != owner {
+			return n
+		}
+	}
+	c.t.Fatal("there is no third node")
+	return nil
+}
+
+// says waits until a node's health has a status.
+func (c *cluster) says(n *node, status string) {
+	c.t.Helper()
+	need.Eventually(c.t, n.name+" says "+status, func() bool { return c.health(n).Status == status })
+}
+
+// failedWrite waits until a node's NATS server has met its full disk.
+func (c *cluster) failedWrite(n *node) {
+	c.t.Helper()
+	c.logs(n, "no space left on device")
+}
+
+// logs waits until a node has said something.
+func (c *cluster) logs(n *node, text string) {
+	c.t.Helper()
+	need.Eventually(c.t, n.name+" says "+text, func() bool {
+		said, err := os.ReadFile(n.log)
+		return err == nil && strings.Contains(string(said), text)
+	})
+}
+
+// roomAgain gives the disk of a node its room back. A NATS server that met the full disk is
+// to be restarted, which an engine does with its own.
+func (c *cluster) roomAgain(n *node) {
+	c.t.Helper()
+	n.disk.Free(c.t)
+	switch {
+	case c.own:
+		c.logs(n, "the NATS server was restarted")
+	case n.nats:
+		n.stop()
+		n.start()
+	}
 }
 
 // longFor is how long the long set goes on in each kind of cluster; 0: it is not

@@ -129,12 +129,8 @@ func (w *rawWorker) handle(msg *nats.Msg, seed int) {
 	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session, Event: "claim", Start: true}
 	w.l.dispatched(r.Token, msg.Reply)
 	w.mu.Lock()
-	_, again := w.inFlight[r.Token]
 	w.inFlight[r.Token] = wire.RunRef{ID: r.ID, Token: r.Token}
 	w.mu.Unlock()
-	if again { // from a dispatch stream that is about to go; package workers does the same
-		return
-	}
 	defer func() {
 		w.mu.Lock()
 		delete(w.inFlight, r.Token)
