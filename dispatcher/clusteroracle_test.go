@@ -24,11 +24,9 @@ type oracle struct {
 	skew    []time.Duration
 
 	running   map[events.ID]events.Token
-	under     map[events.ID]events.Token // the token under which an item was completed
+	lives     map[events.ID][]life // oldest first
 	tenants   map[events.ID]string
 	typeOf    map[events.ID]events.Type
-	known     map[events.ID]bool
-	pruned    map[events.ID]bool
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
 	tokens    map[events.Token]bool
@@ -43,6 +41,24 @@ type oracle struct {
 	digest    string // of the fold of the log up to proved
 }
 
+// life is an item from its creation until it is pruned. After that it may be asked for
+// again, when nobody knows it any more.
+type life struct {
+	created, completed, pruned events.Seq   // 0: not yet
+	under                      events.Token // it was completed under; 0: by its children
+}
+
+// life returns an item's life as of a position; nil: there is no such item.
+func (o *oracle) life(id events.ID, at events.Seq) *life {
+	lives := o.lives[id]
+	for i := range lives {
+		if v := &lives[i]; v.created <= at && (v.pruned == 0 || at < v.pruned) {
+			return v
+		}
+	}
+	return nil
+}
+
 func newOracle(c *cluster) *oracle {
 	state, err := core.NewState(core.Empty{})
 	if err != nil {
@@ -51,8 +67,8 @@ func newOracle(c *cluster) *oracle {
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
-	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, under: map[events.ID]events.Token{}, tenants: map[events.ID]string{},
-		typeOf: map[events.ID]events.Type{}, known: map[events.ID]bool{}, pruned: map[events.ID]bool{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
+	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
@@ -114,11 +130,11 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.epoch = b.Epoch
 	case *events.Created:
-		if o.known[ev.ID] && !o.pruned[ev.ID] {
+		if o.life(ev.ID, ev.Seq) != nil {
 			return fmt.Errorf("the item is created twice")
 		}
-		delete(o.pruned, ev.ID) // asked for again, when nobody knows it any more
-		o.known[ev.ID], o.tenants[ev.ID], o.typeOf[ev.ID] = true, b.Tenant, ev.Type
+		o.lives[ev.ID] = append(o.lives[ev.ID], life{created: ev.Seq})
+		o.tenants[ev.ID], o.typeOf[ev.ID] = b.Tenant, ev.Type
 		return o.answer(b.Intake)
 	case *events.Rejected:
 		return o.answer(b.Intake)
@@ -131,19 +147,19 @@ func (o *oracle) item(ev events.Event) error {
 	case *events.TypeConfigured:
 		o.limited[ev.Type] = b.Settings
 	case *events.Pruned:
-		o.pruned[ev.ID] = true
-		delete(o.under, ev.ID)
+		v := o.life(ev.ID, ev.Seq)
+		if v == nil {
+			return fmt.Errorf("there is no such item")
+		}
+		v.pruned = ev.Seq
 	case *events.Claimed:
 		return o.claim(ev, b)
 	case *events.Completed:
-		if o.under[ev.ID] != 0 {
+		v := o.life(ev.ID, ev.Seq)
+		if v == nil || v.completed > 0 {
 			return fmt.Errorf("the item is completed a second time")
 		}
-		if o.running[ev.ID] != 0 { // else by its children
-			o.under[ev.ID] = o.running[ev.ID]
-		} else {
-			o.under[ev.ID] = 1
-		}
+		v.completed, v.under = ev.Seq, o.running[ev.ID]
 		o.completed++
 		delete(o.running, ev.ID)
 	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
@@ -243,8 +259,8 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 		return
 	}
 	o.look()
-	if !o.known[it.ID] {
-		o.c.failf("n%d dispatches %s, which is not in the log", n.n, it.ID)
+	if o.life(it.ID, l.pipe.appended) == nil {
+		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
 		return
 	}
 	if l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful() {
@@ -277,7 +293,7 @@ func (o *oracle) unfinished() (n int64) {
 func (o *oracle) final() {
 	c := o.c
 	for id := range c.people.accepted {
-		if !o.known[id] {
+		if len(o.lives[id]) == 0 {
 			c.failf("submission %s was accepted, and is not in the log", id)
 		}
 	}

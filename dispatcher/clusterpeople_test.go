@@ -195,8 +195,8 @@ func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cm
 func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
 	p.c.oracle.look()
 	id := o.Decision.ID
-	if o.Err == nil && !id.IsZero() && !p.c.oracle.known[id] {
-		p.c.failf("n%d answers %s with item %s, which is not in the log", n.n, what, id)
+	if o.Err == nil && !id.IsZero() && p.c.oracle.life(id, o.Position) == nil {
+		p.c.failf("n%d answers %s with item %s, which is not in the log at %d", n.n, what, id, o.Position)
 	}
 }
 
@@ -239,8 +239,8 @@ func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMs
 			c.failf("n%d answers that %s is claimed under %s, and the log does not say so", n.n, m.id, m.token)
 		}
 	case wire.ReportComplete:
-		if c.oracle.under[m.id] != m.token {
-			c.failf("n%d answers that %s is completed under %s: the log says under %s", n.n, m.id, m.token, c.oracle.under[m.id])
+		if v := c.oracle.life(m.id, events.Seq(pos)); v == nil || v.completed == 0 || v.completed > events.Seq(pos) || v.under != m.token {
+			c.failf("n%d answers that %s is completed under %s at %d: the log says %+v", n.n, m.id, m.token, pos, v)
 		}
 	}
 }
@@ -460,15 +460,15 @@ func (p *people) read() {
 	if len(p.order) == 0 || !n.up || n.moving {
 		return
 	}
-	id := p.order[p.rng.IntN(len(p.order))]
-	if n.store.Applied() < p.accepted[id] {
+	id, at := p.order[p.rng.IntN(len(p.order))], n.store.Applied()
+	if at < p.accepted[id] {
 		return // it would wait
 	}
 	p.c.figures.reads++
 	it, err := n.store.Item(id)
 	p.c.failed(err)
-	if it == nil && !p.c.oracle.pruned[id] {
-		p.c.failf("n%d, which is at %d, does not have item %s, accepted at %d", n.n, n.store.Applied(), id, p.accepted[id])
+	if v := p.c.oracle.life(id, at); (it == nil) != (v == nil) {
+		p.c.failf("n%d at %d reads of item %s, accepted at %d: %v; the log says %+v", n.n, at, id, p.accepted[id], it, v)
 	}
 }
 
