@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,12 +69,12 @@ func (f *figures) add(g figures) {
 
 // event is something that happens at a time.
 type event struct {
-	at time.Time
-	n  uint64 // of two at one time, the earlier made goes first
+	at time.Duration // since simStart
+	n  uint64        // of two at one time, the earlier made goes first
 	fn func()
 }
 
-func (e *event) before(o *event) bool { return e.at.Before(o.at) || e.at.Equal(o.at) && e.n < o.n }
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.n < o.n }
 
 // eventHeap has the next event first.
 type eventHeap []event
@@ -122,7 +123,7 @@ func (c *cluster) Rand() *rand.Rand { return c.rng }
 // After implements [eventlog.Simulation].
 func (c *cluster) After(d time.Duration, fn func()) {
 	c.count++
-	c.events.push(event{c.at.Add(max(d, 0)), c.count, fn})
+	c.events.push(event{c.at.Sub(simStart) + max(d, 0), c.count, fn})
 }
 
 // forever is a wait that has no end of its own.
@@ -182,14 +183,8 @@ func (c *cluster) end(r *routine) {
 func (c *cluster) wake() {
 	for again := true; again && c.failure == nil; {
 		again = false
-		live := c.routines[:0]
+		c.routines = slices.DeleteFunc(c.routines, func(r *routine) bool { return r.over })
 		for _, r := range c.routines {
-			if !r.over {
-				live = append(live, r)
-			}
-		}
-		c.routines = live
-		for _, r := range live {
 			if r.over || r.node != nil && r.node.paused(c.at) || !r.done() && c.at.Before(r.until) {
 				continue
 			}
@@ -204,9 +199,9 @@ func (c *cluster) wake() {
 
 // happen lets everything happen up to a time.
 func (c *cluster) happen(until time.Time) {
-	for c.failure == nil && len(c.events) > 0 && !c.events[0].at.After(until) {
+	for end := until.Sub(simStart); c.failure == nil && len(c.events) > 0 && c.events[0].at <= end; {
 		e := c.events.pop()
-		c.at = e.at
+		c.at = simStart.Add(e.at)
 		c.figures.events++
 		c.attempt(e.fn)
 		c.attempt(c.wake)

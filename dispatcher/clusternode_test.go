@@ -47,7 +47,10 @@ type clusterNode struct {
 	held   *batch
 	ids    uint64
 	moving bool // its store is being replaced
-	fatal  error
+
+	follows  *projector.Replay // while it stands by; nil: it begins anew
+	followed events.Seq
+	fatal    error
 }
 
 func (c *cluster) newNode(i int) *clusterNode { return &clusterNode{c: c, n: i, at: i} }
@@ -95,6 +98,7 @@ func (c *cluster) newStore() *projector.Store {
 }
 
 func (n *clusterNode) closeStore() {
+	n.endFollow()
 	if n.store != nil {
 		if err := n.store.Close(); err != nil {
 			n.c.failed(err)
@@ -121,6 +125,7 @@ func (n *clusterNode) kill() {
 		n.c.end(r)
 	}
 	n.tasks = nil
+	n.endFollow()
 }
 
 // main is the process: it stands by, takes over, and owns, again and again.
@@ -194,8 +199,9 @@ func (n *clusterNode) reconnect() {
 	_ = n.log.Reset(context.Background())
 }
 
-// follow reads what is new into the store.
-func (n *clusterNode) follow() error {
+// follow reads what is new into the store. It goes on where it was, as [standby.followOnce]
+// does, until that fails.
+func (n *clusterNode) follow() (err error) {
 	ctx := &freeContext{context.Background(), n, n.c.at.Add(takeOverWithin)}
 	tip, err := n.log.Last(ctx)
 	n.doubt = false
@@ -203,30 +209,63 @@ func (n *clusterNode) follow() error {
 		return err
 	}
 	n.moving = true
-	defer func() { n.moving, n.doubt = false, false }()
-	if err := renewIfCut(ctx, &n.cfg, tip); err != nil {
+	defer func() {
+		if n.moving, n.doubt = false, false; err != nil {
+			n.endFollow()
+		}
+	}()
+	if n.follows == nil {
+		if err := n.beginFollow(ctx, tip); err != nil {
+			return unlessPasses(err)
+		}
+	}
+	from := n.followed + 1
+	if from == 1 {
+		from = 0
+	}
+	var last events.Seq
+	if err := n.log.Read(ctx, from, tip.Seq, func(g eventlog.Group) error {
+		if n.c.bug == bugPartial {
+			g = n.part(g)
+		}
+		if len(g.Events) > 0 {
+			last = g.Events[len(g.Events)-1].Seq
+		}
+		return n.follows.Apply(g)
+	}); err != nil {
 		return unlessPasses(err)
 	}
+	n.followed = tip.Seq
+	if last == 0 {
+		return nil // only strangers
+	}
+	return errors.Join(n.follows.Flush(), n.store.Await(context.Background(), last))
+}
+
+// beginFollow makes ready to follow.
+func (n *clusterNode) beginFollow(ctx context.Context, tip eventlog.Tip) error {
+	if err := renewIfCut(ctx, &n.cfg, tip); err != nil {
+		return err
+	}
 	state, err := core.NewState(n.store)
+	if err == nil {
+		err = state.SetFormatLevel(n.cfg.FormatLevel)
+	}
 	if err != nil {
 		return err
 	}
 	state.SetDefaults(n.cfg.Defaults)
 	state.SetLimits(n.cfg.Limits)
-	r := projector.NewReplay(context.Background(), n.store, state, nil)
-	defer r.Close()
-	from := n.store.Applied() + 1
-	if from == 1 {
-		from = 0
+	n.follows, n.followed = projector.NewReplay(context.Background(), n.store, state, nil), n.store.Applied()
+	return nil
+}
+
+// endFollow drops what was read and is not in the store.
+func (n *clusterNode) endFollow() {
+	if n.follows != nil {
+		n.follows.Close()
+		n.follows = nil
 	}
-	apply := r.Apply
-	if n.c.bug == bugPartial {
-		apply = func(g eventlog.Group) error { return r.Apply(n.part(g)) }
-	}
-	if err := n.log.Read(ctx, from, tip.Seq, apply); err != nil {
-		return unlessPasses(err)
-	}
-	return r.Finish()
 }
 
 // part is a planted bug: the end of what is read may lie in the midst of a decision.
@@ -253,6 +292,7 @@ func (n *clusterNode) own() error {
 	}
 	ctx := &freeContext{context.Background(), n, c.at.Add(takeOverWithin)}
 	c.trace("n%d takes over from %d", n.n, n.store.Applied())
+	n.endFollow()
 	n.moving = true
 	accept := n.accept
 	take := takeOver

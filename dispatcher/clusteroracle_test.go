@@ -99,7 +99,9 @@ func (o *oracle) event(ev events.Event) error {
 	if ev.Tx.Last() {
 		o.ends = append(o.ends, ev.Seq)
 	}
-	o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
+	if o.c.verbose != nil {
+		o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
+	}
 	if own, ok := ev.Body.(*events.Owned); !ok || own.Clock == nil {
 		if ev.At.Before(o.lastAt) {
 			return fmt.Errorf("its time is %s, before %s", ev.At, o.lastAt)
