@@ -46,11 +46,14 @@ type cluster struct {
 	size     int  // servers
 	stubborn bool // who has lost the lease does not care
 	external bool // the engines are connected to any server, not to one of their own
+	mixed    bool // programs of two format levels
+	native   bool // a type with native workers
 }
 
 // figures say what a run came to.
 type figures struct {
 	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
+	handed, refused, raised, acks                                                               int
 }
 
 func (f *figures) add(g figures) {
@@ -65,6 +68,10 @@ func (f *figures) add(g figures) {
 	f.reads += g.reads
 	f.checks += g.checks
 	f.events += g.events
+	f.handed += g.handed
+	f.refused += g.refused
+	f.raised += g.raised
+	f.acks += g.acks
 }
 
 // event is something that happens at a time.
@@ -249,6 +256,8 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	servers := max(size, 3)
 	c.external = size == 2 || c.rng.IntN(3) == 0
 	c.cutting = c.rng.IntN(2) == 0 || b == bugOldStore
+	c.mixed = !c.cutting && (c.rng.IntN(2) == 0 || b == bugGuess) // a round would be read by this program's level
+	c.native = c.rng.IntN(3) == 0
 	c.log = eventlog.NewReplicas(c, servers)
 	c.log.CheckNothing = b == bugNoCheck
 	c.size = servers
@@ -363,9 +372,12 @@ const (
 	bugOldStore    bug = "store older than the log's first position"
 	bugStaleToken  bug = "stale token accepted"
 	bugEarly       bug = "effects before the append is durable"
+	bugDoubt       bug = "append of unknown outcome taken for stored"
+	bugForget      bug = "takeover that forgets what runs"
+	bugGuess       bug = "program that goes on with a log above its format level"
 )
 
-var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly}
+var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess}
 
 // lease is the bucket's entry that says who tries.
 type lease struct {

@@ -36,7 +36,9 @@ type oracle struct {
 	lastAt    time.Time
 	epoch     events.Epoch
 	completed int
-	sum       uint64 // of all events
+	raised    events.Seq         // where the log was raised to the next format level; 0: not
+	acked     map[events.ID]bool // by a native worker
+	sum       uint64             // of all events
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
 }
@@ -67,7 +69,8 @@ func newOracle(c *cluster) *oracle {
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
-	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+	c.failed(state.SetFormatLevel(nextLevel))
+	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
 		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
@@ -148,6 +151,9 @@ func (o *oracle) item(ev events.Event) error {
 		o.ticks[key] = true
 	case *events.TypeConfigured:
 		o.limited[ev.Type] = b.Settings
+	case *events.FormatRaised:
+		o.raised = ev.Seq
+		o.c.figures.raised++
 	case *events.Pruned:
 		v := o.life(ev.ID, ev.Seq)
 		if v == nil {
@@ -160,6 +166,9 @@ func (o *oracle) item(ev events.Event) error {
 		v := o.life(ev.ID, ev.Seq)
 		if v == nil || v.completed > 0 {
 			return fmt.Errorf("the item is completed a second time")
+		}
+		if ev.Type == nativeType && !o.acked[ev.ID] {
+			return fmt.Errorf("the item is completed, and no worker has acked it")
 		}
 		v.completed, v.under = ev.Seq, o.running[ev.ID]
 		o.completed++
@@ -188,10 +197,13 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 	if o.tokens[b.Token] {
 		return fmt.Errorf("token %s is claimed a second time", b.Token)
 	}
-	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch {
+	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch && (ev.Type != nativeType || epoch > o.epoch) { // a native message outlives its owner
 		return fmt.Errorf("token %s of epoch %d is claimed in epoch %d", b.Token, epoch, o.epoch)
 	}
 	o.running[ev.ID], o.tokens[b.Token] = b.Token, true
+	if ev.Type == nativeType {
+		return nil
+	}
 	set := o.limited[ev.Type]
 	n, all, group := 0, 0, 0
 	for id := range o.running {
@@ -211,8 +223,8 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 		return fmt.Errorf("%d run, of at most 12", all)
 	case o.tenants[ev.ID] != "" && set.GroupCapacity > 0 && group > set.GroupCapacity:
 		return fmt.Errorf("%d of tenant %s run, of at most %d", group, o.tenants[ev.ID], set.GroupCapacity)
-	case set.Pool != "" && all > pool.Slots:
-		return fmt.Errorf("%d run in the pool, of at most %d", all, pool.Slots)
+	case set.Pool != "" && n > pool.Slots:
+		return fmt.Errorf("%d run in the pool, of at most %d", n, pool.Slots)
 	}
 	if len(set.Rates) > 0 {
 		o.began[""] = append(o.began[""], ev.At)
@@ -225,6 +237,10 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 
 // appended checks that what a node has appended is where it was told.
 func (o *oracle) appended(n *clusterNode, r appendResult) {
+	o.look()
+	if o.raised > 0 && r.res.Last > o.raised && n.reads < nextLevel {
+		o.c.failf("n%d, which reads level %d, has appended %d to a log that was raised at %d", n.n, n.reads, r.res.Last, o.raised)
+	}
 	if last, _ := o.c.log.End(); r.res.Last > last || o.c.log.ChecksumAt(r.res.Last) != r.res.Checksum {
 		o.c.failf("n%d was told that its events are stored up to %d, and they are not", n.n, r.res.Last)
 	}

@@ -27,6 +27,7 @@ type people struct {
 	runs     []*clusterRun            // runs that workers have begun
 	alive    map[string]int           // workers and their slots
 	lost     int                      // requests given up
+	natives  []uint64                 // messages that native workers have
 	set      events.TypeSettings
 	limits   events.Limits
 	rng      *rand.Rand // of the present deed
@@ -106,7 +107,7 @@ func (p *people) ask(a *asking) {
 func (p *people) arrive(a *asking, n *clusterNode, asked events.Seq) {
 	c := p.c
 	switch {
-	case a.served || !n.owns() || !c.log.Reaches(a.at, n.at):
+	case a.served || !n.owns() || n.l.closing || !c.log.Reaches(a.at, n.at):
 		return
 	case n.paused(c.at):
 		c.After(n.asleep.Sub(c.at)+time.Millisecond, func() { p.arrive(a, n, asked) })
@@ -251,6 +252,56 @@ func (c *cluster) servers() int { return c.size }
 func (p *people) configure() {
 	p.command(1000, nil, "configure", core.Configure{Type: clusterType, Source: events.SourceAPI, Settings: p.set},
 		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, EveryMS: 15_000, Source: "api"}})
+	if p.c.native {
+		p.command(1000, nil, "configure", core.Configure{Type: nativeType, Source: events.SourceAPI, Settings: p.nativeSettings()})
+	}
+}
+
+// nativeSettings are those of the type with native workers.
+func (p *people) nativeSettings() events.TypeSettings {
+	set := events.DefaultTypeSettings()
+	set.Backoff.Jitter = 0
+	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = events.ProtocolAck, 3, 50, 50, 20_000
+	set.Retain = p.set.Retain
+	return set
+}
+
+// nativePull has a native worker take a message.
+func (p *people) nativePull() {
+	if seq, _ := p.c.world.nativePull(nativeType); seq > 0 {
+		p.natives = append(p.natives, seq)
+	}
+}
+
+// nativeAnswer has a native worker say something of a message.
+func (p *people) nativeAnswer() {
+	if len(p.natives) > 0 {
+		p.nativeSay(p.rng.IntN(len(p.natives)), []core.AckSignal{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[p.rng.IntN(5)])
+	}
+}
+
+func (p *people) nativeSay(i int, kind core.AckSignal) {
+	c, seq := p.c, p.natives[i]
+	if m := c.world.native.msgs[seq]; m != nil && !m.over && kind == core.NativeAck {
+		c.oracle.acked[m.id] = true
+	}
+	if kind != core.NativeSeen {
+		c.figures.acks++
+		p.natives = slices.Delete(p.natives, i, i+1)
+	}
+	c.world.nativeAnswer(seq, kind, time.Duration(p.rng.IntN(3))*time.Second)
+	for _, n := range c.nodes {
+		if n.owns() {
+			n.kick()
+		}
+	}
+}
+
+// raise asks for the next format level, as an operator might while not all read it.
+func (p *people) raise() {
+	if p.c.mixed {
+		p.command(1, nil, "raise", core.RaiseFormat{Level: nextLevel, Version: "2.0.0"})
+	}
 }
 
 // beat is the heartbeats of the workers: they renew what they run, and register.
@@ -290,6 +341,9 @@ func (p *people) submit() {
 	for i := range cmds {
 		id := p.id()
 		s := core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(events.Priority(3 + p.rng.IntN(4)))}
+		if p.c.native && p.rng.IntN(3) == 0 {
+			s.Type = nativeType
+		}
 		if p.rng.IntN(3) == 0 {
 			s.DedupKey = strconv.Itoa(p.rng.IntN(5))
 			s.DedupPolicy = []events.DedupPolicy{"", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[p.rng.IntN(4)]
@@ -474,7 +528,7 @@ func (p *people) read() {
 
 // cut asks for a round of snapshots.
 func (p *people) cut() {
-	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) {
+	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) && !n.l.closing {
 		l := n.l
 		l.queues.urgent.jobs = append(l.queues.urgent.jobs, &question[retention.Status]{
 			read: func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil }, out: make(chan answer[retention.Status], 1)})
