@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	clusterSeeds = flag.Int("cluster-seeds", 400, "how many seeds TestClusterSim runs")
+	clusterSeeds = flag.Int("cluster-seeds", 200, "how many seeds TestClusterSim runs")
 	clusterFirst = flag.Uint64("cluster-first", 0, "the first of them")
 	clusterSeed  = flag.Int64("cluster-seed", -1, "the one seed that TestClusterSim replays, telling what happens")
 	clusterKeep  = flag.String("cluster-keep", "", "with -cluster-seed: the deeds that are done, such as 1-4,9; empty: all")
@@ -56,7 +56,7 @@ var clusterDeeds = []clusterDeed{
 	{"clock", 2, (*cluster).clock},
 	{"deposed", 2, (*cluster).depose},
 	{"stop", 2, (*cluster).stopOne},
-	{"raise", 1, func(c *cluster, _ *rand.Rand) { c.people.raise() }},
+	{"raise", 2, func(c *cluster, _ *rand.Rand) { c.people.raise() }},
 	{"native pull", 6, func(c *cluster, _ *rand.Rand) { c.people.nativePull() }},
 	{"native answer", 6, func(c *cluster, _ *rand.Rand) { c.people.nativeAnswer() }},
 	{"stranger", 1, func(c *cluster, _ *rand.Rand) {
