@@ -366,9 +366,9 @@ func (c *cluster) rest() {
 	end := c.at.Add(restFor)
 	c.happen(c.at.Add(25 * time.Second)) // processes that were killed are back
 	c.people.command(1000, nil, "resume", core.ResumeType{Type: clusterType}, core.EndDrain{Worker: "w0"}, core.RemoveSchedule{Name: "tick", Source: "api"})
-	for c.failure == nil && (c.oracle.unfinished() > 0 || c.holds() > 0) {
+	for c.failure == nil && (c.oracle.unfinished() > 0 || c.holds() > 0 || len(c.oracle.answered) < len(c.world.intake)) {
 		if c.at.After(end) {
-			c.failf("%d items are stuck, %d slots held", c.oracle.unfinished(), c.holds())
+			c.failf("%d items are stuck, %d slots held, %d of %d intake messages answered", c.oracle.unfinished(), c.holds(), len(c.oracle.answered), len(c.world.intake))
 			for id := range c.oracle.onShelf {
 				c.trace("%+v", c.oracle.onShelf[id])
 			}
@@ -378,6 +378,9 @@ func (c *cluster) rest() {
 			if t, _ := c.oracle.state.Type(typ); t.Paused != nil && t.Paused.Until.IsZero() {
 				c.people.command(1, nil, "resume", core.ResumeType{Type: typ}) // somebody was late
 			}
+		}
+		if _, drained := c.oracle.state.Drains()["w0"]; drained {
+			c.people.command(1, nil, "end the drain", core.EndDrain{Worker: "w0"}) // so was who drained it
 		}
 		c.workOff()
 		c.happen(c.at.Add(time.Second))
