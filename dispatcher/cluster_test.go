@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,11 +46,14 @@ type cluster struct {
 	size     int  // servers
 	stubborn bool // who has lost the lease does not care
 	external bool // the engines are connected to any server, not to one of their own
+	mixed    bool // programs of two format levels
+	native   bool // a type with native workers
 }
 
 // figures say what a run came to.
 type figures struct {
 	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
+	handed, refused, raised, acks                                                               int
 }
 
 func (f *figures) add(g figures) {
@@ -64,16 +68,20 @@ func (f *figures) add(g figures) {
 	f.reads += g.reads
 	f.checks += g.checks
 	f.events += g.events
+	f.handed += g.handed
+	f.refused += g.refused
+	f.raised += g.raised
+	f.acks += g.acks
 }
 
 // event is something that happens at a time.
 type event struct {
-	at time.Time
-	n  uint64 // of two at one time, the earlier made goes first
+	at time.Duration // since simStart
+	n  uint64        // of two at one time, the earlier made goes first
 	fn func()
 }
 
-func (e *event) before(o *event) bool { return e.at.Before(o.at) || e.at.Equal(o.at) && e.n < o.n }
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.n < o.n }
 
 // eventHeap has the next event first.
 type eventHeap []event
@@ -122,7 +130,7 @@ func (c *cluster) Rand() *rand.Rand { return c.rng }
 // After implements [eventlog.Simulation].
 func (c *cluster) After(d time.Duration, fn func()) {
 	c.count++
-	c.events.push(event{c.at.Add(max(d, 0)), c.count, fn})
+	c.events.push(event{c.at.Sub(simStart) + max(d, 0), c.count, fn})
 }
 
 // forever is a wait that has no end of its own.
@@ -182,14 +190,8 @@ func (c *cluster) end(r *routine) {
 func (c *cluster) wake() {
 	for again := true; again && c.failure == nil; {
 		again = false
-		live := c.routines[:0]
+		c.routines = slices.DeleteFunc(c.routines, func(r *routine) bool { return r.over })
 		for _, r := range c.routines {
-			if !r.over {
-				live = append(live, r)
-			}
-		}
-		c.routines = live
-		for _, r := range live {
 			if r.over || r.node != nil && r.node.paused(c.at) || !r.done() && c.at.Before(r.until) {
 				continue
 			}
@@ -204,9 +206,9 @@ func (c *cluster) wake() {
 
 // happen lets everything happen up to a time.
 func (c *cluster) happen(until time.Time) {
-	for c.failure == nil && len(c.events) > 0 && !c.events[0].at.After(until) {
+	for end := until.Sub(simStart); c.failure == nil && len(c.events) > 0 && c.events[0].at <= end; {
 		e := c.events.pop()
-		c.at = e.at
+		c.at = simStart.Add(e.at)
 		c.figures.events++
 		c.attempt(e.fn)
 		c.attempt(c.wake)
@@ -254,6 +256,8 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	servers := max(size, 3)
 	c.external = size == 2 || c.rng.IntN(3) == 0
 	c.cutting = c.rng.IntN(2) == 0 || b == bugOldStore
+	c.mixed = !c.cutting && (c.rng.IntN(2) == 0 || b == bugGuess) // a round would be read by this program's level
+	c.native = c.rng.IntN(3) == 0
 	c.log = eventlog.NewReplicas(c, servers)
 	c.log.CheckNothing = b == bugNoCheck
 	c.size = servers
@@ -368,9 +372,12 @@ const (
 	bugOldStore    bug = "store older than the log's first position"
 	bugStaleToken  bug = "stale token accepted"
 	bugEarly       bug = "effects before the append is durable"
+	bugDoubt       bug = "append of unknown outcome taken for stored"
+	bugForget      bug = "takeover that forgets what runs"
+	bugGuess       bug = "program that goes on with a log above its format level"
 )
 
-var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly}
+var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess}
 
 // lease is the bucket's entry that says who tries.
 type lease struct {

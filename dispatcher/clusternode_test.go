@@ -22,9 +22,11 @@ type clusterNode struct {
 	n      int
 	at     int // the server it is connected to
 	up     bool
-	asleep time.Time // it is stopped until then
-	life   int       // counts its processes
-	known  time.Time // as NoteTime has it
+	asleep time.Time     // it is stopped until then
+	life   int           // counts its processes
+	known  time.Time     // as NoteTime has it
+	lag    time.Duration // its machine's clock has not counted, since it was suspended
+	reads  int           // the format level that its program reads
 
 	log    nodeLog
 	store  *projector.Store
@@ -47,21 +49,32 @@ type clusterNode struct {
 	held   *batch
 	ids    uint64
 	moving bool // its store is being replaced
-	fatal  error
+
+	follows  *projector.Replay // while it stands by; nil: it begins anew
+	followed events.Seq
+	heard    int        // words of native workers
+	level    bool       // it has heard all that were said before
+	began    events.Seq // where its store was when the process began
 }
 
-func (c *cluster) newNode(i int) *clusterNode { return &clusterNode{c: c, n: i, at: i} }
+func (c *cluster) newNode(i int) *clusterNode {
+	n := &clusterNode{c: c, n: i, at: i, reads: nextLevel}
+	if c.mixed && (i == 0 || c.rng.IntN(2) == 0) {
+		n.reads = events.FormatLevel
+	}
+	return n
+}
 
 func (n *clusterNode) paused(at time.Time) bool { return at.Before(n.asleep) }
 
 // now is the time by the machine's own clock.
-func (n *clusterNode) now() time.Time { return n.c.at }
+func (n *clusterNode) now() time.Time { return n.c.at.Add(-n.lag) }
 
 // boot starts the process, with what is left of its store; nil: with none.
 func (n *clusterNode) boot(store *projector.Store) {
 	c := n.c
 	n.life++
-	n.up, n.l, n.ended, n.busy, n.doubt, n.cutAt, n.moving, n.fatal = true, nil, nil, false, false, 0, false, nil
+	n.up, n.l, n.ended, n.busy, n.doubt, n.cutAt, n.moving = true, nil, nil, false, false, 0, false
 	if c.external {
 		n.at = c.rng.IntN(c.servers())
 	}
@@ -69,7 +82,7 @@ func (n *clusterNode) boot(store *projector.Store) {
 		store = c.newStore()
 	}
 	n.closeStore()
-	n.store = store
+	n.store, n.began = store, store.Applied()
 	n.log = nodeLog{c.log.Open(n.at), n}
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
@@ -79,6 +92,9 @@ func (n *clusterNode) boot(store *projector.Store) {
 		Hooks: Hooks{Renewed: func(events.Seq) { c.figures.renewed++ }}}
 	if c.cutting {
 		n.cfg.CutEvents = 60
+	}
+	if n.cfg.FormatLevel = n.reads; c.bug == bugGuess {
+		n.cfg.FormatLevel = nextLevel
 	}
 	n.cfg = n.cfg.WithDefaults()
 	n.clocks = newClocks(&n.cfg, n.now)
@@ -95,6 +111,7 @@ func (c *cluster) newStore() *projector.Store {
 }
 
 func (n *clusterNode) closeStore() {
+	n.endFollow()
 	if n.store != nil {
 		if err := n.store.Close(); err != nil {
 			n.c.failed(err)
@@ -121,6 +138,7 @@ func (n *clusterNode) kill() {
 		n.c.end(r)
 	}
 	n.tasks = nil
+	n.endFollow()
 }
 
 // main is the process: it stands by, takes over, and owns, again and again.
@@ -128,9 +146,14 @@ func (n *clusterNode) main() {
 	c := n.c
 	c.Wait(c.between(0, 50*time.Millisecond), notYet)
 	for {
-		n.standBy()
+		if !n.standBy() {
+			return
+		}
 		if err := n.own(); err != nil {
 			c.trace("n%d can't take over: %s", n.n, short(err))
+			if n.refuses(err) {
+				return
+			}
 			if final(err) && c.bug != bugNoSettle {
 				c.failf("n%d can't take over, for good: %w", n.n, err)
 			}
@@ -150,12 +173,16 @@ func (n *clusterNode) main() {
 			c.figures.fenced++
 		case errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrUnreachable):
 			c.figures.ambiguous++
-		case errors.Is(err, errMoved), errors.Is(err, errStepsDown):
+		case errors.Is(err, errMoved), errors.Is(err, errStepsDown), errors.Is(err, errStopped):
 		default:
 			c.failf("the ownership of n%d ended: %w", n.n, err)
 		}
 		n.l.abandon(err)
 		n.l, n.ended = nil, nil
+		if errors.Is(err, errStopped) {
+			c.handOver(n)
+			return
+		}
 		if errors.Is(err, eventlog.ErrFenced) {
 			c.Wait(c.between(fencedRetake/2, 3*fencedRetake/2), notYet)
 		}
@@ -167,15 +194,39 @@ func notYet() bool { return false }
 // errStepsDown ends the ownership of a node that could not renew its lease.
 var errStepsDown = errors.New("the lease is lost")
 
-// standBy follows the log into the store until the lease is free.
-func (n *clusterNode) standBy() {
+// errStopped ends the ownership of a node that is stopped as planned.
+var errStopped = errors.New("it is stopped")
+
+// refuses ends a process that can't read the log's format level, and reports whether it did.
+// A program that can is started later, or the same once more.
+func (n *clusterNode) refuses(err error) bool {
+	c := n.c
+	if !errors.Is(err, events.ErrNewer) {
+		return false
+	}
+	at := n.store.Applied()
+	if raised := c.oracle.raised; raised == 0 || n.reads == nextLevel || at >= raised && at > n.began {
+		c.failf("n%d, which reads level %d and is at %d, refuses the log, which was raised at %d: %w", n.n, n.reads, at, raised, err)
+		return true
+	}
+	c.figures.refused++
+	c.trace("n%d refuses the log: %s", n.n, short(err))
+	c.stop(n, false, 1)
+	return true
+}
+
+// standBy follows the log into the store until the lease is free; false: it has ended.
+func (n *clusterNode) standBy() bool {
 	c := n.c
 	for {
 		if c.may(n) {
-			return
+			return true
 		}
 		if err := n.follow(); err != nil {
 			c.trace("n%d can't follow: %s", n.n, short(err))
+			if n.refuses(err) {
+				return false
+			}
 			if final(err) {
 				c.failf("n%d can't follow: %w", n.n, err)
 			}
@@ -194,8 +245,9 @@ func (n *clusterNode) reconnect() {
 	_ = n.log.Reset(context.Background())
 }
 
-// follow reads what is new into the store.
-func (n *clusterNode) follow() error {
+// follow reads what is new into the store. It goes on where it was, as [standby.followOnce]
+// does, until that fails.
+func (n *clusterNode) follow() (err error) {
 	ctx := &freeContext{context.Background(), n, n.c.at.Add(takeOverWithin)}
 	tip, err := n.log.Last(ctx)
 	n.doubt = false
@@ -203,30 +255,63 @@ func (n *clusterNode) follow() error {
 		return err
 	}
 	n.moving = true
-	defer func() { n.moving, n.doubt = false, false }()
-	if err := renewIfCut(ctx, &n.cfg, tip); err != nil {
+	defer func() {
+		if n.moving, n.doubt = false, false; err != nil {
+			n.endFollow()
+		}
+	}()
+	if n.follows == nil {
+		if err := n.beginFollow(ctx, tip); err != nil {
+			return unlessPasses(err)
+		}
+	}
+	from := n.followed + 1
+	if from == 1 {
+		from = 0
+	}
+	var last events.Seq
+	if err := n.log.Read(ctx, from, tip.Seq, func(g eventlog.Group) error {
+		if n.c.bug == bugPartial {
+			g = n.part(g)
+		}
+		if len(g.Events) > 0 {
+			last = g.Events[len(g.Events)-1].Seq
+		}
+		return n.follows.Apply(g)
+	}); err != nil {
 		return unlessPasses(err)
 	}
+	n.followed = tip.Seq
+	if last == 0 {
+		return nil // only strangers
+	}
+	return errors.Join(n.follows.Flush(), n.store.Await(context.Background(), last))
+}
+
+// beginFollow makes ready to follow.
+func (n *clusterNode) beginFollow(ctx context.Context, tip eventlog.Tip) error {
+	if err := renewIfCut(ctx, &n.cfg, tip); err != nil {
+		return err
+	}
 	state, err := core.NewState(n.store)
+	if err == nil {
+		err = state.SetFormatLevel(n.cfg.FormatLevel)
+	}
 	if err != nil {
 		return err
 	}
 	state.SetDefaults(n.cfg.Defaults)
 	state.SetLimits(n.cfg.Limits)
-	r := projector.NewReplay(context.Background(), n.store, state, nil)
-	defer r.Close()
-	from := n.store.Applied() + 1
-	if from == 1 {
-		from = 0
+	n.follows, n.followed = projector.NewReplay(context.Background(), n.store, state, nil), n.store.Applied()
+	return nil
+}
+
+// endFollow drops what was read and is not in the store.
+func (n *clusterNode) endFollow() {
+	if n.follows != nil {
+		n.follows.Close()
+		n.follows = nil
 	}
-	apply := r.Apply
-	if n.c.bug == bugPartial {
-		apply = func(g eventlog.Group) error { return r.Apply(n.part(g)) }
-	}
-	if err := n.log.Read(ctx, from, tip.Seq, apply); err != nil {
-		return unlessPasses(err)
-	}
-	return r.Finish()
 }
 
 // part is a planted bug: the end of what is read may lie in the midst of a decision.
@@ -253,6 +338,7 @@ func (n *clusterNode) own() error {
 	}
 	ctx := &freeContext{context.Background(), n, c.at.Add(takeOverWithin)}
 	c.trace("n%d takes over from %d", n.n, n.store.Applied())
+	n.endFollow()
 	n.moving = true
 	accept := n.accept
 	take := takeOver
@@ -274,10 +360,18 @@ func (n *clusterNode) own() error {
 	out := &nodeOut{world: c.world.world, n: n, sig: n.sig}
 	l := newLoop(&n.cfg, state, clk, last, n.reg, out, n.sig)
 	l.newID = n.newID
-	if err := l.adoptRuns(clk.Now()); err != nil {
-		return err
+	if c.bug != bugForget {
+		if err := l.adoptRuns(clk.Now()); err != nil {
+			return err
+		}
 	}
 	c.world.adopt(n, l)
+	if n.heard, n.level = 0, false; c.native {
+		c.world.signals = n.sig
+		if err := c.world.adoptNatives(l); err != nil {
+			return err
+		}
+	}
 	l.leases.watchOrphans(clk.Now())
 	n.sig.RegistryChanged()
 	n.handed = state.Meta().IntakeSeq
@@ -355,6 +449,8 @@ func (n *clusterNode) turn(l *loop) {
 	switch {
 	case err != nil:
 		n.ended = err
+	case l.closing && l.idle():
+		n.ended = errStopped
 	case moved:
 		n.kick()
 	default:
@@ -373,6 +469,7 @@ func (n *clusterNode) turn(l *loop) {
 // step lets one stage do one thing, and reports whether there was any: see sim.step.
 func (n *clusterNode) step() (moved bool, err error) {
 	l := n.l
+	n.hearNatives()
 	if j := n.nextIntake(); j != nil {
 		l.queues.intake.jobs = append(l.queues.intake.jobs, j)
 	}
@@ -432,7 +529,9 @@ func (n *clusterNode) append() {
 			r.err = l.pipe.confirmOwner(context.Background(), r.b)
 		} else {
 			r.res, r.err = n.cfg.Log.Append(context.Background(), r.b.after, r.b.events)
-			if r.err == nil {
+			if n.c.bug == bugDoubt && errors.Is(r.err, eventlog.ErrAmbiguous) {
+				r.res, r.err = eventlog.Appended{Last: r.b.after + events.Seq(len(r.b.events)), Checksum: lastSum(r.b.events)}, nil
+			} else if r.err == nil {
 				n.c.oracle.appended(n, r)
 			}
 		}
@@ -485,7 +584,7 @@ func (n *clusterNode) commit() error {
 // nextIntake hands over what was published, as the reader does.
 func (n *clusterNode) nextIntake() job {
 	w := n.c.world
-	if !n.c.log.Majority(n.at) {
+	if n.l.closing || !n.c.log.Majority(n.at) {
 		return nil
 	}
 	b := &intake.Batch{}
@@ -501,12 +600,28 @@ func (n *clusterNode) nextIntake() job {
 
 // asOf is a store as an earlier flush has left it: the projection of a part of the log.
 func (c *cluster) asOf(to events.Seq) *projector.Store {
-	store, err := projector.StateAt(context.Background(), truthLog{c}, to, time.Time{}, "", projector.Options{InMemory: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20}, nil)
-	if err != nil {
-		c.failf("make a store as of %d: %w", to, err)
+	store := c.newStore()
+	if err := c.fill(store, to); err != nil {
+		c.failf("make a store as of %d: %w", to, errors.Join(err, store.Close()))
 		return nil
 	}
 	return store
+}
+
+func (c *cluster) fill(store *projector.Store, to events.Seq) error {
+	state, err := core.NewState(store)
+	if err != nil {
+		return err
+	}
+	if err := state.SetFormatLevel(nextLevel); err != nil {
+		return err
+	}
+	r := projector.NewReplay(context.Background(), store, state, nil)
+	defer r.Close()
+	if err := (truthLog{c}).Read(context.Background(), 1, to, r.Apply); err != nil {
+		return err
+	}
+	return r.Finish()
 }
 
 // truthLog is what is agreed on, without servers; it has what was cut, too.
@@ -514,8 +629,4 @@ type truthLog struct{ c *cluster }
 
 func (l truthLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
 	return l.c.log.Replay(ctx, max(from, 1), to, nil, fn)
-}
-
-func (l truthLog) Checksum(_ context.Context, seq events.Seq) (uint64, error) {
-	return l.c.log.ChecksumAt(seq), nil
 }

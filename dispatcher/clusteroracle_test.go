@@ -24,11 +24,9 @@ type oracle struct {
 	skew    []time.Duration
 
 	running   map[events.ID]events.Token
-	under     map[events.ID]events.Token // the token under which an item was completed
+	lives     map[events.ID][]life // oldest first
 	tenants   map[events.ID]string
 	typeOf    map[events.ID]events.Type
-	known     map[events.ID]bool
-	pruned    map[events.ID]bool
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
 	tokens    map[events.Token]bool
@@ -38,9 +36,29 @@ type oracle struct {
 	lastAt    time.Time
 	epoch     events.Epoch
 	completed int
-	sum       uint64 // of all events
+	raised    events.Seq         // where the log was raised to the next format level; 0: not
+	acked     map[events.ID]bool // by a native worker
+	sum       uint64             // of all events
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
+}
+
+// life is an item from its creation until it is pruned. After that it may be asked for
+// again, when nobody knows it any more.
+type life struct {
+	created, completed, pruned events.Seq   // 0: not yet
+	under                      events.Token // it was completed under; 0: by its children
+}
+
+// life returns an item's life as of a position; nil: there is no such item.
+func (o *oracle) life(id events.ID, at events.Seq) *life {
+	lives := o.lives[id]
+	for i := range lives {
+		if v := &lives[i]; v.created <= at && (v.pruned == 0 || at < v.pruned) {
+			return v
+		}
+	}
+	return nil
 }
 
 func newOracle(c *cluster) *oracle {
@@ -51,8 +69,9 @@ func newOracle(c *cluster) *oracle {
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
-	return &oracle{c: c, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, under: map[events.ID]events.Token{}, tenants: map[events.ID]string{},
-		typeOf: map[events.ID]events.Type{}, known: map[events.ID]bool{}, pruned: map[events.ID]bool{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
+	c.failed(state.SetFormatLevel(nextLevel))
+	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
@@ -83,7 +102,9 @@ func (o *oracle) event(ev events.Event) error {
 	if ev.Tx.Last() {
 		o.ends = append(o.ends, ev.Seq)
 	}
-	o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
+	if o.c.verbose != nil {
+		o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
+	}
 	if own, ok := ev.Body.(*events.Owned); !ok || own.Clock == nil {
 		if ev.At.Before(o.lastAt) {
 			return fmt.Errorf("its time is %s, before %s", ev.At, o.lastAt)
@@ -114,11 +135,11 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.epoch = b.Epoch
 	case *events.Created:
-		if o.known[ev.ID] && !o.pruned[ev.ID] {
+		if o.life(ev.ID, ev.Seq) != nil {
 			return fmt.Errorf("the item is created twice")
 		}
-		delete(o.pruned, ev.ID) // asked for again, when nobody knows it any more
-		o.known[ev.ID], o.tenants[ev.ID], o.typeOf[ev.ID] = true, b.Tenant, ev.Type
+		o.lives[ev.ID] = append(o.lives[ev.ID], life{created: ev.Seq})
+		o.tenants[ev.ID], o.typeOf[ev.ID] = b.Tenant, ev.Type
 		return o.answer(b.Intake)
 	case *events.Rejected:
 		return o.answer(b.Intake)
@@ -130,20 +151,26 @@ func (o *oracle) item(ev events.Event) error {
 		o.ticks[key] = true
 	case *events.TypeConfigured:
 		o.limited[ev.Type] = b.Settings
+	case *events.FormatRaised:
+		o.raised = ev.Seq
+		o.c.figures.raised++
 	case *events.Pruned:
-		o.pruned[ev.ID] = true
-		delete(o.under, ev.ID)
+		v := o.life(ev.ID, ev.Seq)
+		if v == nil {
+			return fmt.Errorf("there is no such item")
+		}
+		v.pruned = ev.Seq
 	case *events.Claimed:
 		return o.claim(ev, b)
 	case *events.Completed:
-		if o.under[ev.ID] != 0 {
+		v := o.life(ev.ID, ev.Seq)
+		if v == nil || v.completed > 0 {
 			return fmt.Errorf("the item is completed a second time")
 		}
-		if o.running[ev.ID] != 0 { // else by its children
-			o.under[ev.ID] = o.running[ev.ID]
-		} else {
-			o.under[ev.ID] = 1
+		if ev.Type == nativeType && !o.acked[ev.ID] {
+			return fmt.Errorf("the item is completed, and no worker has acked it")
 		}
+		v.completed, v.under = ev.Seq, o.running[ev.ID]
 		o.completed++
 		delete(o.running, ev.ID)
 	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
@@ -170,10 +197,13 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 	if o.tokens[b.Token] {
 		return fmt.Errorf("token %s is claimed a second time", b.Token)
 	}
-	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch {
+	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch && (ev.Type != nativeType || epoch > o.epoch) { // a native message outlives its owner
 		return fmt.Errorf("token %s of epoch %d is claimed in epoch %d", b.Token, epoch, o.epoch)
 	}
 	o.running[ev.ID], o.tokens[b.Token] = b.Token, true
+	if ev.Type == nativeType {
+		return nil
+	}
 	set := o.limited[ev.Type]
 	n, all, group := 0, 0, 0
 	for id := range o.running {
@@ -193,8 +223,8 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 		return fmt.Errorf("%d run, of at most 12", all)
 	case o.tenants[ev.ID] != "" && set.GroupCapacity > 0 && group > set.GroupCapacity:
 		return fmt.Errorf("%d of tenant %s run, of at most %d", group, o.tenants[ev.ID], set.GroupCapacity)
-	case set.Pool != "" && all > pool.Slots:
-		return fmt.Errorf("%d run in the pool, of at most %d", all, pool.Slots)
+	case set.Pool != "" && n > pool.Slots:
+		return fmt.Errorf("%d run in the pool, of at most %d", n, pool.Slots)
 	}
 	if len(set.Rates) > 0 {
 		o.began[""] = append(o.began[""], ev.At)
@@ -207,6 +237,10 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 
 // appended checks that what a node has appended is where it was told.
 func (o *oracle) appended(n *clusterNode, r appendResult) {
+	o.look()
+	if o.raised > 0 && r.res.Last > o.raised && n.reads < nextLevel {
+		o.c.failf("n%d, which reads level %d, has appended %d to a log that was raised at %d", n.n, n.reads, r.res.Last, o.raised)
+	}
 	if last, _ := o.c.log.End(); r.res.Last > last || o.c.log.ChecksumAt(r.res.Last) != r.res.Checksum {
 		o.c.failf("n%d was told that its events are stored up to %d, and they are not", n.n, r.res.Last)
 	}
@@ -243,8 +277,8 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 		return
 	}
 	o.look()
-	if !o.known[it.ID] {
-		o.c.failf("n%d dispatches %s, which is not in the log", n.n, it.ID)
+	if o.life(it.ID, l.pipe.appended) == nil {
+		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
 		return
 	}
 	if l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful() {
@@ -277,7 +311,7 @@ func (o *oracle) unfinished() (n int64) {
 func (o *oracle) final() {
 	c := o.c
 	for id := range c.people.accepted {
-		if !o.known[id] {
+		if len(o.lives[id]) == 0 {
 			c.failf("submission %s was accepted, and is not in the log", id)
 		}
 	}

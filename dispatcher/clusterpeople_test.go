@@ -27,6 +27,7 @@ type people struct {
 	runs     []*clusterRun            // runs that workers have begun
 	alive    map[string]int           // workers and their slots
 	lost     int                      // requests given up
+	natives  []uint64                 // messages that native workers have
 	set      events.TypeSettings
 	limits   events.Limits
 	rng      *rand.Rand // of the present deed
@@ -106,7 +107,7 @@ func (p *people) ask(a *asking) {
 func (p *people) arrive(a *asking, n *clusterNode, asked events.Seq) {
 	c := p.c
 	switch {
-	case a.served || !n.owns() || !c.log.Reaches(a.at, n.at):
+	case a.served || !n.owns() || n.l.closing || !c.log.Reaches(a.at, n.at):
 		return
 	case n.paused(c.at):
 		c.After(n.asleep.Sub(c.at)+time.Millisecond, func() { p.arrive(a, n, asked) })
@@ -195,8 +196,8 @@ func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cm
 func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
 	p.c.oracle.look()
 	id := o.Decision.ID
-	if o.Err == nil && !id.IsZero() && !p.c.oracle.known[id] {
-		p.c.failf("n%d answers %s with item %s, which is not in the log", n.n, what, id)
+	if o.Err == nil && !id.IsZero() && p.c.oracle.life(id, o.Position) == nil {
+		p.c.failf("n%d answers %s with item %s, which is not in the log at %d", n.n, what, id, o.Position)
 	}
 }
 
@@ -239,8 +240,8 @@ func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMs
 			c.failf("n%d answers that %s is claimed under %s, and the log does not say so", n.n, m.id, m.token)
 		}
 	case wire.ReportComplete:
-		if c.oracle.under[m.id] != m.token {
-			c.failf("n%d answers that %s is completed under %s: the log says under %s", n.n, m.id, m.token, c.oracle.under[m.id])
+		if v := c.oracle.life(m.id, events.Seq(pos)); v == nil || v.completed == 0 || v.completed > events.Seq(pos) || v.under != m.token {
+			c.failf("n%d answers that %s is completed under %s at %d: the log says %+v", n.n, m.id, m.token, pos, v)
 		}
 	}
 }
@@ -251,6 +252,56 @@ func (c *cluster) servers() int { return c.size }
 func (p *people) configure() {
 	p.command(1000, nil, "configure", core.Configure{Type: clusterType, Source: events.SourceAPI, Settings: p.set},
 		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, EveryMS: 15_000, Source: "api"}})
+	if p.c.native {
+		p.command(1000, nil, "configure", core.Configure{Type: nativeType, Source: events.SourceAPI, Settings: p.nativeSettings()})
+	}
+}
+
+// nativeSettings are those of the type with native workers.
+func (p *people) nativeSettings() events.TypeSettings {
+	set := events.DefaultTypeSettings()
+	set.Backoff.Jitter = 0
+	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = events.ProtocolAck, 3, 50, 50, 20_000
+	set.Retain = p.set.Retain
+	return set
+}
+
+// nativePull has a native worker take a message.
+func (p *people) nativePull() {
+	if seq, _ := p.c.world.nativePull(nativeType); seq > 0 {
+		p.natives = append(p.natives, seq)
+	}
+}
+
+// nativeAnswer has a native worker say something of a message.
+func (p *people) nativeAnswer() {
+	if len(p.natives) > 0 {
+		p.nativeSay(p.rng.IntN(len(p.natives)), []core.AckSignal{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[p.rng.IntN(5)])
+	}
+}
+
+func (p *people) nativeSay(i int, kind core.AckSignal) {
+	c, seq := p.c, p.natives[i]
+	if m := c.world.native.msgs[seq]; m != nil && !m.over && kind == core.NativeAck {
+		c.oracle.acked[m.id] = true
+	}
+	if kind != core.NativeSeen {
+		c.figures.acks++
+		p.natives = slices.Delete(p.natives, i, i+1)
+	}
+	c.world.nativeAnswer(seq, kind, time.Duration(p.rng.IntN(3))*time.Second)
+	for _, n := range c.nodes {
+		if n.owns() {
+			n.kick()
+		}
+	}
+}
+
+// raise asks for the next format level, as an operator might while not all read it.
+func (p *people) raise() {
+	if p.c.mixed {
+		p.command(1, nil, "raise", core.RaiseFormat{Level: nextLevel, Version: "2.0.0"})
+	}
 }
 
 // beat is the heartbeats of the workers: they renew what they run, and register.
@@ -290,6 +341,9 @@ func (p *people) submit() {
 	for i := range cmds {
 		id := p.id()
 		s := core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(events.Priority(3 + p.rng.IntN(4)))}
+		if p.c.native && p.rng.IntN(3) == 0 {
+			s.Type = nativeType
+		}
 		if p.rng.IntN(3) == 0 {
 			s.DedupKey = strconv.Itoa(p.rng.IntN(5))
 			s.DedupPolicy = []events.DedupPolicy{"", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[p.rng.IntN(4)]
@@ -460,21 +514,21 @@ func (p *people) read() {
 	if len(p.order) == 0 || !n.up || n.moving {
 		return
 	}
-	id := p.order[p.rng.IntN(len(p.order))]
-	if n.store.Applied() < p.accepted[id] {
+	id, at := p.order[p.rng.IntN(len(p.order))], n.store.Applied()
+	if at < p.accepted[id] {
 		return // it would wait
 	}
 	p.c.figures.reads++
 	it, err := n.store.Item(id)
 	p.c.failed(err)
-	if it == nil && !p.c.oracle.pruned[id] {
-		p.c.failf("n%d, which is at %d, does not have item %s, accepted at %d", n.n, n.store.Applied(), id, p.accepted[id])
+	if v := p.c.oracle.life(id, at); (it == nil) != (v == nil) {
+		p.c.failf("n%d at %d reads of item %s, accepted at %d: %v; the log says %+v", n.n, at, id, p.accepted[id], it, v)
 	}
 }
 
 // cut asks for a round of snapshots.
 func (p *people) cut() {
-	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) {
+	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) && !n.l.closing {
 		l := n.l
 		l.queues.urgent.jobs = append(l.queues.urgent.jobs, &question[retention.Status]{
 			read: func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil }, out: make(chan answer[retention.Status], 1)})

@@ -24,9 +24,12 @@ type clusterWorld struct {
 	published []time.Time
 }
 
+const nativeType = events.Type("thumb")
+
 func newClusterWorld(c *cluster) *clusterWorld {
 	w := &clusterWorld{world: newWorld(c.Now), c: c}
-	w.purge, w.looked = func(events.Seq) error { return nil }, func() {}
+	w.purge, w.looked, w.native.reads = func(events.Seq) error { return nil }, func() {}, true
+	w.native.msgs, w.native.paused, w.native.next = map[uint64]*nativeSimMsg{}, map[events.Type]bool{}, 100
 	c.After(0, w.watch)
 	return w
 }
@@ -46,6 +49,7 @@ func (w *clusterWorld) watch() {
 			}
 		}
 	}
+	w.expireNatives()
 	w.c.After(250*time.Millisecond, w.watch)
 }
 
@@ -169,12 +173,77 @@ func (o *nodeOut) Inspect(key lanes.Key, waiting []natsio.Stored) {
 	}, func() {})
 }
 
-func (o *nodeOut) EnsureNative(c ackmode.Consumer) {
-	o.world.signals = o.sig
-	o.world.EnsureNative(c)
+// reachNative has fn called at the native stream, which is replicated. The engine tries again
+// for as long as it owns.
+func (o *nodeOut) reachNative(fn func()) {
+	c := o.n.c
+	c.After(c.between(50*time.Microsecond, 500*time.Microsecond), func() {
+		switch lives := o.n.l != nil && o.n.sig == o.sig; {
+		case c.log.Majority(o.n.at) && (c.calm || c.rng.IntN(100) > 0):
+			o.world.signals = o.sig
+			fn()
+			if lives {
+				o.n.kick()
+			}
+		case lives:
+			c.After(time.Second, func() { o.reachNative(fn) })
+		}
+	})
 }
 
+func (o *nodeOut) PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration) {
+	c, n := o.n.c, o.n
+	if at := n.l.pipe.appended; c.oracle.life(it.ID, at) == nil {
+		c.failf("n%d sends %s to native workers, which is not in the log at %d", n.n, it.ID, at)
+	}
+	c.trace("n%d sends %s to native workers under %s", n.n, it.ID, token)
+	copied := *it
+	o.reachNative(func() { o.world.PushNative(&copied, params, token, lease) })
+}
+
+func (o *nodeOut) DeleteNative(seq uint64) { o.reachNative(func() { o.world.DeleteNative(seq) }) }
+
 func (o *nodeOut) CleanNative(floor uint64, ended []uint64) {
-	o.world.signals = o.sig
-	o.world.CleanNative(floor, ended)
+	ended = slices.Clone(ended)
+	o.reachNative(func() { o.world.CleanNative(floor, ended) })
+}
+
+func (o *nodeOut) EnsureNative(c ackmode.Consumer) {
+	o.reachNative(func() { o.world.EnsureNative(c) })
+}
+
+func (o *nodeOut) WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored) {
+	waiting = slices.Clone(waiting)
+	o.reachNative(func() { o.world.WithdrawNative(c, waiting) })
+}
+
+func (o *nodeOut) InspectNative(c ackmode.Consumer, waiting []natsio.Stored) {
+	waiting = slices.Clone(waiting)
+	o.reachNative(func() {
+		o.world.native.paused[c.Type] = c.Paused // another owner may have changed it
+		o.world.InspectNative(c, waiting)
+	})
+}
+
+func (o *nodeOut) LookUpNative(word ackmode.Word) {
+	o.reachNative(func() { o.world.LookUpNative(word) })
+}
+
+// hearNatives reads on in the stream that captures what native workers say.
+func (n *clusterNode) hearNatives() {
+	said := n.c.world.native.said
+	if !n.c.native || n.l.closing || !n.c.log.Majority(n.at) {
+		return
+	}
+	for range 16 {
+		if n.heard == len(said) {
+			if !n.level {
+				n.level = true
+				n.sig.NativeHeard()
+			}
+			return
+		}
+		n.sig.AckSignal(said[n.heard])
+		n.heard++
+	}
 }

@@ -22,6 +22,7 @@ type nativeWorld struct {
 	deaf   bool            // nothing that workers say is heard
 	quiet  bool            // pushes are stored, and not answered
 	acked  map[uint64]bool // captured acks
+	reads  bool            // owners read what is said by themselves
 }
 
 // kill is the end of the server as well: its consumers forget some of what they
@@ -165,7 +166,9 @@ func (w *world) say(word ackmode.Word) {
 		w.native.acked[word.Seq] = true
 	}
 	w.native.said = append(w.native.said, word)
-	w.signals.AckSignal(word)
+	if !w.native.reads {
+		w.signals.AckSignal(word)
+	}
 }
 
 // adoptNatives is what a new owner finds, and hears.
@@ -180,10 +183,12 @@ func (w *world) adoptNatives(l *loop) error {
 		m := w.native.msgs[seq]
 		msgs = append(msgs, natsio.AckMsg{Seq: seq, At: m.at, ID: m.id, Token: m.token, Lease: m.lease})
 	}
-	for _, word := range w.native.said {
-		w.signals.AckSignal(word)
+	if !w.native.reads {
+		for _, word := range w.native.said {
+			w.signals.AckSignal(word)
+		}
+		w.signals.NativeHeard()
 	}
-	w.signals.NativeHeard()
 	return l.acked.adoptNativeMsgs(msgs, w.native.next)
 }
 

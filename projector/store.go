@@ -160,7 +160,10 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.pos.close()
-	err := g.db.Flush()
+	var err error
+	if s.folder == nil || !s.opts.InMemory { // what is in memory alone is gone in a moment
+		err = g.db.Flush()
+	}
 	err = errors.Join(err, s.retire(g))
 	if s.folder != nil {
 		err = errors.Join(err, s.folder.close())

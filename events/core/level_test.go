@@ -68,6 +68,16 @@ func TestRaiseFormat(t *testing.T) {
 	}
 }
 
+// What is decided in many parts is decided as the program reads the log, too.
+func TestPlanInARaisedLog(t *testing.T) {
+	w := nextLevelWorld(t)
+	run := w.claim(w.submit(Submit{}), 7)
+	d := w.do(Spawn{Run: run, Children: []Submit{{Type: "email", NewID: w.newID()}}})
+	if len(d.Events) == 0 {
+		t.Fatal("nothing is spawned")
+	}
+}
+
 // The level rises only, to what the program reads, by its owner.
 func TestRaiseFormatIsRefused(t *testing.T) {
 	w := newWorld(t)

@@ -21,7 +21,7 @@ func (d *decider) plan() (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	s.defaults, s.limits = d.state.defaults, d.state.limits
+	s.defaults, s.limits, s.reads = d.state.defaults, d.state.limits, d.state.reads
 	s.schedules.share(d.state.schedules)
 	s.workers.share(d.state.workers)
 	s.causes.share(d.state.causes.records)
