@@ -57,18 +57,14 @@ func (t *Tools) findRedis() (err error) {
 	return nil
 }
 
-func (s asynqSystem) Start(ctx context.Context, h *Host) (string, error) {
-	addr, err := freeAddress()
-	if err != nil {
-		return "", err
-	}
+func (s asynqSystem) Start(ctx context.Context, h *Host, addr string) error {
 	_, port, _ := strings.Cut(addr, ":")
 	if err := h.Run(nil, h.Tools.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", h.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", s.fsync()); err != nil {
-		return "", err
+		return err
 	}
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer c.Close()
-	return addr, h.Ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() })
+	return h.Ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() })
 }
 
 func (s asynqSystem) Dial(_ context.Context, addr string, slots int) (Peer, error) {

@@ -77,7 +77,7 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			addr, err := s.Start(ctx, h)
+			addr, err := h.Start(ctx, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| End to end | ", "| 300/s | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, s per 1,000 items | ", "JetStream, sync always** (nats.go "} {
+	for _, want := range []string{"| End to end | ", "| 300/s | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, ms per 1,000 items | ", "JetStream, sync always** (nats.go "} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -279,9 +279,13 @@ func TestThePageIsFair(t *testing.T) {
 
 func TestANoisyRunSaysSo(t *testing.T) {
 	r := made(0.3)
+	r.failed = []string{"River, fsync, 3000/s: failed: no connection"}
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := r.write(page, "plots"); err != nil {
 		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "\n\n- River, fsync, 3000/s: failed: no connection\n") {
+		t.Errorf("%v\n%s", err, b)
 	}
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "provisional run, on a noisy machine.** Other programs, or the host, had 30.0 %") {
 		t.Errorf("%v\n%s", err, b)
@@ -324,16 +328,16 @@ func TestPayloadsHaveOneSize(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for text, args := range map[string][]string{
-		`no system "sidekiq"`:  {"--only", "river,sidekiq"},
-		`no load "everything"`: {"--loads", "everything"},
-		"more than zero":       {"--rounds", "0"},
-		"only flags":           {"river"},
+		`no "sidekiq"`:    {"--only", "river,sidekiq"},
+		`no "everything"`: {"--loads", "everything"},
+		"more than zero":  {"--rounds", "0"},
+		"only flags":      {"river"},
 	} {
 		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: the error is %v, it should have %q", args, err, text)
 		}
 	}
-	all, err := chosen("river,asynq-always")
+	all, err := pick("river,asynq-always", systems(), isSystem)
 	var ids []string
 	for _, s := range all {
 		ids = append(ids, s.About().ID)

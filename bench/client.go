@@ -23,18 +23,42 @@ const measureWithin = 30 * time.Minute
 
 // order is what a client is to do.
 type order struct {
-	System  string
-	Addr    string
-	Load    string
-	Case    Case
-	Options Options
+	System, Load, Addr string
+	Case               Case
+	Options            Options
 }
 
-// What a client says, each on a line. It waits for a line after each.
+// talk is one end of the conversation between a client and the process that measures
+// it. What the client says is answered with an empty line, once the other side has read
+// its counters.
+type talk struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// What a client says.
 const (
 	saysReady = "ready"
 	saysDone  = "done " // and the values
 )
+
+func (t talk) say(line string) error {
+	_, err := io.WriteString(t.out, line+"\n")
+	return err
+}
+
+// hear reads a line that begins with want, and returns the rest of it.
+func (t talk) hear(want string) (string, error) {
+	line, err := t.in.ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("the other side has gone: %w", err)
+	}
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), want)
+	if !ok {
+		return "", fmt.Errorf("the other side said %q, not %q", line, want)
+	}
+	return rest, nil
+}
 
 // clientMain is the client's process.
 func clientMain(text string, in io.Reader, out io.Writer) error {
@@ -44,47 +68,31 @@ func clientMain(text string, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), measureWithin)
 	defer cancel()
-	var system System
-	for _, s := range systems() {
-		if s.About().ID == o.System {
-			system = s
-		}
-	}
-	var load Load
-	for _, l := range loads() {
-		if l.Name() == o.Load {
-			load = l
-		}
-	}
-	if system == nil || load == nil {
-		return fmt.Errorf("no system %q or no load %q", o.System, o.Load)
-	}
-	heard := bufio.NewReader(in)
-	// await waits until the other side has read its counters. If it has gone, so does
-	// the client.
-	await := func() error {
-		_, err := heard.ReadString('\n')
+	s, err := pick(o.System, systems(), isSystem)
+	if err != nil {
 		return err
 	}
-	return serve(ctx, system, load, o, func(line string) error {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-		return await()
-	})
-}
-
-func serve(ctx context.Context, s System, l Load, o order, say func(string) error) (err error) {
-	peer, err := s.Dial(ctx, o.Addr, o.Options.Slots)
+	l, err := pick(o.Load, loads(), isLoad)
+	if err != nil {
+		return err
+	}
+	peer, err := s[0].Dial(ctx, o.Addr, o.Options.Slots)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	r := &Run{Options: o.Options, Case: o.Case, Peer: peer}
-	defer func() { err = errors.Join(err, r.end(), peer.Close()) }()
+	return errors.Join(r.serve(ctx, l[0], talk{bufio.NewReader(in), out}), r.end(), peer.Close())
+}
+
+// serve does what a client is for.
+func (r *Run) serve(ctx context.Context, l Load, t talk) error {
 	if err := l.Prepare(ctx, r); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if err := say(saysReady); err != nil {
+	if err := t.say(saysReady); err != nil {
+		return err
+	}
+	if _, err := t.hear(""); err != nil {
 		return err
 	}
 	values, err := l.Measure(ctx, r)
@@ -95,69 +103,46 @@ func serve(ctx context.Context, s System, l Load, o order, say func(string) erro
 	if err != nil {
 		return err
 	}
-	return say(saysDone + string(text))
-}
-
-// client is a client's process, seen from outside.
-type client struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr strings.Builder
-}
-
-func startClient(ctx context.Context, o order) (*client, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if err := t.say(saysDone + string(text)); err != nil {
+		return err
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	c := &client{cmd: exec.CommandContext(ctx, self)}
-	c.cmd.Env = append(os.Environ(), clientEnv+"="+string(text))
-	c.cmd.Stderr = &c.stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.out = bufio.NewReader(out)
-	return c, c.cmd.Start()
-}
-
-// hear reads a line that begins with want, and returns the rest of it.
-func (c *client) hear(want string) (string, error) {
-	line, err := c.out.ReadString('\n')
-	rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), want)
-	if err != nil || !ok {
-		return "", fmt.Errorf("the client said %q, not %q (%w)", line, want, err)
-	}
-	return rest, nil
-}
-
-// goOn lets the client continue.
-func (c *client) goOn() error {
-	_, err := io.WriteString(c.in, "\n")
+	_, err = t.hear("")
 	return err
 }
 
-// end waits for the client's end, which it hastens if something has failed.
-func (c *client) end(failed bool) error {
-	_ = c.in.Close() // the client stops waiting
-	if failed {
-		_ = c.cmd.Process.Kill() // it may be in the middle of a load
+// startClient starts a client's process. end waits for its end, and hastens it if
+// something has failed: it may be in the middle of a load.
+func startClient(ctx context.Context, o order) (t talk, pid int, end func(failed bool) error, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return t, 0, nil, err
 	}
-	if err := c.cmd.Wait(); err != nil {
-		return fmt.Errorf("the client: %w: %s", err, strings.TrimSpace(c.stderr.String()))
+	text, err := json.Marshal(o)
+	if err != nil {
+		return t, 0, nil, err
 	}
-	return nil
-}
-
-func parseValues(text string) (v Values, err error) {
-	err = json.Unmarshal([]byte(text), &v)
-	return v, err
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), clientEnv+"="+string(text))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return t, 0, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return t, 0, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return t, 0, nil, err
+	}
+	return talk{bufio.NewReader(out), in}, cmd.Process.Pid, func(failed bool) error {
+		if failed {
+			_ = cmd.Process.Kill() // it has ended already: Wait says so
+		}
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("the client: %w: %s", err, strings.TrimSpace(stderr.String()))
+		}
+		return nil
+	}, nil
 }

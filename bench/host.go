@@ -122,14 +122,16 @@ func (h *Host) pids() (pids []int) {
 	return pids
 }
 
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress() (string, error) {
+// Start starts a system on an address that nobody listens on.
+func (h *Host) Start(ctx context.Context, s System) (addr string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	if err := l.Close(); err != nil {
+		return "", err
+	}
+	return l.Addr().String(), s.Start(ctx, h, l.Addr().String())
 }
 
 // Tools are the programs that the systems run.

@@ -58,11 +58,7 @@ func (t *Tools) buildNATS(ctx context.Context, dir string) error {
 	return err
 }
 
-func (s jetstreamSystem) Start(ctx context.Context, h *Host) (string, error) {
-	addr, err := freeAddress()
-	if err != nil {
-		return "", err
-	}
+func (s jetstreamSystem) Start(ctx context.Context, h *Host, addr string) error {
 	sync := "always"
 	if s.d == Interval {
 		sync = `"1s"`
@@ -70,12 +66,12 @@ func (s jetstreamSystem) Start(ctx context.Context, h *Host) (string, error) {
 	file := filepath.Join(h.Dir, "nats.conf")
 	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %s }\n", addr, filepath.Join(h.Dir, "data"), sync)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return "", err
+		return err
 	}
 	if err := h.Run(nil, h.Tools.NATS, "-c", file); err != nil {
-		return "", err
+		return err
 	}
-	return addr, h.Ready(ctx, func(ctx context.Context) error {
+	return h.Ready(ctx, func(ctx context.Context) error {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -56,7 +56,11 @@ func parse(args []string, out io.Writer) (settings, error) {
 	s := settings{Options: Options{Rates: []int{100, 300, 1000, 3000}}}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(out)
-	f.StringVar(&s.only, "only", "", "compare only these `systems`, by product or id, separated by commas")
+	var ids []string
+	for _, one := range systems() {
+		ids = append(ids, one.About().ID)
+	}
+	f.StringVar(&s.only, "only", "", "compare only these `systems`, separated by commas: "+strings.Join(ids, ", ")+", or by product: river")
 	f.StringVar(&s.loads, "loads", "", "measure only these `loads`, separated by commas: bulk, single, endtoend, burndown, pickup, idle, depth")
 	f.IntVar(&s.rounds, "rounds", 3, "measure everything so many `times`; the deep queue once")
 	f.IntVar(&s.Items, "items", 50_000, "the `number` of items of a throughput measurement; bulk and burn-down have twice as many")
@@ -97,11 +101,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := chosen(set.only)
+	all, err := pick(set.only, systems(), isSystem)
 	if err != nil {
 		return err
 	}
-	todo, err := chosenLoads(set.loads)
+	todo, err := pick(set.loads, loads(), isLoad)
 	if err != nil {
 		return err
 	}
@@ -123,32 +127,19 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if set.out != "" {
 		page, plots = filepath.Join(set.out, "COMPARISON.md"), "plots"
 	}
-	// Written after each round, so that a run that is cut short leaves what it has.
+	// Written after each round, also after one that is cut short.
 	for round := range set.rounds {
-		if err := b.round(ctx, round, todo, all); err != nil {
-			return err
-		}
-		rep.samples, rep.rounds, rep.took = b.samples, round+1, time.Since(rep.began)
-		if err := rep.write(page, plots); err != nil {
+		err := b.round(ctx, round, todo, all)
+		rep.samples, rep.failed, rep.rounds, rep.took = b.samples, b.failed, round+1, time.Since(rep.began)
+		if err := errors.Join(err, rep.write(page, plots)); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(out, "written:", page)
+	if len(b.failed) > 0 {
+		return fmt.Errorf("%d measurements failed: the page says which", len(b.failed))
+	}
 	return nil
-}
-
-func chosenLoads(names string) (out []Load, err error) {
-	if names == "" {
-		return loads(), nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(loads(), func(l Load) bool { return l.Name() == name })
-		if i < 0 {
-			return nil, fmt.Errorf("there is no load %q: see --help", name)
-		}
-		out = append(out, loads()[i])
-	}
-	return out, nil
 }
 
 // bench runs measurements.
@@ -158,10 +149,11 @@ type bench struct {
 	tools   *Tools
 	out     io.Writer
 	samples []Sample
+	failed  []string // measurements, and why
 }
 
 // round measures everything once. The systems take turns within each case, and another
-// one begins in each round.
+// one begins in each round. A measurement that fails does not end it: the page says so.
 func (b *bench) round(ctx context.Context, round int, todo []Load, all []System) error {
 	for _, l := range todo {
 		if _, deep := l.(depthLoad); deep && round > 0 {
@@ -171,11 +163,17 @@ func (b *bench) round(ctx context.Context, round int, todo []Load, all []System)
 			for i := range all {
 				s := all[(i+round)%len(all)]
 				sample, err := b.measure(ctx, s, l, c)
-				if err != nil {
-					return fmt.Errorf("%s, %s (%s): %w", s.About().Name, l.Name(), c.Label, err)
+				said := sample.line()
+				switch {
+				case ctx.Err() != nil:
+					return err
+				case err != nil:
+					said = "failed: " + strings.Join(strings.Fields(err.Error()), " ")
+					b.failed = append(b.failed, fmt.Sprintf("%s, %s: %s", s.About().Name, c.Label, said))
+				default:
+					b.samples = append(b.samples, sample)
 				}
-				b.samples = append(b.samples, sample)
-				fmt.Fprintf(b.out, "round %d  %-27s %-27s %s\n", round+1, c.Label, s.About().Name, sample.line())
+				fmt.Fprintf(b.out, "round %d  %-27s %-27s %s\n", round+1, c.Label, s.About().Name, said)
 			}
 		}
 	}
@@ -215,35 +213,32 @@ func (b *bench) measure(ctx context.Context, s System, l Load, c Case) (sample S
 	if err != nil {
 		return sample, err
 	}
-	addr, err := s.Start(ctx, h)
+	addr, err := h.Start(ctx, s)
 	if err != nil {
 		return sample, fmt.Errorf("start: %w", err)
 	}
-	cl, err := startClient(ctx, order{s.About().ID, addr, l.Name(), c, b.set.Options})
+	client, pid, end, err := startClient(ctx, order{s.About().ID, l.Name(), addr, c, b.set.Options})
 	if err != nil {
 		return sample, err
 	}
-	defer func() { err = errors.Join(err, cl.end(err != nil)) }()
+	defer func() { err = errors.Join(err, end(err != nil)) }()
 	sample = Sample{System: s.About().ID, Load: l.Name(), Case: c}
-	if _, err := cl.hear(saysReady); err != nil {
+	if _, err := client.hear(saysReady); err != nil {
 		return sample, err
 	}
-	m, err := startMeter(h.pids(), cl.cmd.Process.Pid)
-	before = m.from.Server
+	m, err := startMeter(h.pids(), pid)
 	if err != nil {
-		_, e := m.stop()
-		return sample, errors.Join(err, e)
+		return sample, err
 	}
-	err = cl.goOn()
+	before = m.from.Server
 	text := ""
-	if err == nil {
-		text, err = cl.hear(saysDone)
+	if err = client.say(""); err == nil {
+		text, err = client.hear(saysDone)
 	}
-	usage, e := m.stop()
-	sample.Usage = usage
+	var e error
+	sample.Usage, e = m.stop()
 	if err = errors.Join(err, e); err != nil {
 		return sample, err
 	}
-	sample.Values, err = parseValues(text)
-	return sample, errors.Join(err, cl.goOn())
+	return sample, errors.Join(json.Unmarshal([]byte(text), &sample.Values), client.say(""))
 }

@@ -150,10 +150,12 @@ const sampleEvery = 250 * time.Millisecond
 func startMeter(servers []int, client int) (*meter, error) {
 	m := &meter{servers: servers, client: client, quit: make(chan struct{}), ended: make(chan struct{})}
 	var err error
-	m.from, err = m.read()
+	if m.from, err = m.read(); err != nil {
+		return nil, err
+	}
 	m.machine = readMachine()
 	go m.sample()
-	return m, err
+	return m, nil
 }
 
 func (m *meter) read() (u Usage, err error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -17,15 +16,16 @@ import (
 // because the submitter had to wait (no coordinated omission).
 type pickupLoad struct{}
 
-// maxInFlight bounds the submits that await their acknowledgement. Beyond it submits are
+// maxInFlight bounds the submits that await their acknowledgement, as any client does:
+// with thousands, some clients give up waiting for a connection. Beyond it submits are
 // late, and their latency counts that.
-const maxInFlight = 10_000
+const maxInFlight = 256
 
 func (pickupLoad) Name() string { return "pickup" }
 
 func (pickupLoad) Cases(o Options) (cases []Case) {
 	for _, rate := range o.Rates {
-		cases = append(cases, Case{Label: fmt.Sprintf("%d/s", rate), N: rate, Items: max(1, int(float64(rate)*o.Seconds))})
+		cases = append(cases, Case{Label: figure(float64(rate)) + "/s", N: rate, Items: max(1, int(float64(rate)*o.Seconds))})
 	}
 	return cases
 }

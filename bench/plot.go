@@ -42,8 +42,8 @@ func (s *svg) begin(title string, width, height float64, all []series) {
 
 // bars draws horizontal bars, each category on its own scale from zero. A thin line goes
 // from the lowest to the highest measurement.
-func bars(title string, categories []string, all []series) string {
-	const width, left, right, bar, gap, top = 760.0, 250.0, 120.0, 15.0, 16.0, 62.0
+func bars(title string, categories, units []string, all []series) string {
+	const width, left, right, bar, gap, top = 860.0, 250.0, 200.0, 15.0, 16.0, 62.0
 	group := bar*float64(len(all)) + gap
 	var s svg
 	s.begin(title, width, top+group*float64(len(categories)), all)
@@ -62,7 +62,7 @@ func bars(title string, categories []string, all []series) string {
 			if v.n > 0 {
 				s.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, left, y, at(v.mid)-left, bar-3, one.colour)
 				s.add(`<path d="M%.1f %.1fH%.1f" stroke="#111"/>`, at(v.low), y+(bar-3)/2, at(v.high))
-				s.text(at(v.high)+6, y+bar-5, "start", figure(v.mid))
+				s.text(at(v.high)+6, y+bar-5, "start", figure(v.mid)+" "+units[i])
 			}
 			y += bar
 		}
@@ -91,7 +91,7 @@ func curves(title string, rates []int, p50, p99 []series) string {
 	}
 	from, to := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	y := func(v float64) float64 {
-		return height - bottom - (height-top-bottom)*(math.Log10(max(v, low))-from)/max(1, to-from)
+		return height - bottom - (height-top-bottom)*(math.Log10(max(v, math.Pow(10, from)))-from)/max(1, to-from)
 	}
 	x := func(i int) float64 {
 		return left + (width-left-right)*(float64(i)+0.5)/float64(len(rates))

@@ -28,6 +28,7 @@ type report struct {
 	set     settings
 	systems []About
 	samples []Sample
+	failed  []string
 	rounds  int // that the samples are of
 	took    time.Duration
 	began   time.Time
@@ -142,7 +143,7 @@ type page struct {
 	Flags, Began, Took  string
 	Noisy               bool
 	Others, Worst       string // percent
-	Machine             []string
+	Machine, Failed     []string
 	Fsync, Interval     string // tables and plots
 	Ahead               []string
 	Options             Options
@@ -167,7 +168,7 @@ func (r *report) write(file, link string) error {
 	o := spreadOf(others)
 	p := page{
 		Flags: r.set.flags(r.rounds), Began: r.began.UTC().Format("2006-01-02 15:04 UTC"), Took: r.took.Round(time.Second).String(),
-		Noisy: o.mid > noisy, Others: figure(100 * o.mid), Worst: figure(100 * o.high), Machine: r.machine, Ahead: r.ahead(),
+		Noisy: o.mid > noisy, Others: figure(100 * o.mid), Worst: figure(100 * o.high), Machine: r.machine, Failed: r.failed, Ahead: r.ahead(),
 		Options: r.set.Options, Callers: bulkCallers, Submitters: submitters, Batch: figure(bulkBatch), Again: int(again), Systems: r.systems,
 	}
 	var err error
@@ -288,12 +289,12 @@ func (r *report) bars(d Durability, kind, title string, lines []line) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	var categories []string
+	var categories, units []string
 	for _, l := range lines {
-		categories = append(categories, l.name)
+		categories, units = append(categories, l.name), append(units, l.unit)
 	}
 	title += ", " + titles[d]
-	return r.plot(fmt.Sprintf("%s-%s.svg", kind, d), title, bars(title, categories, r.series(d, lines)))
+	return r.plot(fmt.Sprintf("%s-%s.svg", kind, d), title, bars(title, categories, units, r.series(d, lines)))
 }
 
 func (r *report) curves(d Durability) error {

@@ -99,14 +99,10 @@ func (t *Tools) preparePostgres(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (s riverSystem) Start(ctx context.Context, h *Host) (string, error) {
-	addr, err := freeAddress()
-	if err != nil {
-		return "", err
-	}
+func (s riverSystem) Start(ctx context.Context, h *Host, addr string) error {
 	data := filepath.Join(h.Dir, "data")
 	if _, err := output(ctx, "", "cp", "-a", h.Tools.PGData, data); err != nil {
-		return "", err
+		return err
 	}
 	_, port, _ := strings.Cut(addr, ":")
 	args := []string{"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
@@ -117,30 +113,33 @@ func (s riverSystem) Start(ctx context.Context, h *Host) (string, error) {
 		args = append(args, "-c", "synchronous_commit=off")
 	}
 	if err := h.Run(h.Tools.PGUser, filepath.Join(h.Tools.PG, "postgres"), args...); err != nil {
-		return "", err
+		return err
 	}
-	url := "postgres://postgres@" + addr + "/postgres?sslmode=disable&connect_timeout=5"
-	err = h.Ready(ctx, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, url)
+	err := h.Ready(ctx, func(ctx context.Context) error {
+		conn, err := pgx.Connect(ctx, postgresURL(addr))
 		if err != nil {
 			return err
 		}
 		return conn.Close(ctx)
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	pool, err := pgxpool.New(ctx, url)
+	pool, err := pgxpool.New(ctx, postgresURL(addr))
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer pool.Close()
 	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return url, err
+	return err
+}
+
+func postgresURL(addr string) string {
+	return "postgres://postgres@" + addr + "/postgres?sslmode=disable&connect_timeout=5"
 }
 
 // riverArgs are a payload as River wants it.
@@ -165,7 +164,7 @@ type riverPeer struct {
 }
 
 func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, error) {
-	cfg, err := pgxpool.ParseConfig(addr)
+	cfg, err := pgxpool.ParseConfig(postgresURL(addr))
 	if err != nil {
 		return nil, err
 	}

@@ -112,8 +112,8 @@ func costLines() []line {
 	for _, l := range []struct{ load, label, name string }{{"endtoend", "End to end", "end to end"}, {"burndown", "Burn-down of a backlog", "burn-down"}} {
 		ls = append(
 			ls,
-			line{"CPU of the servers, " + l.name, "s per 1,000 items", l.load, l.label, perItem(func(u Usage) float64 { return 1000 * u.Server.CPU.Seconds() }), true},
-			line{"CPU of the client, " + l.name, "s per 1,000 items", l.load, l.label, perItem(func(u Usage) float64 { return 1000 * u.Client.CPU.Seconds() }), true},
+			line{"CPU of the servers, " + l.name, "ms per 1,000 items", l.load, l.label, perItem(func(u Usage) float64 { return 1e6 * u.Server.CPU.Seconds() }), true},
+			line{"CPU of the client, " + l.name, "ms per 1,000 items", l.load, l.label, perItem(func(u Usage) float64 { return 1e6 * u.Client.CPU.Seconds() }), true},
 		)
 	}
 	return append(

@@ -52,21 +52,17 @@ func (t *Tools) buildEngine(ctx context.Context, dir string) error {
 	return err
 }
 
-func (s streamwrightSystem) Start(ctx context.Context, h *Host) (string, error) {
-	addr, err := freeAddress()
-	if err != nil {
-		return "", err
-	}
+func (s streamwrightSystem) Start(ctx context.Context, h *Host, addr string) error {
 	file := filepath.Join(h.Dir, "engine.toml")
 	text := fmt.Sprintf("[server]\ndir = %q\nnats_listen = %q\nhttp = \"off\"\ndurability = %q\nlog_level = \"warn\"\n\n[defaults]\nmax_queued = 2_000_000\n",
 		filepath.Join(h.Dir, "data"), addr, s.sync())
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return "", err
+		return err
 	}
 	if err := h.Run(nil, h.Tools.Engine, "serve", "--config", file); err != nil {
-		return "", err
+		return err
 	}
-	return addr, h.Ready(ctx, func(ctx context.Context) error {
+	return h.Ready(ctx, func(ctx context.Context) error {
 		conn, err := net.Dial("tcp", addr) // Connect waits long for a server that is not there yet
 		if err != nil {
 			return err

@@ -10,11 +10,11 @@ import (
 // A System is one of the queues that are compared, at one durability.
 type System interface {
 	About() About
-	// Start starts the servers in the host's folder and returns the address for
-	// Dial. The host ends them.
-	Start(ctx context.Context, h *Host) (addr string, err error)
-	// Dial connects a client, which runs in a process of its own. At most slots
-	// handlers run at once.
+	// Start starts the servers in the host's folder, to listen on a loopback address,
+	// and returns when they answer. The host ends them.
+	Start(ctx context.Context, h *Host, addr string) error
+	// Dial connects a client, which runs in a process of its own, to that address. At
+	// most slots handlers run at once.
 	Dial(ctx context.Context, addr string, slots int) (Peer, error)
 }
 
@@ -87,24 +87,27 @@ func systems() []System {
 	}
 }
 
-// chosen returns the systems whose id or product is in only, which is separated by
-// commas; all if it is empty.
-func chosen(only string) (out []System, err error) {
-	if only == "" {
-		return systems(), nil
+// isSystem reports whether a system is meant by its id or its product.
+func isSystem(s System, name string) bool {
+	return s.About().ID == name || strings.EqualFold(s.About().Product, name)
+}
+
+func isLoad(l Load, name string) bool { return l.Name() == name }
+
+// pick returns those that are meant by names, which commas separate; all for none.
+func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err error) {
+	if names == "" {
+		return all, nil
 	}
-	for word := range strings.SplitSeq(only, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		n := len(out)
-		var ids []string
-		for _, s := range systems() {
-			a := s.About()
-			if a.ID == word || strings.EqualFold(a.Product, word) {
-				out = append(out, s)
+		for _, one := range all {
+			if is(one, name) {
+				out = append(out, one)
 			}
-			ids = append(ids, a.ID)
 		}
 		if len(out) == n {
-			return nil, fmt.Errorf("there is no system %q: use a product, or one of %s", word, strings.Join(ids, ", "))
+			return nil, fmt.Errorf("there is no %q: --help has the names", name)
 		}
 	}
 	return out, nil
