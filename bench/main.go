@@ -5,7 +5,7 @@
 // plots:
 //
 //	go -C bench run .
-//	go -C bench run . --quick --out /tmp/comparison
+//	go -C bench run . --quick --out "$(mktemp -d)"
 //
 // A system is one file that implements System and Peer, a load one that implements
 // Load. For every measurement the servers are started anew, and a client's process
