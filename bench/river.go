@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// riverSystem is River on a PostgreSQL of its own.
+type riverSystem struct{ d Durability }
+
+// What River's own benchmark (cmd/river/riverbench) sets, because "these numbers have an
+// outsized effect on results". The defaults are 100 ms and 1 s.
+const (
+	riverCooldown = 2 * time.Millisecond
+	riverPoll     = 20 * time.Millisecond
+	riverConns    = 32
+)
+
+// postgresSettings are what PostgreSQL's documentation advises for a server with much
+// to write: "Resource Consumption" (shared_buffers), "Populating a Database" and
+// "WAL Configuration" (max_wal_size, checkpoint_timeout).
+var postgresSettings = []string{
+	"shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=15min", "wal_buffers=64MB", "max_connections=64",
+}
+
+func (s riverSystem) About() About {
+	name, id, commit := "River, fsync", "river-fsync", "`synchronous_commit = on`, the default"
+	if s.d == Interval {
+		name, id, commit = "River, asynchronous commit", "river-async", "`synchronous_commit = off`: on disk within 0.6 s (three times `wal_writer_delay`)"
+	}
+	return About{
+		ID: id, Product: "River", Name: name, Durability: s.d,
+		Versions: []string{"River " + version("github.com/riverqueue/river"), "pgx " + version("github.com/jackc/pgx/v5")},
+		Settings: []string{
+			commit,
+			"PostgreSQL: `" + strings.Join(postgresSettings, "`, `") + "`; `fsync`, `full_page_writes` and autovacuum as by default",
+			fmt.Sprintf("`FetchCooldown` %s and `FetchPollInterval` %s, as River's own benchmark sets them (defaults 100 ms and 1 s)", riverCooldown, riverPoll),
+			fmt.Sprintf("a `pgxpool` of %d connections; LISTEN/NOTIFY on; the slots as `MaxWorkers`", riverConns),
+			"submits by `Insert`, bulk by `InsertManyFast` (COPY); ended jobs are kept for 24 h, as by default",
+		},
+	}
+}
+
+// preparePostgres finds PostgreSQL and makes a database cluster to copy.
+func (t *Tools) preparePostgres(ctx context.Context, dir string) error {
+	if t.PG != "" {
+		return nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is right
+	if len(found) == 0 {
+		return fmt.Errorf("there is no /usr/lib/postgresql/*/bin/postgres: install the package postgresql, or choose others with --only")
+	}
+	slices.Sort(found)
+	t.PG = filepath.Dir(found[len(found)-1])
+	t.PGData = filepath.Join(dir, "pgdata")
+	if err := os.Mkdir(t.PGData, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 { // as whom it does not run
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres: %w", err)
+		}
+		uid, _ := strconv.Atoi(u.Uid) // numbers, on Linux
+		gid, _ := strconv.Atoi(u.Gid)
+		t.PGUser = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(t.PGData, uid, gid); err != nil {
+			return err
+		}
+	}
+	h := Host{Dir: t.PGData}
+	if err := h.Run(t.PGUser, filepath.Join(t.PG, "initdb"), "-D", t.PGData, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"); err != nil {
+		return err
+	}
+	select {
+	case <-h.procs[0].done:
+	case <-ctx.Done():
+		_, err := h.End()
+		return err
+	}
+	if !h.procs[0].cmd.ProcessState.Success() {
+		return fmt.Errorf("initdb: %s", h.procs[0].log.String())
+	}
+	return nil
+}
+
+func (s riverSystem) Start(ctx context.Context, h *Host, addr string) error {
+	data := filepath.Join(h.Dir, "data")
+	if _, err := output(ctx, "", "cp", "-a", h.Tools.PGData, data); err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	args := []string{"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
+	for _, set := range postgresSettings {
+		args = append(args, "-c", set)
+	}
+	if s.d == Interval {
+		args = append(args, "-c", "synchronous_commit=off")
+	}
+	if err := h.Run(h.Tools.PGUser, filepath.Join(h.Tools.PG, "postgres"), args...); err != nil {
+		return err
+	}
+	err := h.Ready(ctx, func(ctx context.Context) error {
+		conn, err := pgx.Connect(ctx, postgresURL(addr))
+		if err != nil {
+			return err
+		}
+		return conn.Close(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, postgresURL(addr))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+func postgresURL(addr string) string {
+	return "postgres://postgres@" + addr + "/postgres?sslmode=disable&connect_timeout=5"
+}
+
+// riverArgs are a payload as River wants it.
+type riverArgs struct{ Payload }
+
+func (riverArgs) Kind() string { return "bench" }
+
+type riverWorker struct {
+	river.WorkerDefaults[riverArgs]
+	peer *riverPeer
+}
+
+func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
+	w.peer.handle(job.Args.Payload)
+	return nil
+}
+
+type riverPeer struct {
+	pool   *pgxpool.Pool
+	client *river.Client[pgx.Tx]
+	handle func(Payload) // set before the client is started
+}
+
+func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, error) {
+	cfg, err := pgxpool.ParseConfig(postgresURL(addr))
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = riverConns
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &riverPeer{pool: pool}
+	ws := river.NewWorkers()
+	river.AddWorker(ws, &riverWorker{peer: p})
+	p.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
+		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll, Workers: ws, Logger: slog.New(slog.DiscardHandler),
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}},
+	})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *riverPeer) Submit(ctx context.Context, v Payload) error {
+	_, err := p.client.Insert(ctx, riverArgs{v}, nil)
+	return err
+}
+
+func (p *riverPeer) SubmitMany(ctx context.Context, vs []Payload) error {
+	params := make([]river.InsertManyParams, len(vs))
+	for i, v := range vs {
+		params[i].Args = riverArgs{v}
+	}
+	_, err := p.client.InsertManyFast(ctx, params)
+	return err
+}
+
+func (p *riverPeer) Work(ctx context.Context, handle func(Payload)) (func() error, error) {
+	p.handle = handle
+	// The context of Start is that of the jobs: stop ends them, in order.
+	ctx = context.WithoutCancel(ctx)
+	if err := p.client.Start(ctx); err != nil {
+		return nil, err
+	}
+	return func() error { return p.client.Stop(ctx) }, nil
+}
+
+func (p *riverPeer) Drained(ctx context.Context, _ int) (drained bool, err error) {
+	err = p.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM river_job WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending'))`).Scan(&drained)
+	return drained, err
+}
+
+func (p *riverPeer) Close() error {
+	p.pool.Close()
+	return nil
+}
