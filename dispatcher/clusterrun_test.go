@@ -575,15 +575,12 @@ func TestClusterSimFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// A run without native workers follows from its seed alone: a second one does the same.
+// A run follows from its seed alone: a second one does the same.
 func TestClusterSimReplays(t *testing.T) {
 	slow(t)
 	noRace(t)
 	for seed := range uint64(15) {
 		a, err := runCluster(seed, nil, noBug, nil)
-		if a.native {
-			continue // the engine goes over its native dispatches in the order of a map
-		}
 		b, again := runCluster(seed, nil, noBug, nil)
 		if (err == nil) != (again == nil) || a.figures != b.figures || a.oracle.sum != b.oracle.sum {
 			t.Errorf("seed %d: %+v, log %016x, %v; again %+v, log %016x, %v", seed, a.figures, a.oracle.sum, err, b.figures, b.oracle.sum, again)

@@ -1,7 +1,9 @@
 package dispatcher
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -45,6 +47,7 @@ func (s *sender) dispatch() error {
 	for t := range s.dirty {
 		tds = append(tds, s.dispatchOf(t, now))
 	}
+	s.takeTurns(tds)
 	s.tds = tds
 	err := s.dispatchTypes(tds)
 	clear(tds)
@@ -52,6 +55,17 @@ func (s *sender) dispatch() error {
 		s.looks = 0
 	}
 	return err
+}
+
+// takeTurns puts the types in an order that has each come first in its turn.
+func (s *sender) takeTurns(tds []*typeDispatch) {
+	if len(tds) < 2 {
+		return
+	}
+	slices.SortFunc(tds, func(a, b *typeDispatch) int { return cmp.Compare(a.typ, b.typ) })
+	s.turn = (s.turn + 1) % len(tds)
+	rest := slices.Clone(tds[:s.turn])
+	copy(tds[copy(tds, tds[s.turn:]):], rest)
 }
 
 func (s *sender) dispatchTypes(tds []*typeDispatch) error {
@@ -250,4 +264,5 @@ type sender struct {
 	pushes  int                  // items taken in this step
 	looks   int                  // steps in a row that only looked for heads of competing types
 	tds     []*typeDispatch      // reused by the next step
+	turn    int                  // place of the type that came first, of those of the last step
 }

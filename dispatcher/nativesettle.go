@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -41,7 +43,7 @@ func (a *ackRuns) settleNatives(now time.Time) error {
 		a.l.cfg.Logger.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
 	}
 	*s = settling{}
-	for t := range a.on {
+	for _, t := range slices.Sorted(maps.Keys(a.on)) {
 		if a.nativeWants(t).Paused {
 			a.withdrawNatives(t)
 		} else {
@@ -58,7 +60,7 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 		return false, nil
 	}
 	if !s.decided {
-		for _, d := range a.l.table.Natives {
+		for d := range inOrder(a.l.table.Natives) {
 			if d.Word == nil || d.Lingering {
 				continue
 			}

@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
@@ -33,6 +35,7 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 	a.cleaning = false
 	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
+	var overdue []*table.Dispatch
 	for tok, d := range a.l.table.Natives {
 		if d.Unseen() && !d.Orphan {
 			unseen[d.Type] = true
@@ -40,19 +43,22 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 		switch {
 		case d.Seq == 0 || d.Orphan || d.Lingering:
 		case d.Word != nil && now.Sub(d.Word.At) >= nativeGrace:
-			if !a.l.pipe.room() {
-				a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
-				continue
-			}
-			if err := a.decideNative(d, d.Word); err != nil {
-				return err
-			}
+			overdue = append(overdue, d)
 		default:
 			waiting[d.Type] = append(waiting[d.Type], natsio.Stored{Token: tok, Seq: d.Seq})
 		}
 	}
-	for t, c := range a.on {
-		switch {
+	for _, d := range byToken(overdue) {
+		if !a.l.pipe.room() {
+			a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
+			break
+		}
+		if err := a.decideNative(d, d.Word); err != nil {
+			return err
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(a.on)) {
+		switch c := a.on[t]; {
 		case c.Native && !a.ready[t]:
 			a.makeNative(t) // making it failed before
 		case c.Native || len(waiting[t]) > 0:
@@ -122,7 +128,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 	a.l.cfg.Logger.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.Natives))
 	a.l.flight.noteAcks()
 	a.ended, a.cleaning = nil, false
-	for _, d := range a.l.table.Natives {
+	for d := range inOrder(a.l.table.Natives) {
 		delete(a.l.table.BySeq, d.Seq)
 		d.Seq, d.After, d.Word = 0, 0, nil
 		if d.Lingering {

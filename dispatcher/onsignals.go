@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -253,6 +254,13 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 			le.l.flight.letGo(d)
 		}
 	}
+}
+
+// byToken sorts dispatches by their tokens: nothing that is decided depends on the order of
+// a map.
+func byToken(all []*table.Dispatch) []*table.Dispatch {
+	slices.SortFunc(all, func(a, b *table.Dispatch) int { return cmp.Compare(a.Token, b.Token) })
+	return all
 }
 
 // inOrder returns dispatches in the order of their tokens, and leaves out those that are

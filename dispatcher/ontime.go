@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -177,14 +178,17 @@ func (f *flight) lostPushes(now time.Time) error {
 	f.noteAcks()
 	f.nextAck = time.Time{}
 	lost := 0
+	var late []*table.Dispatch
 	for _, d := range f.l.table.ByToken {
-		if d.Seq != 0 || d.Claimed || d.Orphan {
-			continue
-		}
-		if d.At.Add(pushTimeout).After(now) {
+		switch {
+		case d.Seq != 0 || d.Claimed || d.Orphan:
+		case d.At.Add(pushTimeout).After(now):
 			f.nextAck = clock.Sooner(f.nextAck, d.At.Add(pushTimeout))
-			continue
+		default:
+			late = append(late, d)
 		}
+	}
+	for _, d := range byToken(late) {
 		if d.Native {
 			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -92,7 +93,7 @@ func (w *world) EnsureNative(c ackmode.Consumer) {
 func (w *world) WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored) {
 	w.EnsureNative(c)
 	var looks []ackmode.Look
-	for _, a := range waiting {
+	for _, a := range bySeq(waiting) {
 		if m := w.native.msgs[a.Seq]; m != nil && !m.delivered {
 			delete(w.native.msgs, a.Seq)
 			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.TakenBack})
@@ -101,9 +102,16 @@ func (w *world) WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored) {
 	w.signals.NativeLooks(looks)
 }
 
+// bySeq sorts what the loop has collected of a map: a run of the simulation follows from its
+// seed.
+func bySeq(all []natsio.Stored) []natsio.Stored {
+	slices.SortFunc(all, func(a, b natsio.Stored) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Token, b.Token)) })
+	return all
+}
+
 func (w *world) InspectNative(_ ackmode.Consumer, waiting []natsio.Stored) {
 	var looks []ackmode.Look
-	for _, a := range waiting {
+	for _, a := range bySeq(waiting) {
 		switch m := w.native.msgs[a.Seq]; {
 		case m == nil:
 			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.Gone})
