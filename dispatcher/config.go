@@ -104,6 +104,9 @@ type Config struct {
 	// to. An *events.Error other than CodeUnavailable says that they are lost. nil: there
 	// is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
+	// Assign has items assigned to the workers that offer an inbox, instead of waiting for
+	// them to pull and claim.
+	Assign bool
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // longest time between two heartbeats of a worker

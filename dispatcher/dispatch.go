@@ -124,13 +124,18 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 		}
 		return nativeWindow(&td.set) - s.l.table.ByLane[key]
 	}
-	return s.window(key, td.ahead) - s.l.table.ByLane[key]
+	return s.laneWindow(td, key) - s.l.table.ByLane[key] + s.l.assigner.seats.Free(key)
+}
+
+// laneWindow returns the most items of a lane that may be with the workers that pull it.
+func (s *sender) laneWindow(td *typeDispatch, key lanes.Key) int {
+	return max(s.window(key, td.ahead), s.l.table.ByLane[key])
 }
 
 // window returns the most items of a lane that may be dispatched or running, with ahead
 // items for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return min(s.l.table.Held.Away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
+	return s.l.table.Held.Away[key] + min(ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items while there is room. again says that it stopped
@@ -157,6 +162,9 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
+	if s.l.assigner.seats.Any() && !s.l.pipe.room() {
+		return readyq.Head{}, false, true, nil // it goes on behind the append
+	}
 	if s.l.table.ByType[td.typ] >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
@@ -178,7 +186,39 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
 	b.Take()
 	s.pushes++
+	if s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: b.Lane}) > 0 {
+		return s.assign(td, b)
+	}
 	return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
+}
+
+// assign gives a head to a worker with an inbox. If the claim is refused, for what the
+// checks at dispatch don't know, the head waits until its type changes.
+func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
+	it, err := s.l.state.Item(b.Key.ID)
+	if err != nil || it == nil || it.State != events.StateQueued || s.l.table.ByID[it.ID] != nil {
+		return err // claimed or changed in the batch being built
+	}
+	_, err = s.l.assigner.assign(it, b.Lane, &td.set, td.pick.Now)
+	return fatal(err)
+}
+
+// open reports whether a type's own limits have room for one more item of a group.
+func (s *sender) open(td *typeDispatch, group string) (bool, error) {
+	if s.l.table.ByType[td.typ] >= td.set.Capacity {
+		return false, nil
+	}
+	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
+		return false, err
+	}
+	if blocked, err := s.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
+		return false, err
+	}
+	if td.pick.Open == nil {
+		return true, nil
+	}
+	open, _, err := td.pick.Open(group)
+	return open, err
 }
 
 // push sends one item to its lane under a fresh token.
@@ -215,11 +255,11 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 // maxSlotsKnown bounds the lanes whose slots are remembered: users may ask about any lane.
 const maxSlotsKnown = 4096
 
-// laneSlots returns how many slots the workers of a lane have together.
+// laneSlots returns how many slots the workers that pull a lane have together.
 func (wf *workforce) laneSlots(key lanes.Key) int {
 	n, known := wf.slots[key]
 	if !known {
-		n, _ = wf.registry.Slots(key.Type, key.Name)
+		n = wf.registry.Pulled(key.Type, key.Name)
 		if len(wf.slots) >= maxSlotsKnown {
 			clear(wf.slots)
 		}

@@ -42,6 +42,7 @@ type loop struct {
 	ready     *readyq.Queues
 	timers    timers
 	sender    sender
+	assigner  assigner
 	flight    flight
 	leases    leases
 	workforce workforce
@@ -128,6 +129,17 @@ func (l *loop) step() error {
 			return err
 		}
 	}
+	if l.assigner.seats.Any() && !l.closing && !l.halt.on() {
+		// What can be assigned goes into the same batch.
+		if err := l.sender.dispatch(); err != nil {
+			return err
+		}
+		if err := l.assigner.assignFresh(); err != nil {
+			return err
+		}
+		l.pipe.flush()
+		return nil
+	}
 	l.pipe.flush()
 	if l.closing || l.halt.on() {
 		l.sender.stalled = false
@@ -205,6 +217,9 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 		return dec, nil, err
 	}
 	it, err := l.state.Item(dec.ID)
+	if it != nil && it.State == events.StateQueued {
+		l.assigner.queued(it)
+	}
 	return dec, it, err
 }
 
@@ -239,7 +254,9 @@ func (l *loop) onAppended(r appendResult) error {
 	var err error
 	if len(r.b.events) > 0 {
 		p.durable(r)
-		err = l.effects(r.b.changes)
+		if err = l.effects(r.b.changes); err == nil {
+			err = l.assigner.send(r.b.granted)
+		}
 	}
 	if len(r.b.done) > 0 {
 		p.toReply <- r.b.done

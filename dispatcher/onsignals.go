@@ -59,6 +59,9 @@ func (l *loop) onSignals() error {
 	}
 	for w, runs := range t.Beats {
 		l.leases.heard(w, runs, now)
+		if err := l.assigner.heard(w, runs); err != nil {
+			return err
+		}
 	}
 	for typ := range t.Types {
 		l.leases.makeConsumers(typ, false)
@@ -81,6 +84,9 @@ func (wf *workforce) registryChanged(now time.Time) error {
 	clear(wf.slots)
 	wf.nextWorker = wf.registry.Expire(now)
 	wf.l.table.Held.SetActive(wf.registry.Active())
+	if err := wf.l.assigner.registryChanged(); err != nil {
+		return err
+	}
 	for key, n := range wf.l.table.ByLane {
 		if n > 0 && wf.laneSlots(key) == 0 {
 			if err := wf.l.flight.withdraw(key); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -131,6 +132,8 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.queues.paused = new(atomic.Bool)
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
+	l.assigner = assigner{l: l, seats: seats.New()}
+	t.Held.Counted = l.assigner.seats.Count
 	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
 	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
 	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -44,8 +45,9 @@ type batch struct {
 	events  []events.Event
 	bytes   int // of the events, roughly
 	changes *core.Changes
-	done    []job // jobs whose last command is in this batch
-	confirm bool  // an answer depends on the ownership, and no event proves it
+	done    []job             // jobs whose last command is in this batch
+	granted []*table.Dispatch // assigned in this batch, to be sent once it is durable
+	confirm bool              // an answer depends on the ownership, and no event proves it
 }
 
 type appendResult struct {

@@ -17,6 +17,9 @@ import (
 // Register announces a worker: its types and their consumers exist when it
 // returns.
 func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
+	if !e.cfg.Assign {
+		r.Inbox, r.Most = "", nil
+	}
 	if _, err := registry.CheckRegister(&r); err != nil {
 		return wire.Registered{}, err
 	}
@@ -98,6 +101,9 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 		if err != nil {
 			return out, err
 		}
+		if out.Assigns = r.Inbox != ""; out.Assigns {
+			reply.lanes = nil
+		}
 		for _, lane := range reply.lanes {
 			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
 			if err != nil {
@@ -160,6 +166,9 @@ const maxInFlight = 2 * lanes.MaxPending
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
+	}
+	if !e.cfg.Assign {
+		h.Inbox, h.Most = "", nil
 	}
 	if !e.registry.Knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {

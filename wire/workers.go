@@ -22,7 +22,17 @@ type Register struct {
 	Session string `json:"session,omitempty"`
 	// Probe says that the worker listens on the subject Names.Probe, and answers.
 	Probe bool `json:"probe,omitempty"`
+	// Inbox, if set, says that the worker listens on the subject Names.Inbox of this
+	// word, for items that the engine assigns to it: letters and digits, at most
+	// MaxInbox, new for each life of the worker.
+	Inbox string `json:"inbox,omitempty"`
+	// Most bounds how many items of a type run at once in the worker, below Slots. It
+	// counts with Inbox alone.
+	Most map[string]int `json:"most,omitempty"`
 }
+
+// MaxInbox bounds Register.Inbox, in bytes.
+const MaxInbox = 64
 
 // Registered answers a Register.
 type Registered struct {
@@ -31,6 +41,8 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
+	// Assigns says that items come to the worker's inbox. There are no Consumers then.
+	Assigns bool `json:"assigns,omitempty"`
 	// JetStreamDomain is the domain in which the worker reaches the stream; see
 	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
 	JetStreamDomain string `json:"js_domain,omitempty"`

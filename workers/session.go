@@ -232,7 +232,7 @@ func (s *session) beat(ctx context.Context) error {
 	s.w.mu.Lock()
 	hb := wire.Heartbeat{Register: s.request(), Health: health}
 	for _, r := range s.w.table.runs {
-		if r.state == running || r.state == settling {
+		if r.state == running || r.state == settling || r.assigned {
 			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.RawID, Token: r.msg.Token})
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -37,6 +39,8 @@ type Registry struct {
 type worker struct {
 	info  wire.WorkerInfo
 	offer lanes.Offer
+	inbox string         // empty: it pulls
+	most  map[string]int // of types
 	condition
 }
 
@@ -71,9 +75,10 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
-	}}
+	}, inbox: reg.Inbox, most: reg.Most}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
-		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe
+		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
+		w.inbox != reg.Inbox || !maps.Equal(w.most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
@@ -118,6 +123,12 @@ func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
 	}
 	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
+	}
+	if strings.ContainsFunc(reg.Inbox, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') }) || len(reg.Inbox) > wire.MaxInbox {
+		return "", events.Refuse(events.CodeBadRequest, "the inbox of worker %s must be letters and digits, at most %d", id, wire.MaxInbox)
+	}
+	if len(reg.Most) > len(reg.Types) {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s bounds %d types in most, and names %d: bound only types that it names", id, len(reg.Most), len(reg.Types))
 	}
 	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
 	return id, nil
@@ -227,6 +238,35 @@ func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 		}
 	}
 	return slots, workers
+}
+
+// Pulled returns how many slots the active workers have together that pull a lane.
+func (r *Registry) Pulled(t events.Type, lane string) (slots int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if w.inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+			slots += r.slotsOf(id, w)
+		}
+	}
+	return slots
+}
+
+// Seats returns the workers that have offered an inbox, in no order.
+func (r *Registry) Seats() (list []seats.Seat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if w.inbox == "" {
+			continue
+		}
+		seat := seats.Seat{Worker: id, Inbox: w.inbox, Types: w.info.Types, Offer: w.offer, Most: w.most}
+		if w.info.Status == wire.WorkerActive {
+			seat.Slots = r.slotsOf(id, w)
+		}
+		list = append(list, seat)
+	}
+	return list
 }
 
 // slotsOf returns how many slots of a worker count. REQUIRES: mu.

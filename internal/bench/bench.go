@@ -51,6 +51,7 @@ type Options struct {
 	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
+	Assign       bool // items to workers, instead of having them claim
 	Users        bool // with users: clients have an account of their own
 	JSON         bool
 	CPUProfile   string // file
@@ -162,6 +163,7 @@ func (r *rig) start(ctx context.Context, dir string) error {
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
+	c.Workers.Assign = r.o.Assign
 	if r.o.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
 	}
