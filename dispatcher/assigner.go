@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -33,27 +34,36 @@ type assigner struct {
 	l     *loop
 	seats *seats.Seats
 	// fresh holds items that were queued by decisions that are not durable yet, and so
-	// are in no queue.
-	fresh []events.ID
+	// are in no queue, in the order of the decisions. There are none that it lacks after
+	// the position passed.
+	fresh  []freshItem
+	passed events.Seq
+}
+
+// freshItem is an item with the position of the last event by which it was queued.
+type freshItem struct {
+	id  events.ID
+	seq events.Seq
 }
 
 // assign decides that a worker runs an item, if one with an inbox has a slot free for it.
-// taken says that the item is the worker's, or needs none. REQUIRES: room.
+// taken is false if the decision is refused. REQUIRES: room in the batch and at a worker;
+// the item is queued and not dispatched.
 func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings, now time.Time) (taken bool, err error) {
 	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane}, seats.MostFree, "")
-	if seat == nil {
-		return false, nil
-	}
-	l := a.l
+	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	id := it.ID
 	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin})
 	if err != nil {
-		return false, err
+		if events.CodeOf(err) == events.CodeStaleToken {
+			return true, nil // it has expired: its timer ends it
+		}
+		a.seats.Rest(seat.Worker)
+		return false, fatal(err)
 	}
 	d := &table.Dispatch{
-		ID: id, Token: tok, Type: run.Type, Lane: lane, Group: run.Group, At: now, Lease: set.Lease(),
+		ID: id, Token: tok, Type: run.Type, Lane: lane, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
 		Claimed: true, Worker: seat.Worker, Inbox: seat.Inbox, Orphan: true, Heard: now,
 	}
 	l.table.Add(d)
@@ -65,34 +75,79 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	return true, nil
 }
 
-// queued notes an item that a decision has queued.
-func (a *assigner) queued(it *events.Item) {
-	if a.seats.FreeAll() > 0 && len(a.fresh) < maxFresh {
-		a.fresh = append(a.fresh, it.ID)
+// queued notes that a decision has queued an item.
+func (a *assigner) queued(id events.ID) {
+	at := a.l.state.Meta().Applied
+	if a.seats.FreeAll() == 0 || len(a.fresh) >= maxFresh {
+		a.passed = at
+		return
 	}
+	a.fresh = append(a.fresh, freshItem{id, at})
 }
 
-// assignFresh assigns items in the batch that makes them, where nothing else waits that
-// could go first.
+// durable forgets the items that are in their queues by now.
+func (a *assigner) durable(last events.Seq) {
+	n := 0
+	for n < len(a.fresh) && a.fresh[n].seq <= last {
+		n++
+	}
+	a.fresh = slices.Delete(a.fresh, 0, n)
+}
+
+// moved forgets all of them, since positions have changed.
+func (a *assigner) moved() { a.fresh, a.passed = nil, a.l.state.Meta().Applied }
+
+// assignFresh assigns items in the batch that makes them, where nothing waits that goes
+// first: what is ready has been looked at before.
 func (a *assigner) assignFresh() error {
-	if len(a.fresh) == 0 {
+	if len(a.fresh) == 0 || a.seats.FreeAll() == 0 || a.l.sender.stalled || a.l.pipe.appended < a.passed {
 		return nil
 	}
-	l, now := a.l, a.l.clock.Now()
-	defer func() { a.fresh = a.fresh[:0] }()
-	type candidate struct {
-		it   *events.Item
-		td   *typeDispatch
-		rank readyq.Rank
+	now := a.l.clock.Now()
+	list, err := a.candidates(now)
+	if err != nil {
+		return err
 	}
-	var list []candidate
-	tds := map[events.Type]*typeDispatch{}
-	for _, id := range a.fresh {
-		it, err := l.state.Item(id)
+	for _, c := range list {
+		if a.seats.FreeAll() == 0 || !a.l.pipe.room() || a.l.table.Total() >= a.l.cfg.MaxRunning {
+			return nil
+		}
+		lane := c.it.Lane()
+		if a.seats.Free(lanes.Key{Type: c.it.Type, Name: lane}) <= 0 {
+			continue
+		}
+		open, err := a.l.sender.open(c.td, c.it.Group)
 		if err != nil {
 			return err
 		}
-		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) || l.table.ByID[id] != nil {
+		if !open {
+			continue
+		}
+		if _, err := a.assign(c.it, lane, &c.td.set, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidate is an item that may be assigned in the batch that makes it.
+type candidate struct {
+	it   *events.Item
+	td   *typeDispatch
+	rank readyq.Rank
+}
+
+// candidates returns the fresh items that may run, the first by rank first. Types that
+// share a pool take their turns among what is ready.
+func (a *assigner) candidates(now time.Time) (list []candidate, err error) {
+	l := a.l
+	tds := map[events.Type]*typeDispatch{}
+	for _, f := range a.fresh {
+		it, err := l.state.Item(f.id)
+		if err != nil {
+			return nil, err
+		}
+		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) || l.table.ByID[f.id] != nil {
 			continue
 		}
 		td := tds[it.Type]
@@ -104,34 +159,8 @@ func (a *assigner) assignFresh() error {
 			list = append(list, candidate{it, td, readyq.RankOf(it.Priority, td.pick.AgeStep, projector.ReadyKeyOf(it))})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y candidate) int {
-		switch {
-		case x.rank > y.rank:
-			return -1
-		case x.rank < y.rank:
-			return 1
-		}
-		return 0
-	})
-	for _, c := range list {
-		if a.seats.FreeAll() == 0 || !l.pipe.room() || l.table.Total() >= l.cfg.MaxRunning {
-			return nil
-		}
-		key := lanes.Key{Type: c.it.Type, Name: c.it.Lane()}
-		if a.seats.Free(key) <= 0 {
-			continue
-		}
-		if open, err := l.sender.open(c.td, c.it.Group); !open {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := a.assign(c.it, key.Name, &c.td.set, now); fatal(err) != nil {
-			return err
-		}
-	}
-	return nil
+	slices.SortStableFunc(list, func(x, y candidate) int { return cmp.Compare(y.rank, x.rank) })
+	return list, nil
 }
 
 // send sends the assignments of a batch that is durable.
@@ -171,10 +200,11 @@ func (a *assigner) registryChanged() error {
 		return nil
 	}
 	for d := range inOrder(a.l.table.ByToken) {
-		if d.Inbox == "" || !slices.Contains(left, d.Worker) {
+		if d.Inbox == "" || !slices.Contains(left, d.Worker) || a.holds(d) {
 			continue
 		}
-		if seat := a.seats.Of(d.Worker); seat != nil && seat.Inbox == d.Inbox {
+		if d.Lingering {
+			a.l.flight.letGo(d)
 			continue
 		}
 		if err := a.takeBack(d, "worker_gone", wire.RecoveryWorkerGone); err != nil {
@@ -187,8 +217,8 @@ func (a *assigner) registryChanged() error {
 // takeBack hands an item back that was assigned and is not known to have started. If the
 // batch has no room, the item's own timer does so.
 func (a *assigner) takeBack(d *table.Dispatch, reason, why string) error {
-	it, err := a.l.state.Item(d.ID)
-	if err != nil || it == nil || it.Token != d.Token || it.State != events.StateClaimed || !a.l.pipe.room() {
+	waits, err := a.unstarted(d)
+	if err != nil || !waits || !a.l.pipe.room() {
 		return err
 	}
 	_, _, err = a.l.decide(core.Release{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}, Reason: reason})
@@ -200,19 +230,64 @@ func (a *assigner) takeBack(d *table.Dispatch, reason, why string) error {
 	return nil
 }
 
-// heard follows a worker's heartbeat.
+// holds reports whether the worker that a dispatch was assigned to is there.
+func (a *assigner) holds(d *table.Dispatch) bool {
+	seat := a.seats.Of(d.Worker)
+	return seat != nil && seat.Inbox == d.Inbox
+}
+
+// unstarted reports whether a run is claimed, and not known to have started.
+func (a *assigner) unstarted(d *table.Dispatch) (bool, error) {
+	it, err := a.l.state.Item(d.ID)
+	return err == nil && it != nil && it.Token == d.Token && it.State == events.StateClaimed, err
+}
+
+// heard follows a worker's heartbeat. What an earlier owner has assigned to it, and it does
+// not know of, goes back at once; of what this one has, the message may be on its way.
 func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
+	if a.seats.Of(w) == nil {
+		return nil
+	}
 	if a.seats.Heard(w) {
 		for _, t := range a.l.state.TypeNames() {
 			a.l.sender.dirty[t] = true
 		}
 	}
+	for d := range inOrder(a.l.table.Orphans) {
+		if d.Worker == w && d.Inbox == "" && !runs[d.Token] {
+			if err := a.takeBack(d, "not_started", wire.RecoveryUnclaimed); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
-// ended follows a worker's report that it has let go of a run: its slot is free at once.
-func (a *assigner) ended(d *table.Dispatch) {
+// reported follows a worker's report, which was granted, that it has let go of a run: its
+// slot is free from the decision on.
+func (a *assigner) reported(d *table.Dispatch) {
 	if d != nil && d.Inbox != "" && !d.Lingering {
 		a.l.flight.letGo(d)
 	}
+}
+
+// begin decides the start of an assigned run of which a later report has come, and none of
+// the start. A worker that hands back what it has not begun is given nothing before its
+// next heartbeat.
+func (a *assigner) begin(d *table.Dispatch, r *wire.Report) error {
+	if d == nil || d.Inbox == "" || d.Lingering || string(d.Worker) != r.Worker || d.ID.String() != r.ID {
+		return nil
+	}
+	waits, err := a.unstarted(d)
+	if err != nil || !waits {
+		return err
+	}
+	if r.Event == wire.ReportRelease {
+		a.seats.Rest(d.Worker)
+	}
+	if !r.Start || r.Event == wire.ReportClaim {
+		return nil
+	}
+	_, _, err = a.l.decide(core.Start{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}})
+	return fatal(err)
 }

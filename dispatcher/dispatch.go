@@ -79,6 +79,8 @@ type typeDispatch struct {
 	set  events.TypeSettings
 	pick readyq.Pick
 	pool *pool // nil: none
+	// seated says that there are workers that are assigned its items.
+	seated bool
 	// ahead is the number of items that a lane may have in flight for each slot.
 	ahead int
 	// While the type competes with others: its head, its place in the contest (-1: none),
@@ -92,6 +94,7 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	td := &typeDispatch{typ: t, pool: s.pools.of(t), pick: readyq.Pick{Type: t, Now: now, Due: s.l.clock.Due(), Last: clock.Later(now, s.l.state.Meta().Ahead)}}
 	td.set, _ = s.l.state.Settings(t)
 	td.pick.AgeStep = s.ageStep(t, &td.set)
+	td.seated = s.l.assigner.seats.Serve(lanes.Key{Type: t})
 	td.setAhead(prefetch)
 	td.pick.Admits = func(lane string) bool { return s.laneRoom(td, lane) > 0 }
 	td.pick.Open = s.groupsOpen(t, &td.set, now)
@@ -99,9 +102,10 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 }
 
 // setAhead sets how many items a lane may have in flight for each slot. In a pool it is
-// always one: an item that waits for a busy worker would keep a slot from others.
+// always one: an item that waits for a busy worker would keep a slot from others. Nor does
+// one wait while workers that are assigned items may have a slot free.
 func (td *typeDispatch) setAhead(n int) {
-	if td.ahead = n; td.pool != nil {
+	if td.ahead = n; td.pool != nil || td.seated {
 		td.ahead = 1
 	}
 }
@@ -192,15 +196,20 @@ func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
 	return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
 }
 
-// assign gives a head to a worker with an inbox. If the claim is refused, for what the
-// checks at dispatch don't know, the head waits until its type changes.
+// assign gives a head to a worker with an inbox.
 func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 	it, err := s.l.state.Item(b.Key.ID)
 	if err != nil || it == nil || it.State != events.StateQueued || s.l.table.ByID[it.ID] != nil {
 		return err // claimed or changed in the batch being built
 	}
-	_, err = s.l.assigner.assign(it, b.Lane, &td.set, td.pick.Now)
-	return fatal(err)
+	taken, err := s.l.assigner.assign(it, b.Lane, &td.set, td.pick.Now)
+	if taken || err != nil {
+		return err
+	}
+	if it, err = s.l.state.Item(b.Key.ID); err != nil {
+		return err
+	}
+	return s.l.flight.readyIfDue(it, td.pick.Due) // another worker may have it
 }
 
 // open reports whether a type's own limits have room for one more item of a group.

@@ -199,26 +199,10 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	if r.Start && r.Event != wire.ReportClaim {
-		if err := l.begin(d, r.Worker); err != nil {
-			return wire.Reported{}, err
-		}
+	if err := l.assigner.begin(d, r); err != nil {
+		return wire.Reported{}, err
 	}
 	return l.runCommand(cmd, d)
-}
-
-// begin decides the start of an assigned run of which a later report has come, and none of
-// the start.
-func (l *loop) begin(d *table.Dispatch, worker string) error {
-	if d == nil || d.Inbox == "" || d.Lingering || string(d.Worker) != worker {
-		return nil
-	}
-	it, err := l.state.Item(d.ID)
-	if err != nil || it == nil || it.Token != d.Token || it.State != events.StateClaimed {
-		return err
-	}
-	_, _, err = l.decide(core.Start{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}})
-	return fatal(err)
 }
 
 // keptFrom handles the refusal of a worker's claim. A dispatch that an unhealthy or

@@ -218,20 +218,25 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	}
 	it, err := l.state.Item(dec.ID)
 	if it != nil && it.State == events.StateQueued {
-		l.assigner.queued(it)
+		l.assigner.queued(it.ID)
 	}
 	return dec, it, err
 }
 
 // apply adds a decision to the batch, and notes its follow-ups.
 func (l *loop) apply(dec *core.Decision) error {
+	others := false
 	for i := range dec.Events {
 		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
 			l.schedules.Changed()
 		}
+		others = others || dec.Events[i].Kind == events.KindQueued && dec.Events[i].ID != dec.ID
 	}
 	if err := l.pipe.add(dec.Events); err != nil {
 		return err
+	}
+	if others { // the assigner doesn't know them
+		l.assigner.passed = l.state.Meta().Applied
 	}
 	dec.Events = nil
 	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
@@ -254,6 +259,7 @@ func (l *loop) onAppended(r appendResult) error {
 	var err error
 	if len(r.b.events) > 0 {
 		p.durable(r)
+		l.assigner.durable(p.appended)
 		if err = l.effects(r.b.changes); err == nil {
 			err = l.assigner.send(r.b.granted)
 		}

@@ -69,7 +69,7 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 		return wire.Reported{Error: wire.FromError(err)}, l.flight.heldBack(d, cmd, err)
 	}
 	if endsRun(cmd) {
-		l.assigner.ended(d)
+		l.assigner.reported(d)
 	}
 	answer := wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -33,6 +34,18 @@ type world struct {
 	// deaf: expired leases are not told.
 	deaf   bool
 	native nativeWorld
+	// sent holds what was sent to workers' inboxes; none of it if mute.
+	sent []simAssigned
+	mute bool
+}
+
+// simAssigned is an assigned item on its way to its worker.
+type simAssigned struct {
+	worker  events.WorkerID
+	inbox   string
+	id      events.ID
+	token   events.Token
+	attempt int
 }
 
 // simMsg is a message of the dispatch stream.
@@ -67,6 +80,14 @@ func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.D
 	w.signals.Pushed(token, w.nextSeq)
 	w.nextSeq++
 }
+
+func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+	if !w.mute {
+		w.sent = append(w.sent, simAssigned{d.Worker, d.Inbox, it.ID, d.Token, int(it.Attempt)})
+	}
+}
+
+func (w *world) FlushAssigned() {}
 
 func (w *world) Control(id events.WorkerID, c wire.Control) {
 	switch {

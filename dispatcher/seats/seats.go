@@ -46,6 +46,8 @@ type Seats struct {
 	rows  map[lanes.Key]*row
 	free  int // slots, of all seats
 	turns uint64
+	// shared says that a seat serves several types.
+	shared bool
 }
 
 // New returns no seats.
@@ -83,9 +85,10 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, t events.T
 			}
 		})
 	}
-	s.free = 0
+	s.free, s.shared = 0, false
 	for _, seat := range s.by {
 		s.free += seat.left()
+		s.shared = s.shared || len(seat.Types) > 1
 	}
 	slices.Sort(left)
 	return left
@@ -141,6 +144,9 @@ func (seat *Seat) count(typ string, by int) {
 	}
 }
 
+// Resting reports whether the worker is given nothing before it is heard of again.
+func (seat *Seat) Resting() bool { return seat.resting }
+
 // left returns how many more items a seat can take.
 func (seat *Seat) left() int {
 	if seat.resting {
@@ -192,6 +198,12 @@ func (s *Seats) Free(key lanes.Key) int {
 	}
 	return s.row(key).free
 }
+
+// Serve reports whether a lane has seats.
+func (s *Seats) Serve(key lanes.Key) bool { return len(s.by) > 0 && len(s.row(key).seats) > 0 }
+
+// Shared reports whether a seat serves several types.
+func (s *Seats) Shared() bool { return s.shared }
 
 // FreeAll returns how many items can be assigned now, of all types.
 func (s *Seats) FreeAll() int { return s.free }
