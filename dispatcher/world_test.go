@@ -37,6 +37,8 @@ type world struct {
 	// sent holds what was sent to workers' inboxes; none of it if mute.
 	sent []simAssigned
 	mute bool
+	// everSent holds the workers of all tokens that were ever sent to an inbox.
+	everSent map[events.Token]events.WorkerID
 }
 
 // simAssigned is an assigned item on its way to its worker.
@@ -64,7 +66,7 @@ type simMsg struct {
 }
 
 func newWorld(now func() time.Time) *world {
-	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}}
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}, everSent: map[events.Token]events.WorkerID{}}
 }
 
 func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
@@ -82,6 +84,7 @@ func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.D
 }
 
 func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+	w.everSent[d.Token] = d.Worker
 	if !w.mute {
 		w.sent = append(w.sent, simAssigned{d.Worker, d.Inbox, it.ID, d.Token, int(it.Attempt)})
 	}
