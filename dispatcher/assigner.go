@@ -26,31 +26,18 @@ import (
 // startWithin is the longest from an assignment to the report that the item has started.
 const startWithin = 5 * time.Second
 
-// maxFresh bounds the items of a batch that may be assigned in it.
-const maxFresh = 1024
-
 // assigner gives items to the workers that have offered an inbox. Owned by the loop.
 type assigner struct {
 	l     *loop
 	seats *seats.Seats
-	// fresh holds items that were queued by decisions that are not durable yet, and so
-	// are in no queue, in the order of the decisions. There are none that it lacks after
-	// the position passed.
-	fresh  []freshItem
-	passed events.Seq
-}
-
-// freshItem is an item with the position of the last event by which it was queued.
-type freshItem struct {
-	id  events.ID
-	seq events.Seq
+	fresh seats.Fresh
 }
 
 // assign decides that a worker runs an item, if one with an inbox has a slot free for it.
 // taken is false if the decision is refused. REQUIRES: room in the batch and at a worker;
 // the item is queued and not dispatched.
 func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings, now time.Time) (taken bool, err error) {
-	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane}, seats.MostFree, "")
+	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane})
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
@@ -77,34 +64,21 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 
 // queued notes that a decision has queued an item.
 func (a *assigner) queued(id events.ID) {
-	at := a.l.state.Meta().Applied
-	if a.seats.FreeAll() == 0 || len(a.fresh) >= maxFresh {
-		a.passed = at
-		return
+	if at := a.l.state.Meta().Applied; a.seats.FreeAll() > 0 {
+		a.fresh.Add(id, at)
+	} else {
+		a.fresh.Pass(at)
 	}
-	a.fresh = append(a.fresh, freshItem{id, at})
 }
-
-// durable forgets the items that are in their queues by now.
-func (a *assigner) durable(last events.Seq) {
-	n := 0
-	for n < len(a.fresh) && a.fresh[n].seq <= last {
-		n++
-	}
-	a.fresh = slices.Delete(a.fresh, 0, n)
-}
-
-// moved forgets all of them, since positions have changed.
-func (a *assigner) moved() { a.fresh, a.passed = nil, a.l.state.Meta().Applied }
 
 // assignFresh assigns items in the batch that makes them, where nothing waits that goes
 // first: what is ready has been looked at before.
 func (a *assigner) assignFresh() error {
-	if len(a.fresh) == 0 || a.seats.FreeAll() == 0 || a.l.sender.stalled || a.l.pipe.appended < a.passed {
+	if a.seats.FreeAll() == 0 || a.l.sender.stalled {
 		return nil
 	}
 	now := a.l.clock.Now()
-	list, err := a.candidates(now)
+	list, err := a.candidates(a.fresh.All(a.l.pipe.appended), now)
 	if err != nil {
 		return err
 	}
@@ -139,15 +113,15 @@ type candidate struct {
 
 // candidates returns the fresh items that may run, the first by rank first. Types that
 // share a pool take their turns among what is ready.
-func (a *assigner) candidates(now time.Time) (list []candidate, err error) {
+func (a *assigner) candidates(ids []events.ID, now time.Time) (list []candidate, err error) {
 	l := a.l
 	tds := map[events.Type]*typeDispatch{}
-	for _, f := range a.fresh {
-		it, err := l.state.Item(f.id)
+	for _, id := range ids {
+		it, err := l.state.Item(id)
 		if err != nil {
 			return nil, err
 		}
-		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) || l.table.ByID[f.id] != nil {
+		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) || l.table.ByID[id] != nil {
 			continue
 		}
 		td := tds[it.Type]

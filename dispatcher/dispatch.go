@@ -113,7 +113,7 @@ func (td *typeDispatch) setAhead(n int) {
 // ageStep returns what a priority step of a type is worth in waiting time: nothing if the
 // host scores the type, since the score sets the order.
 func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
-	if s.l.cfg.scores(t) {
+	if s.l.cfg.Scores(t) {
 		return 0
 	}
 	return set.AgeStep()

@@ -13,12 +13,26 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/conf"
 	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+)
+
+// What an engine is configured with.
+type (
+	Config = conf.Config
+	Hooks  = conf.Hooks
+	Lease  = conf.Lease
+)
+
+// The reasons passed to Hooks.WorkerFailed.
+const (
+	WorkerSilent = conf.WorkerSilent
+	WorkerProbe  = conf.WorkerProbe
 )
 
 // Outcome is the result of one command, reported only once its events are durable (for a

@@ -20,6 +20,13 @@ import (
 // sizer) and must find room in the batch.
 const maxDecision = 12
 
+// Bounds of the loop's queues.
+const (
+	MaxRequests    = 1024 // requests waiting to be decided
+	MaxUnprojected = 256  // batches appended and not yet projected
+	maxReplies     = 64   // batches whose replies are not sent yet
+)
+
 // maxPendingJobs bounds the jobs that the loop has taken but not decided.
 const maxPendingJobs = 64
 
@@ -207,7 +214,7 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	dec, err := core.Decide(l.state, c, l.clock.Now())
 	if err != nil {
 		l.pipe.building.confirm = true
-		l.pipe.outflow.retryAfter(err, l.clock.Now())
+		l.pipe.outflow.RetryAfter(err, l.clock.Now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -236,7 +243,7 @@ func (l *loop) apply(dec *core.Decision) error {
 		return err
 	}
 	if others { // the assigner doesn't know them
-		l.assigner.passed = l.state.Meta().Applied
+		l.assigner.fresh.Pass(l.state.Meta().Applied)
 	}
 	dec.Events = nil
 	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
@@ -259,7 +266,7 @@ func (l *loop) onAppended(r appendResult) error {
 	var err error
 	if len(r.b.events) > 0 {
 		p.durable(r)
-		l.assigner.durable(p.appended)
+		l.assigner.fresh.Durable(p.appended)
 		if err = l.effects(r.b.changes); err == nil {
 			err = l.assigner.send(r.b.granted)
 		}

@@ -58,8 +58,7 @@ func (l *loop) onSignals() error {
 		return err
 	}
 	for w, runs := range t.Beats {
-		l.leases.heard(w, runs, now)
-		if err := l.assigner.heard(w, runs); err != nil {
+		if err := l.leases.heard(w, runs, now); err != nil {
 			return err
 		}
 	}
@@ -248,7 +247,7 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 
 // heard notes the runs in a worker's heartbeat. It keeps the leases whose message is gone,
 // and shows which cancelled runs the worker has let go.
-func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
+func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) error {
 	for tok := range runs {
 		if d := le.l.table.ByToken[tok]; d != nil && d.Worker == w {
 			d.Heard = now
@@ -259,6 +258,7 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 			le.l.flight.letGo(d)
 		}
 	}
+	return le.l.assigner.heard(w, runs)
 }
 
 // inOrder returns dispatches in the order of their tokens, and leaves out those that are

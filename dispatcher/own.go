@@ -5,9 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +196,7 @@ func (l *loop) decideFirst() {
 			l.queues.urgent.jobs = append(l.queues.urgent.jobs, j)
 		}
 	}
-	first(add(fileSettings(l.cfg, l.state), "the settings of a type could not be recorded"))
+	first(add(l.cfg.FromFile(l.state), "the settings of a type could not be recorded"))
 	file := schedules.FromFile(l.cfg.FileSchedules, l.state)
 	l.schedules.Hold(len(file) > 0)
 	first(&fileSchedules{add(file, "a schedule of the file could not be recorded")})
@@ -212,34 +209,6 @@ type fileSchedules struct{ *commandJob }
 func (j *fileSchedules) decide(l *loop, i int) error {
 	l.schedules.Hold(i < len(j.cmds)-1)
 	return j.commandJob.decide(l, i)
-}
-
-// fileSettings returns the commands that record the settings of engine.toml where
-// they differ from the log's.
-func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
-	types := slices.Collect(maps.Keys(cfg.FileTypes))
-	if cfg.FileDefaults != nil {
-		types = append(types, state.TypeNames()...)
-	}
-	slices.Sort(types)
-	for _, t := range slices.Compact(types) {
-		was, _ := state.Settings(t)
-		info, known := state.Type(t)
-		set, source := was, info.Source
-		if cfg.FileDefaults != nil && source != events.SourceAPI {
-			set = cfg.FileDefaults(set)
-		}
-		if lay := cfg.FileTypes[t]; lay != nil {
-			set = lay(set)
-			if source != events.SourceAPI { // otherwise the file's defaults would undo the API's settings at the next start
-				source = events.SourceFile
-			}
-		}
-		if !known || !reflect.DeepEqual(set, was) {
-			cmds = append(cmds, core.Configure{Type: t, Source: source, Settings: set})
-		}
-	}
-	return cmds
 }
 
 // adoptRuns adds to the table what the last owner left claimed or running. Each counts as
@@ -296,7 +265,7 @@ func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pushe
 			sig.ClockChanged()
 		}
 	}
-	p.Cut = e.cfg.cutBelow
+	p.Cut = func(ctx context.Context, below events.Seq) error { return cutBelow(ctx, &e.cfg, below) }
 	return p
 }
 

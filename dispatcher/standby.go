@@ -14,16 +14,6 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// Lease lets one engine of several try to own the partition. It is about liveness alone: the
-// log decides who may append.
-type Lease interface {
-	// Take takes the lease, or keeps it. If another engine has it, Take returns that one's
-	// name. An error means that the lease can't be asked for.
-	Take(ctx context.Context) (by string, err error)
-	// Changed receives something when the lease may be free.
-	Changed() <-chan struct{}
-}
-
 const (
 	// leaseTries bounds how often a starting engine asks for a lease that can't be asked
 	// for, before it goes on without.

@@ -63,7 +63,10 @@ func recallWorkers(ctx context.Context, e *Engine) {
 		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
 			continue
 		}
-		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe}
+		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Inbox: w.Inbox, Most: w.Most}
+		if !e.cfg.Assign {
+			reg.Inbox, reg.Most = "", nil
+		}
 		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
 			continue
 		}
@@ -94,14 +97,14 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 
 // consumers makes the consumers that a worker pulls from.
 func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
-	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
+	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}, Assigns: e.cfg.Assign}
 	beat := e.cfg.Heartbeat
 	for _, t := range r.Types {
 		reply, err := e.lanes(ctx, events.Type(t), r.Capabilities)
 		if err != nil {
 			return out, err
 		}
-		if out.Assigns = r.Inbox != ""; out.Assigns {
+		if r.Inbox != "" {
 			reply.lanes = nil
 		}
 		for _, lane := range reply.lanes {

@@ -41,7 +41,8 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
-	// Assigns says that items come to the worker's inbox. There are no Consumers then.
+	// Assigns says that the engine assigns items to the workers that offer an Inbox. To one
+	// that has, it names no Consumers.
 	Assigns bool `json:"assigns,omitempty"`
 	// JetStreamDomain is the domain in which the worker reaches the stream; see
 	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
@@ -191,21 +192,23 @@ type WorkersReply struct {
 
 // WorkerInfo is a registered worker; also the value in the work_workers bucket.
 type WorkerInfo struct {
-	Worker       string       `json:"worker"`
-	Session      string       `json:"session"`
-	Types        []string     `json:"types"`
-	Capabilities []string     `json:"capabilities,omitempty"`
-	Slots        int          `json:"slots"`
-	InFlight     int          `json:"in_flight"` // items that it has claimed or runs
-	Status       WorkerStatus `json:"status"`
-	Reason       string       `json:"reason,omitempty"` // why it is unhealthy
-	Health       *Health      `json:"health,omitempty"` // as it last said itself
-	Probe        bool         `json:"probe,omitempty"`  // whether it answers probes
-	ProbedAt     time.Time    `json:"probed_at,omitzero"`
-	Version      string       `json:"version,omitempty"`
-	Host         string       `json:"host,omitempty"`
-	RegisteredAt time.Time    `json:"registered_at"`
-	LastSeen     time.Time    `json:"last_seen"`
-	DiedAt       time.Time    `json:"died_at,omitzero"`  // when it had been silent for too long
-	Circuit      *Circuit     `json:"circuit,omitempty"` // nil: it is closed; in replies only
+	Worker       string         `json:"worker"`
+	Session      string         `json:"session"`
+	Types        []string       `json:"types"`
+	Capabilities []string       `json:"capabilities,omitempty"`
+	Slots        int            `json:"slots"`
+	InFlight     int            `json:"in_flight"` // items that it has claimed or runs
+	Status       WorkerStatus   `json:"status"`
+	Reason       string         `json:"reason,omitempty"` // why it is unhealthy
+	Health       *Health        `json:"health,omitempty"` // as it last said itself
+	Probe        bool           `json:"probe,omitempty"`  // whether it answers probes
+	Inbox        string         `json:"inbox,omitempty"`  // see Register; empty: it pulls
+	Most         map[string]int `json:"most,omitempty"`   // see Register
+	ProbedAt     time.Time      `json:"probed_at,omitzero"`
+	Version      string         `json:"version,omitempty"`
+	Host         string         `json:"host,omitempty"`
+	RegisteredAt time.Time      `json:"registered_at"`
+	LastSeen     time.Time      `json:"last_seen"`
+	DiedAt       time.Time      `json:"died_at,omitzero"`  // when it had been silent for too long
+	Circuit      *Circuit       `json:"circuit,omitempty"` // nil: it is closed; in replies only
 }

@@ -17,10 +17,11 @@ import (
 const startAfter = 2 * time.Millisecond
 
 // inbox receives the items that the engine assigns to this worker: it has claimed them,
-// so their handlers start at once. Guarded by Worker.mu.
+// so their handlers start at once. It is opened when an engine says that it assigns.
+// Guarded by Worker.mu.
 type inbox struct {
 	w    *Worker
-	word string // of the registration
+	word string // of the registration; empty: not open
 	sub  *nats.Subscription
 
 	started []*run // their starts are to be reported, oldest first
@@ -28,21 +29,43 @@ type inbox struct {
 	list    []wire.Assigned // reused
 }
 
-// listen subscribes to the inbox.
-func (b *inbox) listen() error {
-	b.word = rand.Text()
-	sub, err := b.w.nc.Subscribe(b.w.cfg.Names.Inbox(b.w.cfg.ID, b.word), b.receive)
+// open subscribes to the inbox, and offers it in a registration.
+func (b *inbox) open(req *wire.Register) error {
+	word := rand.Text()
+	sub, err := b.w.nc.Subscribe(b.w.cfg.Names.Inbox(b.w.cfg.ID, word), b.receive)
 	if err != nil {
 		return fmt.Errorf("subscribe to the inbox: %w", err)
 	}
-	b.sub = sub
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	b.word, b.sub = word, sub
+	b.offer(req)
 	return nil
+}
+
+// offer says in a registration that items may be assigned. REQUIRES: mu.
+func (b *inbox) offer(r *wire.Register) {
+	if b.word == "" {
+		return
+	}
+	r.Inbox = b.word
+	for t, reg := range b.w.types {
+		if reg.limit > 0 {
+			if r.Most == nil {
+				r.Most = map[string]int{}
+			}
+			r.Most[string(t)] = reg.limit
+		}
+	}
 }
 
 // close ends the subscription.
 func (b *inbox) close() {
-	if b.sub != nil {
-		_ = b.sub.Unsubscribe() // fails only when the connection is closed
+	b.w.mu.Lock()
+	sub := b.sub
+	b.w.mu.Unlock()
+	if sub != nil {
+		_ = sub.Unsubscribe() // fails only when the connection is closed
 	}
 }
 
@@ -83,6 +106,10 @@ func (b *inbox) take(a *wire.Assigned, now time.Time) {
 	switch {
 	case w.health.unfit():
 		w.handBack(r, "unhealthy")
+	case w.table.busy() > w.table.concurrency:
+		w.handBack(r, "no_slot") // and gets nothing until the engine has heard what runs
+		w.session.Ask(now)
+		w.session.wake()
 	case a.Ask:
 		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.msg.Attempt}))
 	default:

@@ -219,9 +219,6 @@ func (w *Worker) begin(ctx context.Context) error {
 	if err := w.session.listen(); err != nil {
 		return err
 	}
-	if err := w.inbox.listen(); err != nil {
-		return err
-	}
 	if err := w.health.offerProbe(); err != nil {
 		return err
 	}
@@ -301,15 +298,9 @@ func (s *session) request() wire.Register {
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
 		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
 	}
-	r.Inbox = s.w.inbox.word
-	for t, reg := range s.w.types {
+	s.w.inbox.offer(&r)
+	for t := range s.w.types {
 		r.Types = append(r.Types, string(t))
-		if reg.limit > 0 {
-			if r.Most == nil {
-				r.Most = map[string]int{}
-			}
-			r.Most[string(t)] = reg.limit
-		}
 	}
 	return r
 }

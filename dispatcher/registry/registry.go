@@ -39,8 +39,6 @@ type Registry struct {
 type worker struct {
 	info  wire.WorkerInfo
 	offer lanes.Offer
-	inbox string         // empty: it pulls
-	most  map[string]int // of types
 	condition
 }
 
@@ -75,10 +73,11 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
-	}, inbox: reg.Inbox, most: reg.Most}
+		Inbox: reg.Inbox, Most: reg.Most,
+	}}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
 		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
-		w.inbox != reg.Inbox || !maps.Equal(w.most, reg.Most)
+		w.info.Inbox != reg.Inbox || !maps.Equal(w.info.Most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
@@ -245,7 +244,7 @@ func (r *Registry) Pulled(t events.Type, lane string) (slots int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
-		if w.inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+		if w.info.Inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
 			slots += r.slotsOf(id, w)
 		}
 	}
@@ -257,10 +256,10 @@ func (r *Registry) Seats() (list []seats.Seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
-		if w.inbox == "" {
+		if w.info.Inbox == "" {
 			continue
 		}
-		seat := seats.Seat{Worker: id, Inbox: w.inbox, Types: w.info.Types, Offer: w.offer, Most: w.most}
+		seat := seats.Seat{Worker: id, Inbox: w.info.Inbox, Types: w.info.Types, Offer: w.offer, Most: w.info.Most}
 		if w.info.Status == wire.WorkerActive {
 			seat.Slots = r.slotsOf(id, w)
 		}
@@ -299,6 +298,14 @@ func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
 		}
 	}
 	return ids
+}
+
+// Pulling is Able without the workers to which items are assigned.
+func (r *Registry) Pulling(t events.Type, lane string) []events.WorkerID {
+	able := r.Able(t, lane)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(able, func(id events.WorkerID) bool { w := r.workers[id]; return w == nil || w.info.Inbox != "" })
 }
 
 // Knows reports whether a worker is registered.

@@ -10,7 +10,6 @@ package seats
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
@@ -208,49 +207,21 @@ func (s *Seats) Shared() bool { return s.shared }
 // FreeAll returns how many items can be assigned now, of all types.
 func (s *Seats) FreeAll() int { return s.free }
 
-// The ways to choose among the workers that have a slot free.
-const (
-	MostFree   = ""            // the one with the most free slots
-	RoundRobin = "round_robin" // the one that was last given an item the longest ago
-)
-
-// Choose returns the seat for an item of a lane, nil if none can take it. A hash of by
-// chooses, if by is not empty: the same seat each time, as long as it has a slot free.
-func (s *Seats) Choose(key lanes.Key, how, by string) *Seat {
+// Choose returns the seat with the most free slots for an item of a lane; of equals, the
+// one that was last given an item the longest ago. nil: none can take it.
+func (s *Seats) Choose(key lanes.Key) (best *Seat) {
 	r := s.row(key)
 	if r.free <= 0 {
 		return nil
 	}
-	var best *Seat
-	most := uint64(0)
+	most := 0
 	for _, seat := range r.seats {
 		left := seat.leftOf(r.typ)
-		if left <= 0 {
-			continue
-		}
-		rank := uint64(left)<<40 | (1<<40 - 1 - seat.turn&(1<<40-1))
-		switch {
-		case by != "":
-			rank = weight(by, string(seat.Worker))
-		case how == RoundRobin:
-			rank = 1<<40 - 1 - seat.turn&(1<<40-1)
-		}
-		if best == nil || rank > most {
-			best, most = seat, rank
+		if left > most || left > 0 && left == most && seat.turn < best.turn {
+			best, most = seat, left
 		}
 	}
-	if best != nil {
-		s.turns++
-		best.turn = s.turns
-	}
+	s.turns++
+	best.turn = s.turns
 	return best
-}
-
-// weight is the weight of a worker for a key: rendezvous hashing.
-func weight(key, worker string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key)) // it can't fail
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write([]byte(worker))
-	return h.Sum64()
 }
