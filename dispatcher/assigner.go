@@ -31,6 +31,8 @@ type assigner struct {
 	l     *loop
 	seats *seats.Seats
 	fresh seats.Fresh
+	// adopted holds what an earlier owner left claimed and not started.
+	adopted []*table.Dispatch
 }
 
 // assign decides that a worker runs an item, if one with an inbox has a slot free for it.
@@ -227,13 +229,20 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 			a.l.sender.dirty[t] = true
 		}
 	}
-	for d := range inOrder(a.l.table.Orphans) {
-		if d.Worker == w && d.Inbox == "" && !runs[d.Token] {
+	var rest []*table.Dispatch
+	for _, d := range a.adopted {
+		if a.l.table.ByToken[d.Token] != d {
+			continue
+		}
+		if d.Worker != w {
+			rest = append(rest, d)
+		} else if !runs[d.Token] {
 			if err := a.takeBack(d, "not_started", wire.RecoveryUnclaimed); err != nil {
 				return err
 			}
 		}
 	}
+	a.adopted = rest
 	return nil
 }
 

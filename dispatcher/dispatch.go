@@ -139,7 +139,11 @@ func (s *sender) laneWindow(td *typeDispatch, key lanes.Key) int {
 // window returns the most items of a lane that may be dispatched or running, with ahead
 // items for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return s.l.table.Held.Away[key] + min(ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
+	most, away := ahead*s.l.workforce.laneSlots(key), s.l.table.Held.Away[key]
+	if s.l.assigner.seats.Any() { // most of what is away is no message
+		return away + min(most, lanes.MaxPending)
+	}
+	return min(away+most, lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items while there is room. again says that it stopped
