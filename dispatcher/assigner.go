@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -135,7 +136,9 @@ func (a *assigner) candidates(ids []events.ID, now time.Time) (list []candidate,
 			list = append(list, candidate{it, td, readyq.RankOf(it.Priority, td.pick.AgeStep, projector.ReadyKeyOf(it))})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y candidate) int { return cmp.Compare(y.rank, x.rank) })
+	slices.SortFunc(list, func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(y.rank, x.rank), bytes.Compare(x.it.ID[:], y.it.ID[:]))
+	})
 	return list, nil
 }
 
