@@ -34,9 +34,8 @@ type world struct {
 	// deaf: expired leases are not told.
 	deaf   bool
 	native nativeWorld
-	// sent holds what was sent to workers' inboxes; none of it if mute.
+	// sent holds what is on its way to workers' inboxes.
 	sent []simAssigned
-	mute bool
 	// everSent holds the workers of all tokens that were ever sent to an inbox.
 	everSent map[events.Token]events.WorkerID
 }
@@ -85,9 +84,7 @@ func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.D
 
 func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
 	w.everSent[d.Token] = d.Worker
-	if !w.mute {
-		w.sent = append(w.sent, simAssigned{d.Worker, d.Inbox, it.ID, d.Token, int(it.Attempt)})
-	}
+	w.sent = append(w.sent, simAssigned{d.Worker, d.Inbox, it.ID, d.Token, int(it.Attempt)})
 }
 
 func (w *world) FlushAssigned() {}
