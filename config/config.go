@@ -85,6 +85,8 @@ type Workers struct {
 	ProbeInterval time.Duration // between two probes of a worker
 	ProbeTimeout  time.Duration // to answer one; less than the interval
 	ProbeFailures int           // in a row, that make a worker unhealthy
+
+	Assign bool `json:",omitzero"` // items to the workers that offer an inbox
 }
 
 // Retention says how long the log grows before it is cut.

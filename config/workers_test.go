@@ -7,14 +7,14 @@ import (
 )
 
 func TestWorkersTable(t *testing.T) {
-	if got := mustParse(t, "").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, time.Minute, 5 * time.Second, 2}) {
+	if got := mustParse(t, "").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, time.Minute, 5 * time.Second, 2, false}) {
 		t.Errorf("the defaults are %+v", got)
 	}
-	if got := mustParse(t, "[workers]\nprobe_interval_ms = \"10s\"\nprobe_timeout_ms = \"1s\"\nprobe_failures = 3\n").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, 10 * time.Second, time.Second, 3}) {
+	if got := mustParse(t, "[workers]\nprobe_interval_ms = \"10s\"\nprobe_timeout_ms = \"1s\"\nprobe_failures = 3\n").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, 10 * time.Second, time.Second, 3, false}) {
 		t.Errorf("got %+v", got)
 	}
 	const times = "[workers]\nheartbeat_interval_ms = \"5s\"\ndead_after_ms = \"12s\"\nstart_timeout_ms = \"3s\"\nsweep_interval_ms = \"10s\"\n"
-	if got := mustParse(t, times).Workers; got != (Workers{5 * time.Second, 12 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 5 * time.Second, 2}) {
+	if got := mustParse(t, times).Workers; got != (Workers{5 * time.Second, 12 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 5 * time.Second, 2, false}) {
 		t.Errorf("got %+v", got)
 	}
 	// One of the two alone gives the other a fitting default.

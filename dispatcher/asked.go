@@ -33,7 +33,7 @@ func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
 	asks := false
 	for i, cmd := range j.cmds {
 		if c, ok := cmd.(core.Submit); ok {
-			e.cfg.score(&c)
+			e.cfg.Rate(&c)
 			j.cmds[i], asks = c, asks || e.dedup.Asks(c.Type)
 			subs, places = append(subs, &c), append(places, i)
 		}
@@ -126,7 +126,7 @@ func (e *Engine) newIntake(l *loop, site string, after uint64) *intake.Reader {
 		Read: func(seq uint64) { e.read.Store(max(e.read.Load(), seq)) }, // one reader at a time
 		Ask: func(ctx context.Context, subs []*core.Submit) *dedup.Group {
 			for _, c := range subs {
-				e.cfg.score(c)
+				e.cfg.Rate(c)
 			}
 			g := e.dedup.Enter(subs)
 			g.Ask(ctx)

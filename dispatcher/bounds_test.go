@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/dispatcher/conf"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -98,7 +99,7 @@ func TestIntakeIsPurgedBehindWhatIsSynced(t *testing.T) {
 	for range 10 {
 		c.publish()
 	}
-	c.tick(AloneSyncWithin - time.Second)
+	c.tick(conf.AloneSyncWithin - time.Second)
 	if c.world.purged != 0 {
 		t.Fatalf("purged through %d already", c.world.purged)
 	}
@@ -107,7 +108,7 @@ func TestIntakeIsPurgedBehindWhatIsSynced(t *testing.T) {
 	if through := c.world.purged; through == 0 || through > 10 {
 		t.Fatalf("purged through %d: the events of 10 messages are on disk", through)
 	}
-	c.tick(AloneSyncWithin)
+	c.tick(conf.AloneSyncWithin)
 	if c.world.purged != 11 {
 		t.Fatalf("purged through %d of 11", c.world.purged)
 	}

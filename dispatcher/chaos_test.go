@@ -31,13 +31,16 @@ type chaos struct {
 	crashIn  int
 	rivals   events.Epoch
 	alive    map[string]int // workers and their slots
+	// Of workers with inboxes; see chaos_assign_test.go.
+	lives, received, fenced, lost int
 	// finishing, if set, is called again and again by finish.
 	finishing func()
 }
 
 type heldRun struct {
-	m      *simMsg
-	worker string
+	m        *simMsg
+	worker   string
+	assigned bool // it came to the worker's inbox
 }
 
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
@@ -191,7 +194,7 @@ func (c *chaos) pullSome() {
 		claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: w, Event: wire.ReportClaim, Start: true}
 		c.tell(func(a []wire.Reported) {
 			if a[0].OK {
-				c.granted = append(c.granted, &heldRun{m, w})
+				c.granted = append(c.granted, &heldRun{m, w, false})
 			}
 		}, claim)
 	}
@@ -208,6 +211,7 @@ func (c *chaos) finishOne() {
 		return
 	}
 	r := wire.Report{ID: h.m.id.String(), Token: h.m.token.String(), Worker: h.worker}
+	r.Start = h.assigned
 	r.Event = []string{wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[c.rng.IntN(4)]
 	c.tell(func(a []wire.Reported) {
 		if !a[0].OK && a[0].Error.Code == events.CodeUnavailable {
@@ -292,6 +296,7 @@ func (c *chaos) finish() {
 			c.run(m, "w9")
 			delete(c.world.msgs, m.seq)
 		}
+		c.finishAssigned()
 		if c.unfinished() == 0 && c.l.table.Total() == 0 {
 			return
 		}

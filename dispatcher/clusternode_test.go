@@ -554,7 +554,7 @@ func (n *clusterNode) cut() {
 	for {
 		n.c.Wait(forever, func() bool { return n.cutAt > 0 })
 		below, sig := n.cutAt, n.sig
-		err := n.cfg.cutBelow(context.Background(), below)
+		err := cutBelow(context.Background(), &n.cfg, below)
 		n.cutAt = 0
 		if err == nil {
 			n.c.figures.cuts++

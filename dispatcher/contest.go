@@ -26,15 +26,19 @@ func (s *sender) allTaken() bool {
 	return over > 0 || over == 0 && s.l.table.Waiting.Len() == 0
 }
 
-// scarce reports whether max_running may lack room for all that the types could be sent.
+// scarce reports whether max_running, or workers that are assigned items of several types,
+// may lack room for all that the types could be sent.
 func (s *sender) scarce(tds []*typeDispatch) bool {
 	free := s.l.cfg.MaxRunning - s.l.table.Total()
+	wanted := 0
 	for _, td := range tds {
-		if free -= s.demand(td); free < 0 {
+		n := s.demand(td)
+		if free -= n; free < 0 {
 			return true
 		}
+		wanted += n
 	}
-	return false
+	return s.l.assigner.seats.Shared() && wanted > s.l.assigner.seats.FreeAll()
 }
 
 // demand returns the most items of a type that could be sent now.
@@ -106,6 +110,12 @@ func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 	heap.Init(&c)
 	for len(c) > 0 {
 		td := s.nextOf(c)
+		if s.laneRoom(td, td.next.Lane) <= 0 { // another type has got its worker's slot
+			if err := s.lookAgain(&c, td); err != nil {
+				return false, err
+			}
+			continue
+		}
 		room, full, err := s.sharedRoom(td, &c, tds)
 		switch {
 		case err != nil:

@@ -93,6 +93,8 @@ type typeDispatch struct {
 	set  events.TypeSettings
 	pick readyq.Pick
 	pool *pool // nil: none
+	// seated says that there are workers that are assigned its items.
+	seated bool
 	// ahead is the number of items that a lane may have in flight for each slot.
 	ahead int
 	// While the type competes with others: its head, its place in the contest (-1: none),
@@ -106,6 +108,7 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	td := &typeDispatch{typ: t, pool: s.pools.of(t), pick: readyq.Pick{Type: t, Now: now, Due: s.l.clock.Due(), Last: clock.Later(now, s.l.state.Meta().Ahead)}}
 	td.set, _ = s.l.state.Settings(t)
 	td.pick.AgeStep = s.ageStep(t, &td.set)
+	td.seated = s.l.assigner.seats.Serve(lanes.Key{Type: t})
 	td.setAhead(prefetch)
 	td.pick.Admits = func(lane string) bool { return s.laneRoom(td, lane) > 0 }
 	td.pick.Open = s.groupsOpen(t, &td.set, now)
@@ -113,9 +116,10 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 }
 
 // setAhead sets how many items a lane may have in flight for each slot. In a pool it is
-// always one: an item that waits for a busy worker would keep a slot from others.
+// always one: an item that waits for a busy worker would keep a slot from others. Nor does
+// one wait while workers that are assigned items may have a slot free.
 func (td *typeDispatch) setAhead(n int) {
-	if td.ahead = n; td.pool != nil {
+	if td.ahead = n; td.pool != nil || td.seated {
 		td.ahead = 1
 	}
 }
@@ -123,7 +127,7 @@ func (td *typeDispatch) setAhead(n int) {
 // ageStep returns what a priority step of a type is worth in waiting time: nothing if the
 // host scores the type, since the score sets the order.
 func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
-	if s.l.cfg.scores(t) {
+	if s.l.cfg.Scores(t) {
 		return 0
 	}
 	return set.AgeStep()
@@ -138,13 +142,22 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 		}
 		return nativeWindow(&td.set) - s.l.table.ByLane[key]
 	}
-	return s.window(key, td.ahead) - s.l.table.ByLane[key]
+	return s.laneWindow(td, key) - s.l.table.ByLane[key] + s.l.assigner.seats.Free(key)
+}
+
+// laneWindow returns the most items of a lane that may be with the workers that pull it.
+func (s *sender) laneWindow(td *typeDispatch, key lanes.Key) int {
+	return max(s.window(key, td.ahead), s.l.table.ByLane[key])
 }
 
 // window returns the most items of a lane that may be dispatched or running, with ahead
 // items for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return min(s.l.table.Held.Away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
+	most, away := ahead*s.l.workforce.laneSlots(key), s.l.table.Held.Away[key]
+	if s.l.assigner.seats.Any() { // most of what is away is no message
+		return away + min(most, lanes.MaxPending)
+	}
+	return min(away+most, lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items while there is room. again says that it stopped
@@ -171,6 +184,9 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
+	if s.l.assigner.seats.Any() && !s.l.pipe.room() {
+		return readyq.Head{}, false, true, nil // it goes on behind the append
+	}
 	if s.l.table.ByType[td.typ] >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
@@ -192,7 +208,44 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
 	b.Take()
 	s.pushes++
+	if s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: b.Lane}) > 0 {
+		return s.assign(td, b)
+	}
 	return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
+}
+
+// assign gives a head to a worker with an inbox.
+func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
+	it, err := s.l.state.Item(b.Key.ID)
+	if err != nil || it == nil || it.State != events.StateQueued || s.l.table.ByID[it.ID] != nil {
+		return err // claimed or changed in the batch being built
+	}
+	taken, err := s.l.assigner.assign(it, b.Lane, &td.set, td.pick.Now)
+	if taken || err != nil {
+		return err
+	}
+	if it, err = s.l.state.Item(b.Key.ID); err != nil {
+		return err
+	}
+	return s.l.flight.readyIfDue(it, td.pick.Due) // another worker may have it
+}
+
+// open reports whether a type's own limits have room for one more item of a group.
+func (s *sender) open(td *typeDispatch, group string) (bool, error) {
+	if s.l.table.ByType[td.typ] >= td.set.Capacity {
+		return false, nil
+	}
+	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
+		return false, err
+	}
+	if blocked, err := s.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
+		return false, err
+	}
+	if td.pick.Open == nil {
+		return true, nil
+	}
+	open, _, err := td.pick.Open(group)
+	return open, err
 }
 
 // push sends one item to its lane under a fresh token.
@@ -229,11 +282,11 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 // maxSlotsKnown bounds the lanes whose slots are remembered: users may ask about any lane.
 const maxSlotsKnown = 4096
 
-// laneSlots returns how many slots the workers of a lane have together.
+// laneSlots returns how many slots the workers that pull a lane have together.
 func (wf *workforce) laneSlots(key lanes.Key) int {
 	n, known := wf.slots[key]
 	if !known {
-		n, _ = wf.registry.Slots(key.Type, key.Name)
+		n = wf.registry.Pulled(key.Type, key.Name)
 		if len(wf.slots) >= maxSlotsKnown {
 			clear(wf.slots)
 		}

@@ -19,6 +19,7 @@
 //	queues     what is to be decided
 //	pipeline   the batch being built, and those that are appended and projected
 //	sender     what is dispatched next
+//	assigner   gives items to the workers that have offered an inbox
 //	flight     what is on its way or running; leases, for how long
 //	workforce  who is there to work
 //	acked      the runs of native workers
@@ -29,14 +30,17 @@
 // their own:
 //
 //	clock      the partition's time
+//	conf       the configuration
 //	dedup      the questions to a host's dedup hook, asked before the loop
 //	errands    what takes many decisions
 //	intake     the stream of plain publishes
 //	natsio     streams, consumers and messages
+//	outflow    how fast items leave the queue
 //	readyq     the ready items, in order
 //	registry   the workers
 //	retention  pruning, and the rounds by which the log is cut; salvage
 //	schedules  the ticks
+//	seats      the workers that are assigned items, and their free slots
 //	table      what is dispatched
 //
 // # The walk of one submit

@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -17,6 +18,10 @@ type effects interface {
 	ackEffects
 	// Push sends an item to its lane.
 	Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string)
+	// Assign has an assigned item sent to its worker's inbox, and FlushAssigned sends what
+	// Assign was given. What is lost is found out by the item's own timer.
+	Assign(d *table.Dispatch, it *events.Item, params []byte)
+	FlushAssigned()
 	// Control sends a worker a control message.
 	Control(w events.WorkerID, c wire.Control)
 	// DeleteMsg removes a dispatched message; 0 does nothing.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/conf"
 	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
@@ -20,6 +21,22 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// What an engine is configured with.
+type (
+	Config = conf.Config
+	Hooks  = conf.Hooks
+	Lease  = conf.Lease
+)
+
+// The reasons passed to Hooks.WorkerFailed.
+const (
+	WorkerSilent = conf.WorkerSilent
+	WorkerProbe  = conf.WorkerProbe
+)
+
+// ErrPassed is [conf.ErrPassed].
+var ErrPassed = conf.ErrPassed
 
 // Outcome is the result of one command, reported only once its events are durable (for a
 // repeat, once those of the repeated command are).

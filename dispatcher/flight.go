@@ -55,6 +55,9 @@ func (f *flight) tableFollows(before, after *events.Item) {
 		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
+	case d.Inbox != "" && f.l.assigner.holds(d):
+		f.l.table.Claim(d, d.Worker, f.l.clock.Now())
+		f.l.table.Linger(d) // the engine has ended the run, and the worker holds the slot
 	default:
 		f.letGo(d)
 		if !run && !d.Native {

@@ -199,6 +199,9 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
+	if err := l.assigner.begin(d, r); err != nil {
+		return wire.Reported{}, err
+	}
 	return l.runCommand(cmd, d)
 }
 

@@ -11,7 +11,10 @@ import (
 // laneOpened makes the consumer of a lane with capabilities, and has the workers that serve
 // the lane register again, so that they learn of it.
 func (wf *workforce) laneOpened(t events.Type, lane string) {
-	able := len(wf.registry.Able(t, lane)) // including unhealthy workers, which will be back
+	able := len(wf.registry.Pulling(t, lane)) // including unhealthy workers, which will be back
+	if able == 0 {
+		return // its items are assigned; one that comes to pull finds the lane
+	}
 	wf.l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, wf.l.leases.ackWait(t), able > 1 || able == 1 && !wf.quiet)
 }
 

@@ -20,6 +20,13 @@ import (
 // sizer) and must find room in the batch.
 const maxDecision = 12
 
+// Bounds of the loop's queues.
+const (
+	MaxRequests    = 1024 // requests waiting to be decided
+	MaxUnprojected = 256  // batches appended and not yet projected
+	maxReplies     = 64   // batches whose replies are not sent yet
+)
+
 // maxPendingJobs bounds the jobs that the loop has taken but not decided.
 const maxPendingJobs = 64
 
@@ -42,6 +49,7 @@ type loop struct {
 	ready     *readyq.Queues
 	timers    timers
 	sender    sender
+	assigner  assigner
 	flight    flight
 	leases    leases
 	workforce workforce
@@ -128,6 +136,17 @@ func (l *loop) step() error {
 			return err
 		}
 	}
+	if l.assigner.seats.Any() && !l.closing && !l.halt.on() {
+		// What can be assigned goes into the same batch.
+		if err := l.sender.dispatch(); err != nil {
+			return err
+		}
+		if err := l.assigner.assignFresh(); err != nil {
+			return err
+		}
+		l.pipe.flush()
+		return nil
+	}
 	l.pipe.flush()
 	if l.closing || l.halt.on() {
 		l.sender.stalled = false
@@ -195,7 +214,7 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	dec, err := core.Decide(l.state, c, l.clock.Now())
 	if err != nil {
 		l.pipe.building.confirm = true
-		l.pipe.outflow.retryAfter(err, l.clock.Now())
+		l.pipe.outflow.RetryAfter(err, l.clock.Now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -205,18 +224,26 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 		return dec, nil, err
 	}
 	it, err := l.state.Item(dec.ID)
+	if it != nil && it.State == events.StateQueued {
+		l.assigner.queued(it.ID)
+	}
 	return dec, it, err
 }
 
 // apply adds a decision to the batch, and notes its follow-ups.
 func (l *loop) apply(dec *core.Decision) error {
+	others := false
 	for i := range dec.Events {
 		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
 			l.schedules.Changed()
 		}
+		others = others || dec.Events[i].Kind == events.KindQueued && dec.Events[i].ID != dec.ID
 	}
 	if err := l.pipe.add(dec.Events); err != nil {
 		return err
+	}
+	if others { // the assigner doesn't know them
+		l.assigner.fresh.Pass(l.state.Meta().Applied)
 	}
 	dec.Events = nil
 	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
@@ -239,7 +266,10 @@ func (l *loop) onAppended(r appendResult) error {
 	var err error
 	if len(r.b.events) > 0 {
 		p.durable(r)
-		err = l.effects(r.b.changes)
+		l.assigner.fresh.Durable(p.appended)
+		if err = l.effects(r.b.changes); err == nil {
+			err = l.assigner.send(r.b.granted)
+		}
 	}
 	if len(r.b.done) > 0 {
 		p.toReply <- r.b.done

@@ -59,7 +59,9 @@ func (l *loop) onSignals() error {
 		return err
 	}
 	for w, runs := range t.Beats {
-		l.leases.heard(w, runs, now)
+		if err := l.leases.heard(w, runs, now); err != nil {
+			return err
+		}
 	}
 	for typ := range t.Types {
 		l.leases.makeConsumers(typ, false)
@@ -82,6 +84,9 @@ func (wf *workforce) registryChanged(now time.Time) error {
 	clear(wf.slots)
 	wf.nextWorker = wf.registry.Expire(now)
 	wf.l.table.Held.SetActive(wf.registry.Active())
+	if err := wf.l.assigner.registryChanged(); err != nil {
+		return err
+	}
 	for key, n := range wf.l.table.ByLane {
 		if n > 0 && wf.laneSlots(key) == 0 {
 			if err := wf.l.flight.withdraw(key); err != nil {
@@ -243,7 +248,7 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 
 // heard notes the runs in a worker's heartbeat. It keeps the leases whose message is gone,
 // and shows which cancelled runs the worker has let go.
-func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
+func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) error {
 	for tok := range runs {
 		if d := le.l.table.ByToken[tok]; d != nil && d.Worker == w {
 			d.Heard = now
@@ -254,6 +259,7 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 			le.l.flight.letGo(d)
 		}
 	}
+	return le.l.assigner.heard(w, runs)
 }
 
 // byToken sorts dispatches by their tokens: nothing that is decided depends on the order of

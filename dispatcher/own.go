@@ -5,9 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -131,6 +129,8 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.queues.paused = new(atomic.Bool)
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
+	l.assigner = assigner{l: l, seats: seats.New()}
+	t.Held.Counted = l.assigner.seats.Count
 	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
 	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
 	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
@@ -196,7 +196,7 @@ func (l *loop) decideFirst() {
 			l.queues.urgent.jobs = append(l.queues.urgent.jobs, j)
 		}
 	}
-	first(add(fileSettings(l.cfg, l.state), "the settings of a type could not be recorded"))
+	first(add(l.cfg.FromFile(l.state), "the settings of a type could not be recorded"))
 	file := schedules.FromFile(l.cfg.FileSchedules, l.state)
 	l.schedules.Hold(len(file) > 0)
 	first(&fileSchedules{add(file, "a schedule of the file could not be recorded")})
@@ -211,41 +211,17 @@ func (j *fileSchedules) decide(l *loop, i int) error {
 	return j.commandJob.decide(l, i)
 }
 
-// fileSettings returns the commands that record the settings of engine.toml where
-// they differ from the log's.
-func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
-	types := slices.Collect(maps.Keys(cfg.FileTypes))
-	if cfg.FileDefaults != nil {
-		types = append(types, state.TypeNames()...)
-	}
-	slices.Sort(types)
-	for _, t := range slices.Compact(types) {
-		was, _ := state.Settings(t)
-		info, known := state.Type(t)
-		set, source := was, info.Source
-		if cfg.FileDefaults != nil && source != events.SourceAPI {
-			set = cfg.FileDefaults(set)
-		}
-		if lay := cfg.FileTypes[t]; lay != nil {
-			set = lay(set)
-			if source != events.SourceAPI { // otherwise the file's defaults would undo the API's settings at the next start
-				source = events.SourceFile
-			}
-		}
-		if !known || !reflect.DeepEqual(set, was) {
-			cmds = append(cmds, core.Configure{Type: t, Source: source, Settings: set})
-		}
-	}
-	return cmds
-}
-
 // adoptRuns adds to the table what the last owner left claimed or running. Each counts as
 // an orphan, kept by its worker's heartbeats, until its message is found.
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
 			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
-			l.table.Add(&table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()})
+			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()}
+			l.table.Add(d)
+			if state == events.StateClaimed {
+				l.assigner.adopted = append(l.assigner.adopted, d)
+			}
 			return nil
 		})
 		if err != nil {
@@ -293,7 +269,7 @@ func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pushe
 			sig.ClockChanged()
 		}
 	}
-	p.Cut = e.cfg.cutBelow
+	p.Cut = func(ctx context.Context, below events.Seq) error { return cutBelow(ctx, &e.cfg, below) }
 	return p
 }
 

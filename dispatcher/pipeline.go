@@ -2,10 +2,11 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/outflow"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -25,10 +26,10 @@ type pipeline struct {
 	appending   bool
 	interrupted *appendResult // an append whose events have other positions than expected; nil: none
 	strangers   strangers
-	appended    events.Seq // last durable event
-	unprojected []*batch   // appended and not yet projected, oldest first
-	behind      int        // bytes of unprojected
-	outflow     outflow    // measures how items leave their queues
+	appended    events.Seq    // last durable event
+	unprojected []*batch      // appended and not yet projected, oldest first
+	behind      int           // bytes of unprojected
+	outflow     outflow.Meter // measures how items leave their queues
 
 	toAppend chan *batch
 	results  chan appendResult
@@ -44,8 +45,9 @@ type batch struct {
 	events  []events.Event
 	bytes   int // of the events, roughly
 	changes *core.Changes
-	done    []job // jobs whose last command is in this batch
-	confirm bool  // an answer depends on the ownership, and no event proves it
+	done    []job             // jobs whose last command is in this batch
+	granted []*table.Dispatch // assigned in this batch, to be sent once it is durable
+	confirm bool              // an answer depends on the ownership, and no event proves it
 }
 
 type appendResult struct {
@@ -94,7 +96,7 @@ func (p *pipeline) add(evs []events.Event) error {
 		}
 		p.building.bytes += eventBytes(ev)
 		if ev.Kind == events.KindClaimed {
-			p.outflow.left(1, ev.At)
+			p.outflow.Left(1, ev.At)
 		}
 	}
 	p.building.events = append(p.building.events, evs...)
@@ -226,46 +228,4 @@ func abandonAll(jobs []job) {
 	for _, j := range jobs {
 		j.abandon(errUnknown)
 	}
-}
-
-// Bounds of a full queue's retry-after, and the span over which its outflow is measured.
-const (
-	minFullRetry = time.Second
-	maxFullRetry = time.Minute
-	outflowSpan  = 10 * time.Second
-)
-
-// outflow measures how many items leave the queue, in the present span and in the one
-// before.
-type outflow struct {
-	since     time.Time
-	now, last int
-}
-
-func (o *outflow) roll(now time.Time) {
-	switch past := now.Sub(o.since); {
-	case past >= 2*outflowSpan:
-		o.since, o.now, o.last = now, 0, 0
-	case past >= outflowSpan:
-		o.since, o.now, o.last = o.since.Add(outflowSpan), 0, o.now
-	}
-}
-
-func (o *outflow) left(n int, now time.Time) {
-	o.roll(now)
-	o.now += n
-}
-
-// retryAfter sets a full queue's refusal to the time in which one item leaves at the
-// present rate. While none leaves, the core's own value stays.
-func (o *outflow) retryAfter(err error, now time.Time) {
-	var refused *events.Error
-	if !errors.As(err, &refused) || refused.Code != events.CodeQueueFull {
-		return
-	}
-	if o.roll(now); o.now+o.last == 0 {
-		return
-	}
-	span := outflowSpan + now.Sub(o.since)
-	refused.RetryAfter = min(max(span/time.Duration(o.now+o.last), minFullRetry), maxFullRetry)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -91,7 +90,8 @@ func (l *loop) places(ids []events.ID) (placeAnswer, error) {
 		a.items[i], a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.ByType[it.Type]
-		p.Parallel = min(l.workforce.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)
+		slots, _ := l.workforce.registry.Slots(it.Type, it.Lane())
+		p.Parallel = min(slots, set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {
 			continue
 		}

@@ -12,9 +12,6 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// DefaultCutEvents is the least number of events that the log holds before it is cut.
-const DefaultCutEvents = 1_000_000
-
 // RetentionStatus describes the state of retention.
 type RetentionStatus = retention.Status
 
@@ -77,7 +74,7 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 
 // cutBelow cuts the log. It flushes the projection first, which a crash would otherwise
 // force to be made anew from what is left of the log.
-func (c *Config) cutBelow(ctx context.Context, below events.Seq) error {
+func cutBelow(ctx context.Context, c *Config, below events.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, retention.CutTimeout)
 	defer cancel()
 	if err := c.Store.Flush(); err != nil {

@@ -27,6 +27,11 @@ func (j *commandJob) need(i int) int { return core.MaxEvents(j.cmds[i]) }
 
 func (j *reportJob) need(i int) int {
 	r := &j.reports[i]
+	if r.Start && r.Event != wire.ReportClaim {
+		plain := *r
+		plain.Start = false
+		return 1 + (&reportJob{reports: []wire.Report{plain}}).need(0)
+	}
 	switch r.Event {
 	case wire.ReportClaim, wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:
 		return maxDecision
@@ -62,6 +67,9 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 	}
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, l.flight.heldBack(d, cmd, err)
+	}
+	if endsRun(cmd) {
+		l.assigner.reported(d)
 	}
 	answer := wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),

@@ -42,6 +42,7 @@ type sim struct {
 	accept    *clock.Acceptance // of the next start
 	skew      time.Duration     // of the server's clock against the right one
 	known     time.Time         // as NoteTime has it
+	inboxes   map[string]string // of workers that have offered one
 	held      *batch            // taken by commit, for its next call
 	losses    int               // ownerships that have ended
 	gone      []events.Event    // that the log has been cut of; kept of them were cut for sure
@@ -67,7 +68,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 // have as well; nil: its own.
 func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
 	noRace(t)
-	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }, inboxes: map[string]string{}}
 	s.stream.Now = s.serverNow
 	if w == nil {
 		w = newWorld(s.now)
@@ -376,7 +377,7 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.Now())
+	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities, Inbox: s.inboxes[w]}, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }

@@ -79,6 +79,9 @@ func (s *sim) consistent() error {
 	if err := heldConsistent(&t.Held, t); err != nil {
 		return err
 	}
+	if err := s.seatsConsistent(); err != nil {
+		return err
+	}
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := s.store.InState(state, func(it *events.Item) error {
 			if d := t.ByID[it.ID]; d == nil || d.Token != it.Token || !d.Claimed {

@@ -7,30 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/shared"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )
-
-// Lease lets one engine of several try to own the partition. It is about liveness alone: the
-// log decides who may append.
-type Lease interface {
-	// Take takes the lease, or keeps it. If another engine has it, Take returns that one's
-	// name. An error means that the lease can't be asked for.
-	Take(ctx context.Context) (by string, err error)
-	// Changed receives something when the lease may be free.
-	Changed() <-chan struct{}
-	// Failed hears that this engine could not take the partition over, or serve it; final
-	// says that it will not try again. It may give the lease up, so that another engine
-	// can try: then Take fails with ErrPassed for a time.
-	Failed(why error, final bool)
-}
-
-// ErrPassed is the error of a lease that this engine has given up for a time, since it could
-// not take over.
-var ErrPassed = errors.New("this engine leaves the log to others for a time, since it could not take over")
 
 const (
 	// leaseTries bounds how often a starting engine asks for a lease that can't be asked
@@ -55,7 +38,7 @@ type standby struct {
 	owner string     // as the lease says
 	heard time.Time  // when the log's leader was last heard; zero: not yet
 	fault error      // why the log can't be followed; nil: it can
-	ends  endAsker
+	ends  shared.Asker[eventlog.Tip]
 	again chan struct{} // something when the log must be followed from the projection anew
 }
 
@@ -91,7 +74,7 @@ func (e *Engine) End(ctx context.Context) (events.Seq, error) {
 	if _, on := e.StandsBy(); !on {
 		return e.Position(), nil
 	}
-	tip, err := e.standby.ends.ask(ctx, e.standby.askEnd)
+	tip, err := e.standby.ends.Ask(ctx, e.standby.askEnd)
 	return tip.Seq, err
 }
 
@@ -121,53 +104,6 @@ func (s *standby) note(fn func(*standby)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn(s)
-}
-
-// endAsker has those share a request that ask while another is under way.
-type endAsker struct {
-	mu   sync.Mutex // guards what follows
-	busy bool
-	next *endAnswer // of the request that begins when the present one has ended; nil: nobody waits
-}
-
-type endAnswer struct {
-	done chan struct{} // closed when the rest is set
-	tip  eventlog.Tip
-	err  error
-}
-
-func (a *endAsker) ask(ctx context.Context, fn func() (eventlog.Tip, error)) (eventlog.Tip, error) {
-	a.mu.Lock()
-	if a.next == nil {
-		a.next = &endAnswer{done: make(chan struct{})}
-	}
-	mine := a.next
-	if !a.busy {
-		a.busy = true
-		go a.run(fn)
-	}
-	a.mu.Unlock()
-	select {
-	case <-mine.done:
-		return mine.tip, mine.err
-	case <-ctx.Done():
-		return eventlog.Tip{}, ctx.Err()
-	}
-}
-
-func (a *endAsker) run(fn func() (eventlog.Tip, error)) {
-	for {
-		a.mu.Lock()
-		now := a.next
-		a.next = nil
-		a.busy = now != nil
-		a.mu.Unlock()
-		if now == nil {
-			return
-		}
-		now.tip, now.err = fn()
-		close(now.done)
-	}
 }
 
 // takeLease reports whether this engine may try to own the partition: it has the lease, or

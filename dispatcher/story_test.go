@@ -52,6 +52,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.worker(td)
 	case "pull":
 		line = st.pull(td)
+	case "receive":
+		return st.receive(td.HasArg("lost"))
 	case "claim", "start", "complete", "fail", "release":
 		line = st.runReport(td)
 	case "ack":
@@ -238,6 +240,11 @@ func (st *story) worker(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "types", &types)
 	td.MaybeScanArgs(st.t, "slots", &slots)
 	td.MaybeScanArgs(st.t, "capabilities", &caps)
+	if td.HasArg("inbox") {
+		inbox := ""
+		td.ScanArgs(st.t, "inbox", &inbox)
+		st.inboxes[name] = inbox
+	}
 	switch {
 	case td.HasArg("gone"):
 		st.reg.Remove(events.WorkerID(name), "")

@@ -156,16 +156,12 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 	}
 	lane := it.Lane()
 	key := lanes.Key{Type: it.Type, Name: lane}
-	slots := l.workforce.laneSlots(key)
+	slots, _ := l.workforce.registry.Slots(it.Type, lane)
 	if slots > 0 {
 		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
-		ahead := prefetch
-		if l.sender.pools.of(it.Type) != nil {
-			ahead = 1
-		}
-		if n := l.table.ByLane[key]; n >= l.sender.window(key, ahead) {
+		if n := l.table.ByLane[key]; l.sender.laneRoom(l.sender.dispatchOf(it.Type, l.clock.Now()), lane) <= 0 {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil

@@ -17,6 +17,9 @@ import (
 // Register announces a worker: its types and their consumers exist when it
 // returns.
 func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
+	if !e.cfg.Assign {
+		r.Inbox, r.Most = "", nil
+	}
 	if _, err := registry.CheckRegister(&r); err != nil {
 		return wire.Registered{}, err
 	}
@@ -60,7 +63,10 @@ func recallWorkers(ctx context.Context, e *Engine) {
 		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
 			continue
 		}
-		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe}
+		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Inbox: w.Inbox, Most: w.Most}
+		if !e.cfg.Assign {
+			reg.Inbox, reg.Most = "", nil
+		}
 		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
 			continue
 		}
@@ -91,12 +97,15 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 
 // consumers makes the consumers that a worker pulls from.
 func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
-	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
+	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}, Assigns: e.cfg.Assign}
 	beat := e.cfg.Heartbeat
 	for _, t := range r.Types {
 		reply, err := e.lanes(ctx, events.Type(t), r.Capabilities)
 		if err != nil {
 			return out, err
+		}
+		if r.Inbox != "" {
+			reply.lanes = nil
 		}
 		for _, lane := range reply.lanes {
 			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
@@ -160,6 +169,9 @@ const maxInFlight = 2 * lanes.MaxPending
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
+	}
+	if !e.cfg.Assign {
+		h.Inbox, h.Most = "", nil
 	}
 	if !e.registry.Knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -33,6 +34,19 @@ type world struct {
 	// deaf: expired leases are not told.
 	deaf   bool
 	native nativeWorld
+	// sent holds what is on its way to workers' inboxes.
+	sent []simAssigned
+	// everSent holds the workers of all tokens that were ever sent to an inbox.
+	everSent map[events.Token]events.WorkerID
+}
+
+// simAssigned is an assigned item on its way to its worker.
+type simAssigned struct {
+	worker  events.WorkerID
+	inbox   string
+	id      events.ID
+	token   events.Token
+	attempt int
 }
 
 // simMsg is a message of the dispatch stream.
@@ -51,7 +65,7 @@ type simMsg struct {
 }
 
 func newWorld(now func() time.Time) *world {
-	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}}
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}, everSent: map[events.Token]events.WorkerID{}}
 }
 
 func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
@@ -67,6 +81,13 @@ func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.D
 	w.signals.Pushed(token, w.nextSeq)
 	w.nextSeq++
 }
+
+func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+	w.everSent[d.Token] = d.Worker
+	w.sent = append(w.sent, simAssigned{d.Worker, d.Inbox, it.ID, d.Token, int(it.Attempt)})
+}
+
+func (w *world) FlushAssigned() {}
 
 func (w *world) Control(id events.WorkerID, c wire.Control) {
 	switch {

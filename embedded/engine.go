@@ -27,6 +27,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -143,7 +144,7 @@ type Engine struct {
 	bridge     *bridge.Bridge
 	mirror     *mirror
 	sites      *sites // nil: there are none
-	items      *itemLog
+	items      *itemlog.Log
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
 	owns       atomic.Bool // it owns the log
@@ -335,7 +336,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 }
 
 func (e *Engine) startEngine(ctx context.Context) (err error) {
-	e.items = newItemLog(e.log)
+	e.items = itemlog.New(e.log)
 	if e.mirror, err = newMirror(e); err != nil {
 		return err
 	}
@@ -357,7 +358,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
-		CutEvents: e.cfg.Retention.CutEvents,
+		CutEvents: e.cfg.Retention.CutEvents, Assign: e.cfg.Workers.Assign,
 	}
 	if c.Children, err = childReader(e.nc, e.names()); err != nil {
 		return err
@@ -517,7 +518,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
 	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
 	do(e.lease != nil, func() error { handOver(ctx, e, heir); return e.lease.stop(ctx, heir) })
-	do(e.items != nil, func() error { e.items.stop(); return nil })
+	do(e.items != nil, func() error { e.items.Stop(); return nil })
 	do(e.mirror != nil, func() error { return e.mirror.stop(ctx) })
 	do(e.store != nil, func() error { return e.store.Close() })
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })

@@ -39,11 +39,11 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			if e.live != nil {
 				e.live.Projected(c)
 			}
-			e.items.projected(c)
+			e.items.Projected(c)
 		},
 		Renewed: e.mirror.renewed,
 		Owned: func(epoch events.Epoch) {
-			e.items.owned(epoch)
+			e.items.Owned(epoch)
 			e.mirror.owned(epoch)
 			e.owns.Store(true)
 			if e.lease != nil {
@@ -51,7 +51,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			}
 			e.roleIs(wire.RoleOwner, e.nodeName())
 		},
-		Lost: e.items.lost,
+		Lost: e.items.Lost,
 		StandingBy: func(owner string) {
 			e.owns.Store(false)
 			e.mirror.standBy()

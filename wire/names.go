@@ -223,6 +223,15 @@ func (n Names) ControlAll() string { return n.subject("control", "_all") }
 // engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
 
+// Inbox is the subject on which a worker that registered with the word inbox receives the
+// items that the engine assigns to it.
+func (n Names) Inbox(w events.WorkerID, inbox string) string {
+	return n.subject("assign", string(w), inbox)
+}
+
+// InboxAll matches every Inbox subject: a worker's id may have dots.
+func (n Names) InboxAll() string { return n.subject("assign", ">") }
+
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 

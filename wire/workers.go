@@ -22,7 +22,17 @@ type Register struct {
 	Session string `json:"session,omitempty"`
 	// Probe says that the worker listens on the subject Names.Probe, and answers.
 	Probe bool `json:"probe,omitempty"`
+	// Inbox, if set, says that the worker listens on the subject Names.Inbox of this
+	// word, for items that the engine assigns to it: letters and digits, at most
+	// MaxInbox, new for each life of the worker.
+	Inbox string `json:"inbox,omitempty"`
+	// Most bounds how many items of a type run at once in the worker, below Slots. It
+	// counts with Inbox alone.
+	Most map[string]int `json:"most,omitempty"`
 }
+
+// MaxInbox bounds Register.Inbox, in bytes.
+const MaxInbox = 64
 
 // Registered answers a Register.
 type Registered struct {
@@ -31,6 +41,9 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
+	// Assigns says that the engine assigns items to the workers that offer an Inbox. To one
+	// that has, it names no Consumers.
+	Assigns bool `json:"assigns,omitempty"`
 	// JetStreamDomain is the domain in which the worker reaches the stream; see
 	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
 	JetStreamDomain string `json:"js_domain,omitempty"`
@@ -179,21 +192,23 @@ type WorkersReply struct {
 
 // WorkerInfo is a registered worker; also the value in the work_workers bucket.
 type WorkerInfo struct {
-	Worker       string       `json:"worker"`
-	Session      string       `json:"session"`
-	Types        []string     `json:"types"`
-	Capabilities []string     `json:"capabilities,omitempty"`
-	Slots        int          `json:"slots"`
-	InFlight     int          `json:"in_flight"` // items that it has claimed or runs
-	Status       WorkerStatus `json:"status"`
-	Reason       string       `json:"reason,omitempty"` // why it is unhealthy
-	Health       *Health      `json:"health,omitempty"` // as it last said itself
-	Probe        bool         `json:"probe,omitempty"`  // whether it answers probes
-	ProbedAt     time.Time    `json:"probed_at,omitzero"`
-	Version      string       `json:"version,omitempty"`
-	Host         string       `json:"host,omitempty"`
-	RegisteredAt time.Time    `json:"registered_at"`
-	LastSeen     time.Time    `json:"last_seen"`
-	DiedAt       time.Time    `json:"died_at,omitzero"`  // when it had been silent for too long
-	Circuit      *Circuit     `json:"circuit,omitempty"` // nil: it is closed; in replies only
+	Worker       string         `json:"worker"`
+	Session      string         `json:"session"`
+	Types        []string       `json:"types"`
+	Capabilities []string       `json:"capabilities,omitempty"`
+	Slots        int            `json:"slots"`
+	InFlight     int            `json:"in_flight"` // items that it has claimed or runs
+	Status       WorkerStatus   `json:"status"`
+	Reason       string         `json:"reason,omitempty"` // why it is unhealthy
+	Health       *Health        `json:"health,omitempty"` // as it last said itself
+	Probe        bool           `json:"probe,omitempty"`  // whether it answers probes
+	Inbox        string         `json:"inbox,omitempty"`  // see Register; empty: it pulls
+	Most         map[string]int `json:"most,omitempty"`   // see Register
+	ProbedAt     time.Time      `json:"probed_at,omitzero"`
+	Version      string         `json:"version,omitempty"`
+	Host         string         `json:"host,omitempty"`
+	RegisteredAt time.Time      `json:"registered_at"`
+	LastSeen     time.Time      `json:"last_seen"`
+	DiedAt       time.Time      `json:"died_at,omitzero"`  // when it had been silent for too long
+	Circuit      *Circuit       `json:"circuit,omitempty"` // nil: it is closed; in replies only
 }

@@ -110,7 +110,9 @@ func (k *clock) renew(r *run, now time.Time) {
 	}
 	if k.w.link.connected {
 		r.contact = now
-		k.w.publish(r.msg.Reply, "", pull.Renew)
+		if !r.assigned { // heartbeats keep it
+			k.w.publish(r.msg.Reply, "", pull.Renew)
+		}
 		return
 	}
 	lost := r.contact.Add(r.msg.Lease)

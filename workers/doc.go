@@ -35,6 +35,14 @@
 // Concurrency items that are claiming or running, as many again that are
 // settling, and Prefetch that are held.
 //
+// # Assigned items
+//
+// An engine that assigns sends items to the worker's inbox, which the worker offers when it
+// registers, instead of having it pull and claim. The engine has claimed them, and knows
+// the worker's free slots and the limits of its types. So the handler starts at once, and
+// no more items come than there are slots. The start is reported after 2 ms, or together
+// with whatever is reported before. Heartbeats keep the leases.
+//
 // # Spawns, snoozes, progress and checkpoints
 //
 // A handler that returns a [Spawn] or a [Snooze] as its result ends its run

@@ -31,7 +31,7 @@ type progress struct {
 // midRun reports whether a report comes from the middle of a run, whose end it
 // is not.
 func (r *report) midRun() bool {
-	return r.Event == wire.ReportProgress || r.Event == wire.ReportCheckpoint
+	return r.Event == wire.ReportProgress || r.Event == wire.ReportCheckpoint || r.Event == wire.ReportStart
 }
 
 // connect lets the handler report from its run. ctx is the run's.
@@ -132,7 +132,7 @@ func (l *line) settle(rep *report, err error) {
 		<-l.saving
 		return
 	}
-	if !rep.last {
+	if !rep.last && rep.Event == wire.ReportProgress {
 		l.telling = false
 		l.tell(time.Now())
 	}

@@ -36,6 +36,8 @@ type run struct {
 	msg      pull.Message
 	reg      *registration
 	received time.Time
+	assigned bool              // it came to the inbox: there is no message to ack or renew
+	labels   map[string]string // of an assigned item
 
 	// Guarded by Worker.mu.
 	state   runState
@@ -204,11 +206,16 @@ func (w *Worker) handBackHeld(reason string) {
 
 func (q *reporter) of(r *run, rep wire.Report) *report {
 	rep.ID, rep.Token, rep.Worker = r.msg.RawID, r.msg.Token, string(q.w.cfg.ID)
+	rep.Start = rep.Start || r.assigned && rep.Event != wire.ReportStart && rep.Event != wire.ReportRelease
 	return &report{Report: rep, run: r}
 }
 
 // ack lets the message with that reply subject go. REQUIRES: mu.
-func (w *Worker) ack(reply string) { w.publish(reply, "", pull.Ack) }
+func (w *Worker) ack(reply string) {
+	if reply != "" {
+		w.publish(reply, "", pull.Ack)
+	}
+}
 
 // finishRun drops a run and its message. REQUIRES: mu.
 func (w *Worker) finishRun(r *run) {
@@ -270,7 +277,9 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	defer w.handlers.Done()
-	item.Labels = r.msg.Labels()
+	if item.Labels = r.labels; !r.assigned {
+		item.Labels = r.msg.Labels()
+	}
 	item.Sink, item.OnMeasure = w.runner.logSink(item), w.health.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {

@@ -46,6 +46,15 @@ func (s *session) tryRegister(ctx context.Context) error {
 	if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
 		return err
 	}
+	if reply.Assigns && req.Inbox == "" { // as it says now
+		if err := s.w.inbox.open(&req); err != nil {
+			return err
+		}
+		req.Session, reply = reply.Session, wire.Registered{}
+		if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
+			return err
+		}
+	}
 	fresh, err := s.w.pulls.openAll(known, &reply, epoch)
 	if err != nil {
 		return err
@@ -112,8 +121,8 @@ func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoc
 	s.id, s.replaced = reply.Session, false
 	s.Confirm(reply, sent)
 	s.Registered = epoch == s.w.link.epoch
-	if s.w.health.unfit() {
-		s.Heard = time.Time{} // a registration does not say so: a heartbeat is due
+	if s.w.health.unfit() || reply.Assigns {
+		s.Heard = time.Time{} // a registration does not say so, nor what runs: a heartbeat is due
 	}
 	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	s.w.pulls.refillAll()
@@ -232,7 +241,7 @@ func (s *session) beat(ctx context.Context) error {
 	s.w.mu.Lock()
 	hb := wire.Heartbeat{Register: s.request(), Health: health}
 	for _, r := range s.w.table.runs {
-		if r.state == running || r.state == settling {
+		if r.state == running || r.state == settling || r.assigned {
 			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.RawID, Token: r.msg.Token})
 		}
 	}

@@ -112,6 +112,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 
 	w.endLife()
 	w.health.withdrawProbe()
+	w.inbox.close()
 	w.reports.close()
 	for _, sub := range w.session.control {
 		_ = sub.Unsubscribe() // fails only when the connection is closed

@@ -47,6 +47,7 @@ type Worker struct {
 	session session
 	link    link
 	pulls   puller
+	inbox   inbox
 	table   runTable
 	reports *reporter
 	health  health
@@ -115,7 +116,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
 	w.session = session{w: w, kick: make(chan struct{}, 1), called: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
-	w.link = link{w: w}
+	w.link, w.inbox = link{w: w}, inbox{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
 	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
 	w.table = runTable{concurrency: cfg.Concurrency, prefetch: cfg.Prefetch, runs: map[string]*run{}, meanRun: slowRun}
@@ -297,6 +298,7 @@ func (s *session) request() wire.Register {
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
 		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
 	}
+	s.w.inbox.offer(&r)
 	for t := range s.w.types {
 		r.Types = append(r.Types, string(t))
 	}

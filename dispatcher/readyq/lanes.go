@@ -431,5 +431,19 @@ func (r *Queues) BusyLanes(t events.Type) (names iter.Seq[string], known bool) {
 	return maps.Keys(tl.busy), true
 }
 
+// Empty reports whether no item of a type waits in its open lanes.
+func (r *Queues) Empty(t events.Type) bool {
+	tl := r.types[t]
+	if tl == nil {
+		return false
+	}
+	for _, ln := range tl.busy {
+		if !ln.empty() {
+			return false
+		}
+	}
+	return true
+}
+
 // Named returns how many lanes with capabilities are open, of all types.
 func (r *Queues) Named() int { return r.named }

@@ -146,7 +146,7 @@ func (r *Registry) Active() map[events.WorkerID]bool {
 	defer r.mu.Unlock()
 	set := make(map[events.WorkerID]bool, len(r.workers))
 	for id, w := range r.workers {
-		if w.info.Status == wire.WorkerActive {
+		if w.info.Status == wire.WorkerActive && w.info.Inbox == "" {
 			set[id] = true
 		}
 	}

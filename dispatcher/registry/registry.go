@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -71,9 +73,11 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
+		Inbox: reg.Inbox, Most: reg.Most,
 	}}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
-		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe
+		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
+		w.info.Inbox != reg.Inbox || !maps.Equal(w.info.Most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
@@ -118,6 +122,12 @@ func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
 	}
 	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
+	}
+	if strings.ContainsFunc(reg.Inbox, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') }) || len(reg.Inbox) > wire.MaxInbox {
+		return "", events.Refuse(events.CodeBadRequest, "the inbox of worker %s must be letters and digits, at most %d", id, wire.MaxInbox)
+	}
+	if len(reg.Most) > len(reg.Types) {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s bounds %d types in most, and names %d: bound only types that it names", id, len(reg.Most), len(reg.Types))
 	}
 	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
 	return id, nil
@@ -229,6 +239,35 @@ func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 	return slots, workers
 }
 
+// Pulled returns how many slots the active workers have together that pull a lane.
+func (r *Registry) Pulled(t events.Type, lane string) (slots int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if w.info.Inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+			slots += r.slotsOf(id, w)
+		}
+	}
+	return slots
+}
+
+// Seats returns the workers that have offered an inbox, in no order.
+func (r *Registry) Seats() (list []seats.Seat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if w.info.Inbox == "" {
+			continue
+		}
+		seat := seats.Seat{Worker: id, Inbox: w.info.Inbox, Types: w.info.Types, Offer: w.offer, Most: w.info.Most}
+		if w.info.Status == wire.WorkerActive {
+			seat.Slots = r.slotsOf(id, w)
+		}
+		list = append(list, seat)
+	}
+	return list
+}
+
 // slotsOf returns how many slots of a worker count. REQUIRES: mu.
 func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
 	if most, benched := r.benched[id]; benched {
@@ -259,6 +298,14 @@ func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
 		}
 	}
 	return ids
+}
+
+// Pulling is Able without the workers to which items are assigned.
+func (r *Registry) Pulling(t events.Type, lane string) []events.WorkerID {
+	able := r.Able(t, lane)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(able, func(id events.WorkerID) bool { w := r.workers[id]; return w == nil || w.info.Inbox != "" })
 }
 
 // Knows reports whether a worker is registered.

@@ -19,6 +19,8 @@ type Held struct {
 	By     map[Holder]int
 	Away   map[lanes.Key]int
 	Active map[events.WorkerID]bool
+	// Counted, if set, is called for each change of a worker's runs, by 1 or -1.
+	Counted func(w events.WorkerID, t events.Type, by int)
 }
 
 // NewHeld returns an empty Held.
@@ -27,6 +29,9 @@ func NewHeld() Held { return Held{By: map[Holder]int{}, Away: map[lanes.Key]int{
 // Count adds by, 1 or -1, to the runs of the dispatch's worker.
 func (h *Held) Count(d *Dispatch, by int) {
 	k := Holder{lanes.Key{Type: d.Type, Name: d.Lane}, d.Worker}
+	if h.Counted != nil {
+		h.Counted(d.Worker, d.Type, by)
+	}
 	if h.By[k] += by; h.By[k] == 0 {
 		delete(h.By, k)
 	}

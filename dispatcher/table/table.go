@@ -26,6 +26,7 @@ type Dispatch struct {
 	Claimed   bool
 	Worker    events.WorkerID
 	Lingering bool      // the item has moved on, and the worker has not let go yet
+	Inbox     string    // of the worker that it was assigned to; empty: it went to a lane
 	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
 	Heard     time.Time // last heartbeat that named the run
 	Seq       uint64    // message's sequence in its stream; 0: not known

@@ -29,6 +29,9 @@ type Claim struct {
 	Worker     events.WorkerID
 	Dispatched events.Token
 	Start      bool // and start at once
+	// StartWithin is the longest until the start is reported, if it is shorter than the
+	// engine's own limit; 0: that.
+	StartWithin time.Duration
 }
 
 // decide grants an item to a worker, for the item's current token only.
@@ -69,7 +72,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(d.state.limits.TimeToStart())}
+	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(c.startWithin(d.state.limits.TimeToStart()))}
 	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
 		return Decision{}, err
 	}
@@ -84,6 +87,13 @@ func (c Claim) decide(d *decider) (Decision, error) {
 		dec.Events = append(dec.Events, d.running(&run))
 	}
 	return dec, nil
+}
+
+func (c Claim) startWithin(limit time.Duration) time.Duration {
+	if c.StartWithin > 0 {
+		return min(c.StartWithin, limit)
+	}
+	return limit
 }
 
 func (d *decider) running(it *events.Item) events.Event {

@@ -19,20 +19,23 @@ type cost struct {
 	cpu    time.Duration // user and system
 	allocs uint64
 	bytes  uint64
+	msgs   int64 // to and from the server
 }
 
-func costNow() cost {
+func (r *rig) costNow() cost {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return cost{cpu: processCPU(), allocs: m.Mallocs, bytes: m.TotalAlloc}
+	in, out := r.eng.Traffic()
+	return cost{cpu: processCPU(), allocs: m.Mallocs, bytes: m.TotalAlloc, msgs: int64(in + out)}
 }
 
 // costs writes the cost of each of n items since then.
 func (r *rig) costs(what string, n int, since cost) {
-	now, per := costNow(), float64(n)
+	now, per := r.costNow(), float64(n)
 	if now.cpu > 0 {
 		r.t.row(what+", CPU an item", float64(now.cpu-since.cpu)/per/float64(time.Microsecond), "µs", 0)
 	}
+	r.t.row(what+", messages an item", float64(now.msgs-since.msgs)/per, "messages", 0)
 	r.t.row(what+", allocated an item", float64(now.allocs-since.allocs)/per, "objects", 0)
 	r.t.row(what+", allocated an item", float64(now.bytes-since.bytes)/per/1024, "KiB", 0)
 }

@@ -100,7 +100,7 @@ func (r *rig) measureFlow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		start, used := time.Now(), costNow()
+		start, used := time.Now(), r.costNow()
 		if err := way.submit(); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (r *rig) burnDown(ctx context.Context, what, typ string, edit func(int, *st
 	if err := r.submitAll(ctx, typ, r.o.Items, edit); err != nil {
 		return 0, err
 	}
-	start, used := time.Now(), costNow()
+	start, used := time.Now(), r.costNow()
 	stop, err := r.worker(ctx, r.o.Slots, typ, handle)
 	if err != nil {
 		return 0, err

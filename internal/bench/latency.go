@@ -94,7 +94,7 @@ func (r *rig) latency(ctx context.Context, what, typ string, rate int) error {
 	if err != nil {
 		return err
 	}
-	used := costNow()
+	used := r.costNow()
 	if err := r.openLoop(ctx, p, "work.submit."+typ, rate); err != nil {
 		return err
 	}

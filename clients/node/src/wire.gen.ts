@@ -414,6 +414,10 @@ export interface Heartbeat {
   health?: Health;
   host?: string;
   in_flight?: RunRef[];
+  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
+  inbox?: string;
+  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  most?: { [key: string]: number };
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
   /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
@@ -907,6 +911,10 @@ export interface ReadEvents {
 export interface Register {
   capabilities?: string[];
   host?: string;
+  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
+  inbox?: string;
+  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  most?: { [key: string]: number };
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
   /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
@@ -919,6 +927,8 @@ export interface Register {
 
 /** Registered answers a Register. */
 export interface Registered {
+  /** Assigns says that the engine assigns items to the workers that offer an Inbox. To one that has, it names no Consumers. */
+  assigns?: boolean;
   /** by type */
   consumers: { [key: string]: string[] };
   heartbeat_ms: number;
@@ -1652,7 +1662,11 @@ export interface WorkerInfo {
   host?: string;
   /** items that it has claimed or runs */
   in_flight: number;
+  /** see Register; empty: it pulls */
+  inbox?: string;
   last_seen: string;
+  /** see Register */
+  most?: { [key: string]: number };
   /** whether it answers probes */
   probe?: boolean;
   probed_at?: string;

@@ -1,4 +1,5 @@
-package embedded
+// Package itemlog writes what becomes of items to the engine's log.
+package itemlog
 
 import (
 	"context"
@@ -19,26 +20,27 @@ const (
 	maxLogError  = 300 // bytes of an error's text in a line
 )
 
-// itemLog writes items' events to the engine's log: at level info a line for
+// Log writes items' events to the engine's log: at level info a line for
 // each item that ends and each attempt that fails, a limited number a second;
 // at level debug one for each event. It does so while this process owns the
 // log: it or another has already logged the events from before that.
-type itemLog struct {
+type Log struct {
 	log   *slog.Logger
 	owner atomic.Bool
 	ends  *lograte.Limiter
 	fails *lograte.Limiter
 }
 
-func newItemLog(log *slog.Logger) *itemLog {
+// New returns a Log that is silent until Owned.
+func New(log *slog.Logger) *Log {
 	leftOut := func(what string) func(int) {
 		return func(n int) { log.Info("more "+what+" than are logged in a second", "left_out", n) }
 	}
-	return &itemLog{log: log, ends: lograte.New(maxEndLines, leftOut("items ended")), fails: lograte.New(maxFailLines, leftOut("attempts failed or items died"))}
+	return &Log{log: log, ends: lograte.New(maxEndLines, leftOut("items ended")), fails: lograte.New(maxFailLines, leftOut("attempts failed or items died"))}
 }
 
-// projected writes what a batch has to tell.
-func (l *itemLog) projected(c *core.Changes) {
+// Projected writes what a batch has to tell.
+func (l *Log) Projected(c *core.Changes) {
 	ctx := context.Background()
 	if !l.owner.Load() || !l.log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -60,9 +62,9 @@ func (l *itemLog) projected(c *core.Changes) {
 
 // lineOf returns the message at level info for an event of that kind, and the
 // limiter of such lines; nil if there is no message.
-func lineOf(k events.Kind) (string, func(*itemLog) *lograte.Limiter) {
-	ends := func(l *itemLog) *lograte.Limiter { return l.ends }
-	fails := func(l *itemLog) *lograte.Limiter { return l.fails }
+func lineOf(k events.Kind) (string, func(*Log) *lograte.Limiter) {
+	ends := func(l *Log) *lograte.Limiter { return l.ends }
+	fails := func(l *Log) *lograte.Limiter { return l.fails }
 	switch k {
 	case events.KindCompleted:
 		return "item completed", ends
@@ -149,11 +151,14 @@ func traceOf(c *core.Changes, id events.ID) string {
 	return ""
 }
 
-func (l *itemLog) owned(events.Epoch) { l.owner.Store(true) }
-func (l *itemLog) lost(error)         { l.owner.Store(false) }
+// Owned begins: this process owns the log.
+func (l *Log) Owned(events.Epoch) { l.owner.Store(true) }
 
-// stop logs how many lines were left out at the end.
-func (l *itemLog) stop() {
+// Lost ends what Owned has begun.
+func (l *Log) Lost(error) { l.owner.Store(false) }
+
+// Stop logs how many lines were left out at the end.
+func (l *Log) Stop() {
 	l.ends.Flush()
 	l.fails.Flush()
 }

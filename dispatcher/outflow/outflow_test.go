@@ -1,4 +1,4 @@
-package dispatcher
+package outflow
 
 import (
 	"testing"
@@ -9,23 +9,23 @@ import (
 )
 
 func TestRetryAfterFollowsTheOutflow(t *testing.T) {
-	var o outflow
-	now := simStart
+	var o Meter
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	ask := func() time.Duration {
 		e := events.Refuse(events.CodeQueueFull, "full")
 		e.RetryAfter = core.QueueFullRetryAfter
-		o.retryAfter(e, now)
+		o.RetryAfter(e, now)
 		return e.RetryAfter
 	}
 	if got := ask(); got != core.QueueFullRetryAfter {
 		t.Fatalf("nothing has left: %s", got)
 	}
-	o.left(4, now)
+	o.Left(4, now)
 	now = now.Add(outflowSpan)
 	if got := ask(); got != outflowSpan/4 {
 		t.Fatalf("four in ten seconds: %s", got)
 	}
-	o.left(1000, now)
+	o.Left(1000, now)
 	if got := ask(); got != minFullRetry {
 		t.Fatalf("a hundred a second: %s", got)
 	}
@@ -34,7 +34,7 @@ func TestRetryAfterFollowsTheOutflow(t *testing.T) {
 		t.Fatalf("that was long ago: %s", got)
 	}
 	other := events.Refuse(events.CodeUnavailable, "no")
-	if o.retryAfter(other, now); other.RetryAfter != 0 {
+	if o.RetryAfter(other, now); other.RetryAfter != 0 {
 		t.Fatal("another refusal was changed")
 	}
 }

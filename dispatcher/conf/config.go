@@ -1,4 +1,6 @@
-package dispatcher
+// Package conf has the configuration of a dispatcher: its settings, what it takes from its
+// host, and the hooks by which it tells of what it does.
+package conf
 
 import (
 	"cmp"
@@ -7,25 +9,20 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
-)
-
-// Bounds of the loop's queues.
-const (
-	MaxRequests    = 1024 // requests waiting to be decided
-	MaxUnprojected = 256  // batches appended and not yet projected
-	maxReplies     = 64   // batches whose replies are not sent yet
 )
 
 // Defaults of Config.
@@ -40,7 +37,27 @@ const (
 	DefaultProbeInterval = 60 * time.Second
 	DefaultProbeTimeout  = 5 * time.Second
 	DefaultProbeFailures = 2
+
+	DefaultCutEvents = 1_000_000 // the least that the log holds before it is cut
 )
+
+// Lease lets one engine of several try to own the partition. It is about liveness alone: the
+// log decides who may append.
+type Lease interface {
+	// Take takes the lease, or keeps it. If another engine has it, Take returns that one's
+	// name. An error means that the lease can't be asked for.
+	Take(ctx context.Context) (by string, err error)
+	// Changed receives something when the lease may be free.
+	Changed() <-chan struct{}
+	// Failed hears that this engine could not take the partition over, or serve it; final
+	// says that it will not try again. It may give the lease up, so that another engine
+	// can try: then Take fails with ErrPassed for a time.
+	Failed(why error, final bool)
+}
+
+// ErrPassed is the error of a lease that this engine has given up for a time, since it could
+// not take over.
+var ErrPassed = errors.New("this engine leaves the log to others for a time, since it could not take over")
 
 // Config configures an Engine.
 type Config struct {
@@ -104,6 +121,9 @@ type Config struct {
 	// to. An *events.Error other than CodeUnavailable says that they are lost. nil: there
 	// is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
+	// Assign has items assigned to the workers that offer an inbox, instead of waiting for
+	// them to pull and claim.
+	Assign bool
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // longest time between two heartbeats of a worker
@@ -122,7 +142,7 @@ type Config struct {
 	SyncWithin time.Duration
 
 	// Dedup says when the host's dedup hook is asked.
-	Dedup DedupConfig
+	Dedup dedup.Config
 	// Score, if set, replaces the built-in order for the types of ScoreTypes (none: all).
 	// It returns how far ahead of its submission time an item is placed, whatever its
 	// priority. It is called concurrently, before the submission reaches the loop, and must
@@ -156,14 +176,14 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// scores reports whether the host orders the items of a type.
-func (c *Config) scores(t events.Type) bool {
+// Scores reports whether the host orders the items of a type.
+func (c *Config) Scores(t events.Type) bool {
 	return c.Score != nil && (len(c.ScoreTypes) == 0 || slices.Contains(c.ScoreTypes, t))
 }
 
-// score gives a submission the host's score.
-func (c *Config) score(s *core.Submit) {
-	if c.scores(s.Type) && s.Score == nil {
+// Rate gives a submission the host's score.
+func (c *Config) Rate(s *core.Submit) {
+	if c.Scores(s.Type) && s.Score == nil {
 		score := c.Score(*s)
 		s.Score = &score
 	}
@@ -308,4 +328,32 @@ func (c Config) withProbes() Config {
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
 	c.ProbeFailures = cmp.Or(c.ProbeFailures, DefaultProbeFailures)
 	return c
+}
+
+// FromFile returns the commands that record the settings of engine.toml where
+// they differ from the log's.
+func (c *Config) FromFile(state *core.State) (cmds []core.Command) {
+	types := slices.Collect(maps.Keys(c.FileTypes))
+	if c.FileDefaults != nil {
+		types = append(types, state.TypeNames()...)
+	}
+	slices.Sort(types)
+	for _, t := range slices.Compact(types) {
+		was, _ := state.Settings(t)
+		info, known := state.Type(t)
+		set, source := was, info.Source
+		if c.FileDefaults != nil && source != events.SourceAPI {
+			set = c.FileDefaults(set)
+		}
+		if lay := c.FileTypes[t]; lay != nil {
+			set = lay(set)
+			if source != events.SourceAPI { // otherwise the file's defaults would undo the API's settings at the next start
+				source = events.SourceFile
+			}
+		}
+		if !known || !reflect.DeepEqual(set, was) {
+			cmds = append(cmds, core.Configure{Type: t, Source: source, Settings: set})
+		}
+	}
+	return cmds
 }

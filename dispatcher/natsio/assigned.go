@@ -1,0 +1,52 @@
+package natsio
+
+import (
+	"github.com/streamwright/streamwright/dispatcher/table"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// parcel is a message of assigned items that is being filled.
+type parcel struct {
+	subject string
+	body    []byte
+}
+
+// Assign adds an assigned item to the message for its worker. Items that are assigned
+// together go in one message, within wire.MaxAssignedBytes.
+func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
+	if p.filled >= wire.MaxAssignedBytes {
+		p.FlushAssigned()
+	}
+	par := p.parcels[d.Inbox]
+	if par == nil {
+		par = &parcel{subject: p.cfg.Names.Inbox(d.Worker, d.Inbox)}
+		p.parcels[d.Inbox] = par
+	}
+	before := len(par.body)
+	par.body = wire.AppendAssigned(par.body, &wire.Assigned{
+		ID: it.ID.String(), Type: string(it.Type), Token: d.Token.String(), Attempt: int(it.Attempt), LeaseMS: d.Lease.Milliseconds(),
+		TimeoutMS: it.Timeout.Milliseconds(), Trace: p.trace(it, d.Token), Labels: it.Labels,
+		Ask: it.HasCheckpoint || it.Relations != nil && it.Relations.HasChildren, Params: params,
+	})
+	p.filled += len(par.body) - before
+}
+
+// FlushAssigned sends what Assign was given.
+func (p *Pusher) FlushAssigned() {
+	for inbox, par := range p.parcels {
+		if len(par.body) == 0 {
+			delete(p.parcels, inbox) // nothing has come since the last flush
+			continue
+		}
+		if err := p.nc.Publish(par.subject, append(par.body, ']')); err != nil {
+			p.log.Debug("assigned items could not be sent", "subject", par.subject, "error", err)
+		}
+		if cap(par.body) > wire.MaxAssignedBytes {
+			delete(p.parcels, inbox)
+			continue
+		}
+		par.body = par.body[:0]
+	}
+	p.filled = 0
+}

@@ -1,0 +1,59 @@
+package seats
+
+import (
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// maxFresh bounds the items of a Fresh.
+const maxFresh = 1024
+
+// Fresh holds items that were queued by decisions that are not durable yet, and so are in
+// no queue: they may be assigned in the same batch. The zero value is empty.
+type Fresh struct {
+	items []freshItem // in the order of the decisions
+	// passed is the position of the last event that queued an item that is not here.
+	passed events.Seq
+}
+
+type freshItem struct {
+	id  events.ID
+	seq events.Seq
+}
+
+// Add adds an item that the decision at a position has queued.
+func (f *Fresh) Add(id events.ID, at events.Seq) {
+	if len(f.items) >= maxFresh {
+		f.passed = at
+		return
+	}
+	f.items = append(f.items, freshItem{id, at})
+}
+
+// Pass notes that the decision at a position has queued an item that is not added.
+func (f *Fresh) Pass(at events.Seq) { f.passed = at }
+
+// Durable forgets the items up to a position: they are in their queues now.
+func (f *Fresh) Durable(last events.Seq) {
+	n := 0
+	for n < len(f.items) && f.items[n].seq <= last {
+		n++
+	}
+	f.items = slices.Delete(f.items, 0, n)
+}
+
+// Moved forgets all items, since positions have changed; at is the last.
+func (f *Fresh) Moved(at events.Seq) { f.items, f.passed = nil, at }
+
+// All returns the items; none, while an item that is not here may go before them. last is
+// the last durable position.
+func (f *Fresh) All(last events.Seq) (ids []events.ID) {
+	if last < f.passed {
+		return nil
+	}
+	for _, it := range f.items {
+		ids = append(ids, it.id)
+	}
+	return ids
+}

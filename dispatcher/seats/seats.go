@@ -1,0 +1,227 @@
+// Package seats knows the workers that take assigned items, and how many more each can
+// take.
+//
+// A [Seat] is one life of a worker that has offered an inbox: see wire.Register. Its runs
+// are counted from their decision on, whoever made it, so that a worker is never sent more
+// than it has slots for. A run counts until the worker has let go of it.
+//
+// Seats are volatile: they say who is given an item, never what an event means.
+package seats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/events"
+)
+
+// Seat is a worker that takes assigned items.
+type Seat struct {
+	Worker events.WorkerID
+	Inbox  string // new for each life of the worker
+	Types  []string
+	Offer  lanes.Offer
+	Slots  int            // 0: it takes no new work now
+	Most   map[string]int // of types that have a bound of their own
+
+	runs    int
+	ofType  map[string]int // runs of the types in Most
+	turn    uint64         // of the last item that it was given
+	resting bool           // it is given nothing before its next heartbeat
+	rows    []*row
+}
+
+// row holds the seats that serve a lane.
+type row struct {
+	typ   string
+	seats []*Seat
+	free  int // slots, of all seats
+}
+
+// Seats holds the seats. It is not safe for concurrent use.
+type Seats struct {
+	by    map[events.WorkerID]*Seat
+	rows  map[lanes.Key]*row
+	free  int // slots, of all seats
+	turns uint64
+	// shared says that a seat serves several types.
+	shared bool
+}
+
+// New returns no seats.
+func New() *Seats {
+	return &Seats{by: map[events.WorkerID]*Seat{}, rows: map[lanes.Key]*row{}}
+}
+
+// maxRows bounds the lanes whose seats are remembered: users may ask about any lane.
+const maxRows = 4096
+
+// Set sets the seats, and returns the workers that have none any more, or another. runs
+// calls fn with the runs of all workers.
+func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, t events.Type, n int))) (left []events.WorkerID) {
+	old, fresh := s.by, false
+	s.by, s.rows = make(map[events.WorkerID]*Seat, len(list)), map[lanes.Key]*row{}
+	for i := range list {
+		seat := list[i]
+		if was := old[seat.Worker]; was != nil {
+			seat.turn, seat.resting = was.turn, was.resting && was.Inbox == seat.Inbox
+		} else {
+			fresh = true
+		}
+		seat.ofType = make(map[string]int, len(seat.Most))
+		s.by[seat.Worker] = &seat
+	}
+	for w, was := range old {
+		if now := s.by[w]; now == nil || now.Inbox != was.Inbox {
+			left = append(left, w)
+		}
+	}
+	if len(s.by) > 0 || fresh {
+		runs(func(w events.WorkerID, t events.Type, n int) {
+			if seat := s.by[w]; seat != nil {
+				seat.count(string(t), n)
+			}
+		})
+	}
+	s.free, s.shared = 0, false
+	for _, seat := range s.by {
+		s.free += seat.left()
+		s.shared = s.shared || len(seat.Types) > 1
+	}
+	slices.Sort(left)
+	return left
+}
+
+// Any reports whether there are seats.
+func (s *Seats) Any() bool { return len(s.by) > 0 }
+
+// Of returns a worker's seat, nil for none.
+func (s *Seats) Of(w events.WorkerID) *Seat { return s.by[w] }
+
+// Count adds by, 1 or -1, to the runs of a worker. It ignores workers without a seat.
+func (s *Seats) Count(w events.WorkerID, t events.Type, by int) {
+	seat := s.by[w]
+	if seat == nil {
+		return
+	}
+	s.change(seat, func() { seat.count(string(t), by) })
+}
+
+// Rest has a worker be given nothing before it is heard of again.
+func (s *Seats) Rest(w events.WorkerID) { s.rest(w, true) }
+
+// Heard notes a worker's heartbeat, and reports whether it had rested.
+func (s *Seats) Heard(w events.WorkerID) bool { return s.rest(w, false) }
+
+func (s *Seats) rest(w events.WorkerID, resting bool) bool {
+	seat := s.by[w]
+	if seat == nil || seat.resting == resting {
+		return false
+	}
+	s.change(seat, func() { seat.resting = resting })
+	return true
+}
+
+// change changes what a seat has free.
+func (s *Seats) change(seat *Seat, fn func()) {
+	for _, r := range seat.rows {
+		r.free -= seat.leftOf(r.typ)
+	}
+	s.free -= seat.left()
+	fn()
+	s.free += seat.left()
+	for _, r := range seat.rows {
+		r.free += seat.leftOf(r.typ)
+	}
+}
+
+func (seat *Seat) count(typ string, by int) {
+	seat.runs += by
+	if _, bound := seat.Most[typ]; bound {
+		seat.ofType[typ] += by
+	}
+}
+
+// Resting reports whether the worker is given nothing before it is heard of again.
+func (seat *Seat) Resting() bool { return seat.resting }
+
+// left returns how many more items a seat can take.
+func (seat *Seat) left() int {
+	if seat.resting {
+		return 0
+	}
+	return max(seat.Slots-seat.runs, 0)
+}
+
+// leftOf returns how many more items of a type a seat can take.
+func (seat *Seat) leftOf(typ string) int {
+	if most, bound := seat.Most[typ]; bound {
+		return max(min(seat.left(), most-seat.ofType[typ]), 0)
+	}
+	return seat.left()
+}
+
+// row returns the seats that serve a lane.
+func (s *Seats) row(key lanes.Key) *row {
+	r := s.rows[key]
+	if r != nil {
+		return r
+	}
+	if len(s.rows) >= maxRows {
+		s.forgetRows()
+	}
+	r = &row{typ: string(key.Type)}
+	for _, seat := range s.by {
+		if slices.Contains(seat.Types, r.typ) && seat.Offer.Covers(key.Name) {
+			r.seats, r.free = append(r.seats, seat), r.free+seat.leftOf(r.typ)
+			seat.rows = append(seat.rows, r)
+		}
+	}
+	slices.SortFunc(r.seats, func(a, b *Seat) int { return cmp.Compare(a.Worker, b.Worker) })
+	s.rows[key] = r
+	return r
+}
+
+func (s *Seats) forgetRows() {
+	clear(s.rows)
+	for _, seat := range s.by {
+		seat.rows = nil
+	}
+}
+
+// Free returns how many items of a lane can be assigned now.
+func (s *Seats) Free(key lanes.Key) int {
+	if len(s.by) == 0 {
+		return 0
+	}
+	return s.row(key).free
+}
+
+// Serve reports whether a lane has seats.
+func (s *Seats) Serve(key lanes.Key) bool { return len(s.by) > 0 && len(s.row(key).seats) > 0 }
+
+// Shared reports whether a seat serves several types.
+func (s *Seats) Shared() bool { return s.shared }
+
+// FreeAll returns how many items can be assigned now, of all types.
+func (s *Seats) FreeAll() int { return s.free }
+
+// Choose returns the seat with the most free slots for an item of a lane; of equals, the
+// one that was last given an item the longest ago. nil: none can take it.
+func (s *Seats) Choose(key lanes.Key) (best *Seat) {
+	r := s.row(key)
+	if r.free <= 0 {
+		return nil
+	}
+	most := 0
+	for _, seat := range r.seats {
+		left := seat.leftOf(r.typ)
+		if left > most || left > 0 && left == most && seat.turn < best.turn {
+			best, most = seat, left
+		}
+	}
+	s.turns++
+	best.turn = s.turns
+	return best
+}

@@ -1,0 +1,321 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// assigning is an engine that assigns items to workers.
+func assigning(o Options) Options {
+	o.Config = config.Default()
+	o.Config.Workers.Assign = true
+	return o
+}
+
+// dispatched is the sequence of the last item that has gone to a lane of workers that pull.
+func dispatched(t *testing.T, e *Engine) uint64 {
+	t.Helper()
+	js, err := connect.JetStream(e.nc, e.names())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(testContext(t), e.names().DispatchStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo().State.LastSeq
+}
+
+// register registers a worker as somebody, and returns the refusal.
+func register(t *testing.T, nc *nats.Conn, e *Engine, r wire.Register) (reply wire.Registered, err error) {
+	t.Helper()
+	body, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := nc.RequestWithContext(testContext(t), e.names().API(wire.APIRegister), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused wire.ErrorReply
+	if err := json.Unmarshal(m.Data, &refused); err == nil && refused.Error != nil {
+		return reply, refused.Error.Err()
+	}
+	return reply, json.Unmarshal(m.Data, &reply)
+}
+
+// Items run without a message in the dispatch stream, five events each, however long they
+// take; what spawns, snoozes, or saves a checkpoint does so as ever.
+func TestItemsAreAssigned(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	e := mustStart(t, assigning(Options{Memory: true}))
+	c := mustClient(t, e)
+	before := dispatched(t, e)
+	began := make(chan struct{})
+	hold := make(chan struct{})
+	serve(t, e, 8, func(ctx context.Context, it *workers.RawItem) (any, error) {
+		switch {
+		case string(it.Raw) == `"long"`:
+			close(began)
+			<-hold
+		case string(it.Raw) == `"snooze"` && it.Checkpoint == nil:
+			if err := workers.Checkpoint(ctx, 1); err != nil {
+				return nil, err
+			}
+			return workers.Snooze(10 * time.Millisecond), nil
+		case string(it.Raw) == `"spawn"` && it.Continuation == nil:
+			return workers.Spawn{Children: []workers.Child{{Type: "email", Params: "child"}}, Continuation: "end"}, nil
+		case string(it.Raw) == `"fail"` && it.Attempt == 1:
+			return nil, errors.New("once")
+		}
+		return string(it.Raw), nil
+	}, "email")
+	list := []streamwright.Item{{Type: "email", Params: "long"}, {Type: "email", Params: "snooze"}, {Type: "email", Params: "spawn"}, {Type: "email", Params: "fail"}}
+	for i := range 300 {
+		list = append(list, streamwright.Item{Type: "email", Params: i})
+	}
+	subs, err := c.SubmitMany(testContext(t), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	until(t, "the long one is known to run", func() bool {
+		it, err := c.Get(testContext(t), subs[0].ID)
+		return err == nil && it.State == events.StateRunning
+	})
+	close(hold)
+	for _, s := range subs {
+		it, err := c.Wait(testContext(t), s.ID)
+		if err != nil || it.State != events.StateCompleted {
+			t.Fatalf("%+v %v", it, err)
+		}
+		if it.StartedAt.IsZero() || it.StartedAt.Before(it.ClaimedAt) {
+			t.Errorf("claimed at %s, started at %s", it.ClaimedAt, it.StartedAt)
+		}
+	}
+	if n := dispatched(t, e); n != before {
+		t.Errorf("%d items went to a lane", n-before)
+	}
+}
+
+// A handler whose item is cancelled stops, and its slot goes to the next item.
+func TestAnAssignedRunIsCancelled(t *testing.T) {
+	t.Parallel()
+	e := mustStart(t, assigning(Options{Memory: true}))
+	c := mustClient(t, e)
+	began := make(chan string, 10)
+	serve(t, e, 1, func(ctx context.Context, it *workers.RawItem) (any, error) {
+		began <- string(it.Raw)
+		if string(it.Raw) == `"a"` {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return nil, nil
+	}, "email")
+	a, err := c.Submit(testContext(t), streamwright.Item{Type: "email", Params: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.Submit(testContext(t), streamwright.Item{Type: "email", Params: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-began; got != `"a"` {
+		t.Fatalf("%s began", got)
+	}
+	if _, _, err := c.Cancel(testContext(t), a.ID, "no more"); err != nil {
+		t.Fatal(err)
+	}
+	if it, err := c.Wait(testContext(t), b.ID); err != nil || it.State != events.StateCompleted {
+		t.Fatalf("%+v %v", it, err)
+	}
+}
+
+// A worker is given no more than it has slots for, of a type no more than its handler's
+// limit; workers with inboxes and workers that pull serve one type.
+func TestAssignedWithinTheSlots(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	e := mustStart(t, assigning(Options{Memory: true}))
+	c := mustClient(t, e)
+	var all, slowOnes, most, mostSlow atomic.Int64
+	raise := func(to *atomic.Int64, n int64) {
+		for was := to.Load(); n > was && !to.CompareAndSwap(was, n); was = to.Load() {
+		}
+	}
+	nc, err := e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler), Names: e.names(), Concurrency: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(n *atomic.Int64, max *atomic.Int64) workers.Handler {
+		return func(context.Context, *workers.RawItem) (any, error) {
+			raise(&most, all.Add(1))
+			raise(max, n.Add(1))
+			time.Sleep(time.Millisecond)
+			n.Add(-1)
+			all.Add(-1)
+			return nil, nil
+		}
+	}
+	workers.HandleRaw(w, "slow", run(&slowOnes, &mostSlow), workers.Limit(2))
+	var quick, mostQuick atomic.Int64
+	workers.HandleRaw(w, "quick", run(&quick, &mostQuick))
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	var list []streamwright.Item
+	for i := range 400 {
+		list = append(list, streamwright.Item{Type: []string{"slow", "quick"}[i%2], Params: i})
+	}
+	subs, err := c.SubmitMany(testContext(t), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subs {
+		if it, err := c.Wait(testContext(t), s.ID); err != nil || it.State != events.StateCompleted {
+			t.Fatalf("%+v %v", it, err)
+		}
+	}
+	if most.Load() > 5 || mostSlow.Load() > 2 {
+		t.Errorf("%d ran at once, %d of them slow", most.Load(), mostSlow.Load())
+	}
+	if err := w.Stop(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What runs when the engine stops is completed with the next one, which knows the worker
+// again; what waited goes on.
+func TestAssignedRunsOutliveTheEngine(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	o := assigning(quiet(t.TempDir()))
+	o.NATSListen = "127.0.0.1:0"
+	e := mustStart(t, o)
+	url := e.URL()
+	o.NATSListen = url[len("nats://"):]
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler), Concurrency: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, hold := make(chan struct{}, 10), make(chan struct{})
+	workers.HandleRaw(w, "email", func(context.Context, *workers.RawItem) (any, error) {
+		began <- struct{}{}
+		<-hold
+		return nil, nil
+	})
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	c := mustClient(t, e)
+	for i := range 5 {
+		s, err := c.Submit(testContext(t), streamwright.Item{Type: "email", Params: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	<-began
+	<-began
+	stopEngine(t, e)
+	e = mustStart(t, o)
+	close(hold)
+	c = mustClient(t, e)
+	for _, id := range ids {
+		it, err := c.Wait(testContext(t), id)
+		if err != nil || it.State != events.StateCompleted || it.Attempt != 1 {
+			t.Fatalf("%+v %v", it, err)
+		}
+	}
+	if err := w.Stop(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nobody gets another's items by what he registers, and nobody but the engine assigns.
+func TestInboxesAreTheirWorkers(t *testing.T) {
+	slow(t)
+	e := guarded(t, func(c *config.Config) { c.Workers.Assign = true })
+	c, refused := as(t, e, "work")
+	for _, inbox := range []string{"*", ">", "a.b", "a b", "_INBOX", "é", fmt.Sprintf("%065d", 1)} {
+		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: inbox})
+		if events.CodeOf(err) != events.CodeBadRequest {
+			t.Errorf("inbox %q: %v", inbox, err)
+		}
+	}
+	reg, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "abc"})
+	if err != nil || !reg.Assigns || len(reg.Consumers["email"]) > 0 {
+		t.Fatalf("%+v, %v", reg, err)
+	}
+	got := make(chan *nats.Msg, 10)
+	if _, err := c.Conn().ChanSubscribe(e.names().Inbox("w", "abc"), got); err != nil {
+		t.Fatal(err)
+	}
+	noneRefused(t, c, refused)
+	// While it lives, its id, and so its inbox, is nobody else's.
+	if _, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "def"}); events.CodeOf(err) != events.CodeWorkerIDInUse {
+		t.Errorf("another session under the id: %v", err)
+	}
+	for _, user := range []string{"work", "submit", "read"} {
+		other, refused := as(t, e, user)
+		if err := other.Conn().Publish(e.names().Inbox("w", "abc"), []byte(`[]`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-refused:
+		case <-time.After(testTimeout):
+			t.Errorf("%s may publish to a worker's inbox", user)
+		}
+	}
+	for _, user := range []string{"submit", "read"} {
+		other, refused := as(t, e, user)
+		if _, err := other.Conn().ChanSubscribe(e.names().InboxAll(), make(chan *nats.Msg, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-refused:
+		case <-time.After(testTimeout):
+			t.Errorf("%s may listen to workers' inboxes", user)
+		}
+	}
+	// An item comes to it, and to report on it takes its token.
+	s := submit(t, e, wire.Submit{Type: "email"})
+	m := <-got
+	list, err := wire.DecodeAssigned(nil, m.Data)
+	if err != nil || len(list) != 1 || list[0].ID != s.ID || m.Reply != "" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+}
