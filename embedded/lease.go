@@ -27,9 +27,11 @@ import (
 // latecomers. Only the server's clock ends a lease, and no clocks are compared.
 
 const (
-	// leaseAsk bounds one request for the lease. Servers that have just had an election drop
-	// requests, and it is asked for again soon.
-	leaseAsk = 400 * time.Millisecond
+	// leaseAsk bounds one request for the lease: to find that its bucket is gone takes half of
+	// that. leaderAsk bounds one of a node whose server leads the log, and which can do
+	// without; servers that have just had an election drop requests.
+	leaseAsk  = time.Second
+	leaderAsk = 400 * time.Millisecond
 	// heirsLead is the time for which a lease that was given to a named heir is left to that
 	// one.
 	heirsLead = time.Second
@@ -206,12 +208,16 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	if l.passing() {
 		return "", dispatcher.ErrPassed
 	}
-	err = l.ask(ctx, true)
+	within, leads := leaseAsk, l.e.srv.leadsLog(l.e.names())
+	if leads {
+		within = leaderAsk
+	}
+	err = l.ask(ctx, true, within)
 	var held *kvstate.HeldError
 	switch {
 	case errors.As(err, &held):
 		return held.By.Owner, nil
-	case err != nil && silence(err) && l.e.srv.leadsLog(l.e.names()):
+	case err != nil && silence(err) && leads:
 		l.e.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
 		return "", nil
 	}
@@ -274,7 +280,7 @@ var errReleased = errors.New("the engine is stopping")
 
 // ask renews the lease, or takes it if that is asked for. A *kvstate.HeldError says that
 // another has it.
-func (l *lease) ask(ctx context.Context, take bool) error {
+func (l *lease) ask(ctx context.Context, take bool, within time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -283,7 +289,7 @@ func (l *lease) ask(ctx context.Context, take bool) error {
 	case l.rev == 0 && !take:
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	me := l.me
 	me.Epoch, me.At = l.epoch, time.Now().UTC()
@@ -339,7 +345,7 @@ func (l *lease) renew(ctx context.Context) {
 			}
 		}
 		had := l.holds()
-		err := l.ask(ctx, l.e.owns.Load() && !l.passing())
+		err := l.ask(ctx, l.e.owns.Load() && !l.passing(), leaseAsk)
 		var held *kvstate.HeldError
 		switch {
 		case err == nil || ctx.Err() != nil:
