@@ -141,6 +141,7 @@ func (c *chaos) sentAsLogged() error {
 // claimed in the log.
 func TestChaosAssigned(t *testing.T) {
 	slow(t)
+	noRace(t)
 	received, fenced, lost := 0, 0, 0
 	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
