@@ -136,7 +136,7 @@ func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {
 	}
 	good := 1
 	for _, p := range c.Replicas {
-		if p.Offline || p.Active > seenWithin || !p.Current && p.Lag > lateReplica {
+		if p.Offline || p.Active > seenWithin || !p.Current && (p.Active == 0 || p.Lag > lateReplica) { // 0: this leader has never heard of it
 			r.Behind = append(r.Behind, p.Name)
 		} else {
 			good++

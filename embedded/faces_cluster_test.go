@@ -13,6 +13,7 @@ import (
 func TestReplicas(t *testing.T) {
 	gone := &jetstream.PeerInfo{Name: "n2", Active: time.Minute, Current: true}
 	here := &jetstream.PeerInfo{Name: "n3", Active: time.Second, Current: true}
+	silent := &jetstream.PeerInfo{Name: "n2"} // died before this leader was elected
 	for name, c := range map[string]struct {
 		cluster *jetstream.ClusterInfo
 		behind  []string
@@ -20,6 +21,7 @@ func TestReplicas(t *testing.T) {
 	}{
 		"all are there":   {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{here, here}}, nil, 1},
 		"one is gone":     {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{gone, here}}, []string{"n2"}, 0},
+		"one is silent":   {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{silent, here}}, []string{"n2"}, 0},
 		"two are gone":    {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{gone, gone}}, []string{"n2", "n2"}, -1},
 		"nobody leads it": {&jetstream.ClusterInfo{Replicas: []*jetstream.PeerInfo{here, here, here}}, nil, -1},
 	} {
