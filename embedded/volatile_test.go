@@ -70,6 +70,20 @@ func TestVolatileStreamsFollowTheOwner(t *testing.T) {
 		t.Errorf("the stream has %s, want %s; the first owner's life is %q, want %q", got, want, first.Life(), before)
 	}
 
+	// One that lost the contest for the log, but was the last to make the stream.
+	need.Eventually(t, "the first owner has made the dispatch stream anew", func() bool {
+		if err := first.EnsureStreams(ctx); err != nil {
+			t.Error(err)
+		}
+		return first.Life() != before
+	})
+	if s, err = js.Stream(ctx, nodes[0].names().DispatchStream()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.CachedInfo().Config.Subjects[0], first.Life().RunAll(nodes[0].names()); got != want || lives[first.Life()] {
+		t.Errorf("the stream has %s, want %s, a new life", got, want)
+	}
+
 	nodes[1].stop(t)
 	need.Eventually(t, "a quorum without n2", func() bool { return nodes[2].served(ctx) })
 	_, took = owner(nodes[2])

@@ -75,6 +75,9 @@ type Topology struct {
 	dispatch jetstream.Stream
 	life     wire.Life
 	own      bool // dispatch is of this ownership
+	// strange is since when the dispatch stream has been of a life that this ownership did
+	// not make; zero if it is not.
+	strange time.Time
 }
 
 // NewTopology returns a Topology. It makes nothing on the server yet.
@@ -122,7 +125,7 @@ const lookIntake = 200 * time.Millisecond
 // before the stream is read.
 func (t *Topology) TakeOver(ctx context.Context) error {
 	t.mu.Lock()
-	t.own, t.owing = false, true
+	t.own, t.owing, t.strange = false, true, time.Time{}
 	t.mu.Unlock()
 	if err := t.takeIntake(ctx); err != nil {
 		return err
@@ -260,16 +263,19 @@ func (t *Topology) ensureDispatch(ctx context.Context) error {
 	defer t.making.Unlock()
 	had := t.has()
 	s, made, err := t.ensureVolatile(ctx, t.cfg.Names.DispatchStream(), t.newDispatch, had)
+	if err == nil && had && !made && t.cfg.Several && lifeOf(s) != t.Life() {
+		if !t.strangeFor(strangeLife) {
+			return nil
+		}
+		t.log.Warn("another engine has replaced the dispatch stream: making it anew")
+		s, err = t.replaceVolatile(ctx, t.cfg.Names.DispatchStream(), t.newDispatch)
+	}
 	if err != nil {
 		return err
 	}
-	life := lifeOf(s)
-	if had && !made && t.cfg.Several && life != t.Life() {
-		return nil // a server that was cut off has answered, which still has an earlier life
-	}
 	t.mu.Lock()
 	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)
-	t.dispatch, t.life, t.own = s, life, true
+	t.dispatch, t.life, t.own, t.strange = s, lifeOf(s), true, time.Time{}
 	t.mu.Unlock()
 	if another {
 		t.cfg.DispatchLost()
@@ -278,6 +284,23 @@ func (t *Topology) ensureDispatch(ctx context.Context) error {
 		t.callWorkers() // the consumers have other names now
 	}
 	return nil
+}
+
+// strangeLife is how long a dispatch stream of a life that this ownership did not make is
+// left alone. Either a server that was cut off has answered, which still has an earlier
+// life; or this engine is the owner no more, which it learns within the time of a lease; or
+// an engine that lost the contest for the log was the last to make the stream.
+const strangeLife = 4 * time.Second
+
+// strangeFor notes that a strange life has answered, and reports whether none but strange
+// ones have for d.
+func (t *Topology) strangeFor(d time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.strange.IsZero() {
+		t.strange = time.Now()
+	}
+	return time.Since(t.strange) >= d
 }
 
 // newDispatch returns the configuration of a new life of the dispatch stream.
