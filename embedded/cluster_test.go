@@ -179,7 +179,7 @@ func TestLeaseOnACluster(t *testing.T) {
 	me, you := kvstate.Owner{Owner: "me", Node: "A"}, kvstate.Owner{Owner: "you", Node: "B"}
 	lease := func(o kvstate.Owner, rev uint64) uint64 {
 		t.Helper()
-		next, err := owners.Lease(ctx, partition, o, rev)
+		next, err := owners.Lease(ctx, partition, o, rev, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestLeaseOnACluster(t *testing.T) {
 		t.Error("a renewal has left the lease as it was")
 	}
 	var held *kvstate.HeldError
-	if _, err := owners.Lease(ctx, partition, you, 0); !errors.As(err, &held) || held.By.Owner != "me" {
+	if _, err := owners.Lease(ctx, partition, you, 0, ""); !errors.As(err, &held) || held.By.Owner != "me" {
 		t.Errorf("the lease of another: %v", err)
 	}
 	if err := owners.Release(ctx, partition, me, old); err != nil {
@@ -204,7 +204,7 @@ func TestLeaseOnACluster(t *testing.T) {
 	if renewed := lease(you, yours); renewed == yours {
 		t.Error("a renewal has left the lease as it was")
 	}
-	if _, err := owners.Lease(ctx, partition, me, old); !errors.As(err, &held) || held.By.Owner != "you" {
+	if _, err := owners.Lease(ctx, partition, me, old, ""); !errors.As(err, &held) || held.By.Owner != "you" {
 		t.Errorf("the lease of another: %v", err)
 	}
 }

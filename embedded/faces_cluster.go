@@ -41,7 +41,7 @@ func newClusterFace(e *Engine) *clusterFace { return &clusterFace{e: e, settings
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
 	if n.TookOverFrom != "" && f.e.lease != nil {
-		n.TookOverBecause = f.e.lease.went(n.TookOverFrom)
+		n.TookOverBecause = f.e.lease.beat.Went(n.TookOverFrom)
 	}
 	if f.e.srv.member() != nil {
 		n.LeadsLog = f.e.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))

@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,13 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/embedded/beat"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/kvstate"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // Where several engines can reach one log (the nodes of a cluster, or on an existing
@@ -32,12 +29,6 @@ const (
 	// without; servers that have just had an election drop requests.
 	leaseAsk  = time.Second
 	leaderAsk = 400 * time.Millisecond
-	// heirsLead is the time for which a lease that was given to a named heir is left to that
-	// one.
-	heirsLead = time.Second
-	// leadersLead is the time for which a lease that its owner has left is left to the node
-	// whose server leads the log.
-	leadersLead = 500 * time.Millisecond
 	// takenWithin bounds the wait of an engine that stops for the word that another owns the
 	// log now. The takeover is short as long as this node's server is there.
 	takenWithin = 3 * time.Second
@@ -56,14 +47,12 @@ const (
 // seconds although the owner is well, and an entry that could not be renewed in time would
 // then change hands for nothing.
 type lease struct {
-	e       *Engine
-	ttl     time.Duration
-	owners  *kvstate.Partitions
-	me      kvstate.Owner
-	changed chan struct{} // something when the lease may be free
-	taken   chan struct{} // something when another engine says that it owns the log
-	wake    chan struct{} // something when the entry must be written
-	watch   *nats.Subscription
+	e      *Engine
+	ttl    time.Duration
+	owners *kvstate.Partitions
+	me     kvstate.Owner
+	beat   *beat.Beat
+	wake   chan struct{} // something when the entry must be written
 
 	mu       sync.Mutex // guards what follows; held while the bucket is asked
 	rev      uint64     // 0: it is not held
@@ -74,21 +63,8 @@ type lease struct {
 	passes   int       // in a row
 	passed   time.Time // the lease is left to others until then
 
-	hearing sync.Mutex // guards what follows
-	beat    leaseWord  // the last of another engine
-	beatAt  time.Time
-	until   time.Time // when this engine may take a lease that another was named heir of
-
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-}
-
-// leaseWord is an engine's message about the lease that it holds.
-type leaseWord struct {
-	Owner    string `json:"owner"`
-	Node     string `json:"node"`               // its data folder
-	Released bool   `json:"released,omitempty"` // it gives the lease away
-	Heir     string `json:"heir,omitempty"`     // to that one, if it is there
 }
 
 // nodeFile names the data folder, for as long as it is there.
@@ -129,9 +105,10 @@ func (e *Engine) openLease(context.Context) error {
 	ttl := e.cfg.Cluster.Lease
 	l := &lease{
 		e: e, ttl: ttl, owners: kvstate.NewPartitions(js, e.names(), ttl).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
-		changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
 	}
-	if l.watch, err = e.nc.Subscribe(e.names().Lease(0), l.hear); err != nil {
+	l.beat, err = beat.Listen(beat.Config{Conn: e.nc, Names: e.names(), Owner: l.me.Owner, Node: node, TTL: ttl, Leads: l.leads})
+	if err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
@@ -144,65 +121,15 @@ func (e *Engine) openLease(context.Context) error {
 	return nil
 }
 
-// hear takes the word of another engine.
-func (l *lease) hear(m *nats.Msg) {
-	var w leaseWord
-	if json.Unmarshal(m.Data, &w) != nil || w.Node == l.me.Node {
-		return
-	}
-	l.hearing.Lock()
-	defer l.hearing.Unlock()
-	l.beat, l.beatAt, l.until = w, time.Now(), time.Time{}
-	if w.Released {
-		if w.Heir != "" && w.Heir != l.me.Owner {
-			l.until = time.Now().Add(heirsLead)
-		}
-		signal(l.changed)
-	} else {
-		signal(l.taken)
-	}
-}
-
-// owner returns who was heard to hold the lease a short while ago; empty: nobody. A node
-// whose own server leads the log is the first to think that nobody does.
-func (l *lease) owner() string {
-	silence := l.ttl
-	if !l.e.srv.leadsLog(l.e.names()) {
-		silence += leadersLead
-	}
-	l.hearing.Lock()
-	defer l.hearing.Unlock()
-	if now := time.Now(); l.beat.Released && now.Before(l.until) || !l.beat.Released && now.Sub(l.beatAt) < silence {
-		return l.beat.Owner
-	}
-	return ""
-}
-
-// went says how an owner went that this engine took over from.
-func (l *lease) went(owner string) wire.TakeoverCause {
-	l.hearing.Lock()
-	defer l.hearing.Unlock()
-	if l.beat.Released && l.beat.Owner == owner {
-		return wire.TakeoverHandedOver
-	}
-	return wire.TakeoverSilent
-}
-
-// say tells the other engines how it is with the lease.
-func (l *lease) say(w leaseWord) error {
-	w.Owner, w.Node = l.me.Owner, l.me.Node
-	data, err := json.Marshal(w)
-	if err == nil {
-		err = l.e.nc.Publish(l.e.names().Lease(0), data)
-	}
-	return err
-}
+// leads reports whether this node is to take a free lease first: its server leads the log,
+// or no node has a server.
+func (l *lease) leads() bool { return l.e.srv == nil || l.e.srv.leadsLog(l.e.names()) }
 
 // Take implements [dispatcher.Lease]. When the owner is not heard and the lease can't be asked
 // for, since its bucket has no leader yet either, the node whose server leads the log goes
 // ahead, and asks for the lease behind that: only one leads it, and the log fences.
 func (l *lease) Take(ctx context.Context) (by string, err error) {
-	if by := l.owner(); by != "" {
+	if by := l.beat.Owner(ctx); by != "" {
 		return by, nil
 	}
 	if l.passing() {
@@ -262,7 +189,7 @@ func (l *lease) Failed(why error, final bool) {
 func (l *lease) giveUp(ctx context.Context, heir string) bool {
 	err := l.owners.Release(ctx, 0, l.me, l.rev)
 	if err == nil {
-		err = l.say(leaseWord{Released: true, Heir: heir})
+		err = l.beat.Say(beat.Word{Released: true, Heir: heir})
 	}
 	if err == nil {
 		err = l.e.nc.FlushWithContext(ctx)
@@ -274,7 +201,7 @@ func (l *lease) giveUp(ctx context.Context, heir string) bool {
 }
 
 // Changed implements [dispatcher.Lease].
-func (l *lease) Changed() <-chan struct{} { return l.changed }
+func (l *lease) Changed() <-chan struct{} { return l.beat.Changed() }
 
 var errReleased = errors.New("the engine is stopping")
 
@@ -293,7 +220,7 @@ func (l *lease) ask(ctx context.Context, take bool, within time.Duration) error 
 	defer cancel()
 	me := l.me
 	me.Epoch, me.At = l.epoch, time.Now().UTC()
-	rev, err := l.owners.Lease(ctx, 0, me, l.rev)
+	rev, err := l.owners.Lease(ctx, 0, me, l.rev, l.beat.Gone())
 	if held := (*kvstate.HeldError)(nil); err == nil || errors.As(err, &held) {
 		l.rev = rev
 	}
@@ -306,7 +233,7 @@ func (l *lease) owned(epoch events.Epoch) {
 	l.mu.Lock()
 	l.epoch, l.ownedAt = epoch, time.Now()
 	l.mu.Unlock()
-	_ = l.say(leaseWord{}) // fails when the connection is closed
+	_ = l.beat.Say(beat.Word{}) // fails when the connection is closed
 	l.poke()
 }
 
@@ -338,7 +265,7 @@ func (l *lease) renew(ctx context.Context) {
 		case <-l.wake:
 		case <-tick.C:
 			if l.e.owns.Load() && !l.passing() {
-				_ = l.say(leaseWord{}) // fails when the connection is closed
+				_ = l.beat.Say(beat.Word{}) // fails when the connection is closed
 			}
 			if odd = !odd; odd {
 				continue
@@ -366,16 +293,16 @@ func (l *lease) renew(ctx context.Context) {
 func (l *lease) stop(ctx context.Context, heir string) error {
 	l.cancel()
 	l.ended.Wait()
-	defer l.watch.Unsubscribe() // fails when the connection is closed
+	defer l.beat.Close()
 	select {
-	case <-l.taken: // of an earlier owner
+	case <-l.beat.Taken(): // of an earlier owner
 	default:
 	}
 	if !l.release(ctx, heir) || heir == "" {
 		return nil
 	}
 	select {
-	case <-l.taken:
+	case <-l.beat.Taken():
 	case <-time.After(takenWithin):
 		l.e.log.Warn("the heir has not said that it owns the log: stopping all the same", "heir", heir, "after", takenWithin)
 	case <-ctx.Done():

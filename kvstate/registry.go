@@ -135,7 +135,8 @@ func (e *HeldError) Error() string {
 // server's clock. A *HeldError says that another has it; any other error, that
 // the bucket can't be asked. A lease with o's Node counts as o's own: it is
 // left by an earlier process, which is gone, since it had the same data folder.
-func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint64) (uint64, error) {
+// So does one of the node gone, if that is not empty.
+func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint64, gone string) (uint64, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return 0, fmt.Errorf("encode the lease of partition %d: %w", partition, err)
@@ -159,7 +160,7 @@ func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint
 			return err // it has just ended: the next call finds out
 		}
 		var by Owner
-		if err := json.Unmarshal(e.Value(), &by); err == nil && (o.Node == "" || by.Node != o.Node) {
+		if err := json.Unmarshal(e.Value(), &by); err == nil && (o.Node == "" || by.Node != o.Node && by.Node != gone) {
 			return &HeldError{by}
 		}
 		rev, err = kv.Update(ctx, key, data, e.Revision())

@@ -239,6 +239,10 @@ func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 // that it gives the lease away.
 func (n Names) Lease(p int) string { return n.subject("lease", strconv.Itoa(p)) }
 
+// Pulse returns the subject on which the engine with a data folder answers, with nothing,
+// for as long as it is connected.
+func (n Names) Pulse(p int, node string) string { return n.subject("lease", strconv.Itoa(p), node) }
+
 // MirrorAsk returns the subject on which the hub answers a site that mirrors the log.
 func (n Names) MirrorAsk(site string) string { return n.subject("mirror", "ask", site) }
 

@@ -1,0 +1,193 @@
+// Package beat lets the engines that can reach one log hear of each other: the owner says
+// several times in the life of its lease that it is there, and at once when it gives the
+// lease away. Nothing here decides: the lease's bucket says who tries to own the log, and
+// the log alone who may append.
+package beat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// heirsLead is the time for which a lease that was given to a named heir is left to that
+	// one.
+	heirsLead = time.Second
+	// leadersLead is the time for which a lease that its owner has left is left to the node
+	// whose server leads the log.
+	leadersLead = 500 * time.Millisecond
+	// pulseWithin bounds one question whether the owner's program is there, and pulses is the
+	// number of answers in a row that it is not before it counts as gone.
+	pulseWithin = 200 * time.Millisecond
+	pulses      = 2
+)
+
+// Word is an engine's message about the lease that it holds.
+type Word struct {
+	Owner    string `json:"owner"`
+	Node     string `json:"node"`               // its data folder
+	Pulse    bool   `json:"pulse,omitempty"`    // it answers on Names.Pulse
+	Released bool   `json:"released,omitempty"` // it gives the lease away
+	Heir     string `json:"heir,omitempty"`     // to that one, if it is there
+}
+
+// Config configures a [Beat]. All fields are required.
+type Config struct {
+	Conn  *nats.Conn
+	Names wire.Names
+	Owner string        // this engine's name
+	Node  string        // its data folder
+	TTL   time.Duration // life of the lease
+	Leads func() bool   // whether this node's server leads the log
+}
+
+// Beat hears the other engines, and speaks for this one. Its methods may be called at once
+// from several goroutines.
+type Beat struct {
+	cfg     Config
+	changed chan struct{}
+	taken   chan struct{}
+	subs    []*nats.Subscription
+
+	mu     sync.Mutex // guards what follows
+	last   Word       // of another engine
+	at     time.Time
+	until  time.Time // when this engine may take a lease that another was named heir of
+	absent int       // answers in a row that the program of last is not connected
+}
+
+// Listen returns a Beat that hears what is said from now on.
+func Listen(cfg Config) (*Beat, error) {
+	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	answer := func(m *nats.Msg) { _ = m.Respond(nil) } // fails when the connection is closed
+	for subject, fn := range map[string]nats.MsgHandler{cfg.Names.Lease(0): b.hear, cfg.Names.Pulse(0, cfg.Node): answer} {
+		sub, err := cfg.Conn.Subscribe(subject, fn)
+		if err != nil {
+			b.Close()
+			return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+		b.subs = append(b.subs, sub)
+	}
+	return b, nil
+}
+
+// Close ends hearing.
+func (b *Beat) Close() {
+	for _, s := range b.subs {
+		_ = s.Unsubscribe() // fails when the connection is closed
+	}
+}
+
+// Changed receives when the lease may be free, and Taken when another engine says that it
+// owns the log.
+func (b *Beat) Changed() <-chan struct{} { return b.changed }
+func (b *Beat) Taken() <-chan struct{}   { return b.taken }
+
+// Say tells the other engines how it is with the lease.
+func (b *Beat) Say(w Word) error {
+	w.Owner, w.Node, w.Pulse = b.cfg.Owner, b.cfg.Node, true
+	data, err := json.Marshal(w)
+	if err == nil {
+		err = b.cfg.Conn.Publish(b.cfg.Names.Lease(0), data)
+	}
+	return err
+}
+
+// hear takes the word of another engine.
+func (b *Beat) hear(m *nats.Msg) {
+	var w Word
+	if json.Unmarshal(m.Data, &w) != nil || w.Node == b.cfg.Node {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last, b.at, b.until, b.absent = w, time.Now(), time.Time{}, 0
+	if !w.Released {
+		signal(b.taken)
+		return
+	}
+	if w.Heir != "" && w.Heir != b.cfg.Owner {
+		b.until = time.Now().Add(heirsLead)
+	}
+	signal(b.changed)
+}
+
+// signal fills a channel with room for one, unless it is full.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// Owner returns who was heard to hold the lease a short while ago; empty: nobody. The lease
+// of an owner that is silent is over after the lease's life; after a third of it, if the
+// owner's program is not connected to NATS any more, which is asked once a call. A node whose
+// own server leads the log is the first to think that nobody holds the lease.
+func (b *Beat) Owner(ctx context.Context) string {
+	lead := leadersLead
+	if b.cfg.Leads() {
+		lead = 0
+	}
+	b.mu.Lock()
+	last, silent, left := b.last, time.Since(b.at)-lead, time.Until(b.until) > 0
+	b.mu.Unlock()
+	over := !left
+	if !last.Released {
+		over = silent >= b.cfg.TTL || silent >= b.cfg.TTL/3 && b.gone(ctx, last)
+	}
+	if over {
+		return ""
+	}
+	return last.Owner
+}
+
+// gone asks whether an owner's program is connected to NATS, and reports whether it was not
+// as often as it takes to be sure.
+func (b *Beat) gone(ctx context.Context, w Word) bool {
+	if !w.Pulse {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pulseWithin)
+	defer cancel()
+	_, err := b.cfg.Conn.RequestWithContext(ctx, b.cfg.Names.Pulse(0, w.Node), nil)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.last != w: // it has said something meanwhile
+		return false
+	case errors.Is(err, nats.ErrNoResponders):
+		b.absent++
+	default:
+		b.absent = 0
+	}
+	return b.absent >= pulses
+}
+
+// Gone returns the data folder of the last owner, if its program is not connected any more.
+func (b *Beat) Gone() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.absent < pulses {
+		return ""
+	}
+	return b.last.Node
+}
+
+// Went says how an owner went that this engine took over from.
+func (b *Beat) Went(owner string) wire.TakeoverCause {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last.Released && b.last.Owner == owner {
+		return wire.TakeoverHandedOver
+	}
+	return wire.TakeoverSilent
+}
