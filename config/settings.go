@@ -124,7 +124,7 @@ func (c *Cluster) fields() []field {
 		zero("replicas", &c.Replicas, integer[int](0, MaxReplicas).that(checkReplicas), "3 on a cluster", "copies of each stream with primary data: 1, 3 or 5; also for an existing NATS"),
 		zero("placement", &c.Placement, atMost(MaxPlacement, checkTag), "none", "tags of the servers of an existing NATS that are to hold the streams"),
 		at("stale_reads", &c.StaleReads, choice(AnswerStale, RefuseStale), AnswerStale, "what a node that is cut off from the others does with reads: `answer` from its own store, marked as stale, or `refuse`"),
-		at("lease_ms", &c.Lease, span(MinLease, MaxLease), DefaultLease, "the silence of the log's owner after which another engine takes the log over; 1s to 1m"),
+		at("lease_ms", &c.Lease, span(MinLease, MaxLease), DefaultLease, "the silence of the log's owner after which another engine takes the log over, or a third of it if NATS answers that the owner's program is gone; 1s to 1m"),
 	}
 }
 
