@@ -32,9 +32,7 @@ type oracle struct {
 	tokens    map[events.Token]bool
 	began     map[string][]time.Time
 	limited   map[events.Type]events.TypeSettings
-	sent      events.Token                 // the newest dispatch
-	sentOf    map[events.Type]events.Token // the newest when the type's settings were made: those may exceed them
-	onShelf   map[events.ID]*events.Item   // queued, as of through
+	onShelf   map[events.ID]*events.Item // queued, as of through
 	lastAt    time.Time
 	epoch     events.Epoch
 	completed int
@@ -74,7 +72,7 @@ func newOracle(c *cluster) *oracle {
 	c.failed(state.SetFormatLevel(nextLevel))
 	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
 		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
-		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, sentOf: map[events.Type]events.Token{}, onShelf: map[events.ID]*events.Item{}}
+		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
 // look reads on.
@@ -152,7 +150,7 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.ticks[key] = true
 	case *events.TypeConfigured:
-		o.limited[ev.Type], o.sentOf[ev.Type] = b.Settings, o.sent
+		o.limited[ev.Type] = b.Settings
 	case *events.FormatRaised:
 		o.raised = ev.Seq
 		o.c.figures.raised++
@@ -219,7 +217,6 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 	}
 	pool := o.c.people.limits.Pools[set.Pool]
 	switch {
-	case b.Token <= o.sentOf[ev.Type]: // it was dispatched by other settings
 	case set.Capacity > 0 && n > set.Capacity:
 		return fmt.Errorf("%d of type %s run, of at most %d", n, ev.Type, set.Capacity)
 	case all > 12:
@@ -270,7 +267,7 @@ func (o *oracle) foreignOnly(after, to events.Seq) bool {
 
 // pushed checks a dispatch: its item is queued in the log, and no other of its priority
 // that could go was queued before it.
-func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
+func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 	l := n.l
 	if l == nil || o.c.failure != nil {
 		return
@@ -280,7 +277,6 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
 		return
 	}
 	o.look()
-	o.sent = max(o.sent, token)
 	if o.life(it.ID, l.pipe.appended) == nil {
 		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
 		return

@@ -113,7 +113,7 @@ func (o *nodeOut) reach(fn, lost func()) {
 }
 
 func (o *nodeOut) Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
-	o.n.c.oracle.pushed(o.n, it, token)
+	o.n.c.oracle.pushed(o.n, it)
 	if o.n.c.failure != nil {
 		return
 	}

@@ -48,6 +48,7 @@ func (s *sim) complete(m *simMsg) {
 // and sent once there is room; not before, and not over and over.
 func TestClaimsBeyondANarrowedLimit(t *testing.T) {
 	for name, edit := range map[string]func(*events.TypeSettings){
+		"type":  func(s *events.TypeSettings) { s.Capacity = 1 },
 		"group": func(s *events.TypeSettings) { s.GroupCapacity = 1 },
 		"pool":  func(s *events.TypeSettings) { s.Pool = "one" },
 		"rate": func(s *events.TypeSettings) {

@@ -28,6 +28,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/itemlog"
+	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -121,7 +122,7 @@ type Engine struct {
 	log   *slog.Logger
 
 	dir        *dataDir
-	space      *space
+	space      *room.Watch
 	auth       *httpauth.Authenticator
 	httpTLS    atomic.Pointer[tls.Config] // for new connections
 	reloading  sync.Mutex                 // one reload at a time
@@ -510,7 +511,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 		heir = chooseHeir(ctx, e)
 	}
 	do(e.sites != nil, func() error { e.sites.stop(); return nil })
-	do(e.space != nil, func() error { e.space.stop(); return nil })
+	do(e.space != nil, func() error { e.space.Stop(); return nil })
 	do(e.live != nil, func() error { e.live.Stop(); return nil })
 	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })

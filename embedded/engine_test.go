@@ -303,9 +303,9 @@ func TestEngineHTTP(t *testing.T) {
 			}
 		}
 	}
-	e.space.stop() // it looks here alone
-	e.space.least.Store(1 << 62)
-	e.space.look()
+	e.space.Stop() // it looks here alone
+	e.space.SetLeast(1 << 62)
+	e.space.Look()
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)
 	}

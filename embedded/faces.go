@@ -108,7 +108,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		Node:         cluster.node, Cluster: cluster.look(), RemoveNode: cluster.remover(),
 		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Sites: func() []wire.SiteState { return e.sites.states() },
-		Full:  e.space.full.Load, Storage: e.space.use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		Full:  e.space.Full, Storage: e.space.Use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Node: e.nodeName(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -74,7 +75,7 @@ const (
 func bringTogether(ctx context.Context, e *Engine) {
 	apart := 0
 	for sleep.For(ctx, leaderLook) == nil {
-		if !e.owns.Load() || e.srv.leadsLog(e.names()) {
+		if !e.owns.Load() || e.srv.leadsLog(e.names()) || e.space.Full() != nil {
 			apart = 0
 			continue
 		}
@@ -92,6 +93,56 @@ func bringTogether(ctx context.Context, e *Engine) {
 		if sleep.For(ctx, leaderRest) != nil {
 			return
 		}
+	}
+}
+
+const (
+	// fullLook is the time between two looks whether the owner has room. One that had none
+	// fullLooks times in a row hands the log on; after a try it lets fullRest pass.
+	fullLook  = time.Second
+	fullLooks = 3
+	fullRest  = time.Minute
+)
+
+// leaveFull has an owner without room for new work give the log to a standby that has some.
+// If none has, the owner stays, and refuses new work.
+func leaveFull(ctx context.Context, e *Engine) {
+	looks := 0
+	for sleep.For(ctx, fullLook) == nil {
+		if !e.owns.Load() || e.space.Full() == nil {
+			looks = 0
+			continue
+		}
+		if looks++; looks < fullLooks {
+			continue
+		}
+		looks = 0
+		handOnFull(ctx, e, e.space.Full())
+		if sleep.For(ctx, fullRest) != nil {
+			return
+		}
+	}
+}
+
+// handOnFull gives the log to a standby, as at a stop: the log's leadership first, and then
+// the lease, so that the heir's first append ends this ownership at the latest.
+func handOnFull(ctx context.Context, e *Engine, full *api.RoomAlarm) {
+	if full == nil {
+		return // there is room again
+	}
+	heir := chooseHeir(ctx, e)
+	if heir == "" {
+		e.log.Warn("this node owns the log and has no room for new work, and no other has that could own it: new work is refused", "why", full.Fact, "look_again_in", fullRest)
+		return
+	}
+	e.log.Warn("this node owns the log and has no room for new work: handing the log to one that has", "why", full.Fact, "to", heir)
+	handOver(ctx, e, heir)
+	if e.srv.leadsLog(e.names()) {
+		e.log.Warn("this node's server still leads the log: it stays the owner", "try_again_in", fullRest)
+		return
+	}
+	if e.lease.handOn(ctx, heir, wire.TakeoverFull) {
+		e.log.Info("the log was handed over", "to", heir)
 	}
 }
 

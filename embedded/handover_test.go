@@ -119,9 +119,10 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 	need.Eventually(t, "the worker is known to the new owner", func() bool { return w.Stats().Registered })
 }
 
-// When a node that owns the log has stopped, its heir owns it: the stop waits for that.
-func TestAStopEndsWithAnOwner(t *testing.T) {
-	need.Seconds(t)
+// startThree starts three engines that form a cluster, and returns the owner and the others,
+// which follow it, with a client of the owner's node.
+func startThree(t *testing.T) (owner *Engine, others []*Engine, c *streamwright.Client) {
+	t.Helper()
 	ctx, all := testContext(t), clusterOptions(t, 3)
 	engines, errs := make([]*Engine, 3), make([]error, 3)
 	var starting sync.WaitGroup
@@ -135,24 +136,66 @@ func TestAStopEndsWithAnOwner(t *testing.T) {
 		}
 		t.Cleanup(func() { (&node{e, all[i]}).stop(t) })
 	}
-	owner := slices.IndexFunc(engines, func(e *Engine) bool { return e.owns.Load() })
-	if owner < 0 {
+	at := slices.IndexFunc(engines, func(e *Engine) bool { return e.owns.Load() })
+	if at < 0 {
 		t.Fatal("three nodes are ready, and none owns the log")
 	}
-	others := slices.Delete(slices.Clone(engines), owner, owner+1)
-	c, err := engines[owner].Client(ctx)
+	owner, others = engines[at], slices.Delete(slices.Clone(engines), at, at+1)
+	c, err := owner.Client(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
 	need.Eventually(t, "two standbys that follow", func() bool {
 		r, err := c.Engine().Nodes(ctx)
 		return err == nil && len(slices.DeleteFunc(r.Nodes, func(n wire.Node) bool { return !n.Online || n.Role != wire.RoleStandby })) == 2
 	})
-	if err := engines[owner].Stop(ctx); err != nil {
+	return owner, others, c
+}
+
+// When a node that owns the log has stopped, its heir owns it: the stop waits for that.
+func TestAStopEndsWithAnOwner(t *testing.T) {
+	need.Seconds(t)
+	owner, others, _ := startThree(t)
+	if err := owner.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	if others[0].owns.Load() == others[1].owns.Load() {
 		t.Errorf("the owner has stopped; that the others own the log is %t and %t", others[0].owns.Load(), others[1].owns.Load())
 	}
+}
+
+// An owner without room hands the log, its leadership too, to the node that has room, which
+// takes new work at once. When none has room, the owner stays.
+func TestAFullOwnerHandsTheLogOver(t *testing.T) {
+	need.Seconds(t)
+	owner, others, c := startThree(t)
+	ctx, heir := testContext(t), others[1]
+	others[0].space.SetLeast(1 << 62)
+	need.Eventually(t, "a standby is full", func() bool { return others[0].space.Full() != nil })
+	owner.space.SetLeast(1 << 62)
+	need.Eventually(t, "the node with room owns the log", heir.owns.Load)
+	s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: struct{}{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, s.ID); err != nil {
+		t.Error(err)
+	}
+	need.Eventually(t, "all know who owns the log, and why", func() bool {
+		r, err := c.Engine().Nodes(ctx)
+		i := slices.IndexFunc(r.Nodes, func(n wire.Node) bool { return n.Node == heir.nodeName() })
+		return err == nil && r.Owner == heir.nodeName() && i >= 0 && r.Nodes[i].TookOverBecause == wire.TakeoverFull && r.Nodes[i].TookOverFrom == owner.nodeName() && r.Nodes[i].LeadsLog
+	})
+
+	heir.space.SetLeast(1 << 62)
+	need.Eventually(t, "all are full", func() bool { return heir.space.Full() != nil })
+	handOnFull(ctx, heir, heir.space.Full())
+	if !heir.owns.Load() {
+		t.Error("no node has room, and the owner has handed the log over")
+	}
+	owner.space.SetLeast(0)
+	need.Eventually(t, "the first has room again", func() bool { return owner.space.Full() == nil })
+	handOnFull(ctx, heir, heir.space.Full())
+	need.Eventually(t, "it owns the log again", owner.owns.Load)
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/kvstate"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Where several engines can reach one log (the nodes of a cluster, or on an existing
@@ -32,6 +34,10 @@ const (
 	// takenWithin bounds the wait of an engine that stops for the word that another owns the
 	// log now. The takeover is short as long as this node's server is there.
 	takenWithin = 3 * time.Second
+	// endsWithin bounds the wait for the end of an ownership before its lease goes to an heir,
+	// whose first append ends it anyway, and endsLook is the time between two looks.
+	endsWithin = time.Second
+	endsLook   = 10 * time.Millisecond
 	// passAfter is the time, in lives of a lease, for which an engine that holds it may fail
 	// to take over, or to serve the log; then it lets another try. It leaves the lease to
 	// others for minPass lives of it, each time twice as long, up to maxPass.
@@ -62,6 +68,7 @@ type lease struct {
 	ownedAt  time.Time // since when it serves the log; zero: it does not
 	passes   int       // in a row
 	passed   time.Time // the lease is left to others until then
+	passedTo string    // to that one first; empty: to any
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -117,6 +124,7 @@ func (e *Engine) openLease(context.Context) error {
 	if e.cfg.Cluster.On() {
 		l.ended.Go(func() { bringTogether(run, e) })
 	}
+	l.ended.Go(func() { leaveFull(run, e) })
 	e.lease = l
 	return nil
 }
@@ -132,7 +140,9 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	if by := l.beat.Owner(ctx); by != "" {
 		return by, nil
 	}
-	if l.passing() {
+	if to, passing := l.passing(); to != "" {
+		return to, nil
+	} else if passing {
 		return "", dispatcher.ErrPassed
 	}
 	within, leads := leaseAsk, l.e.srv.leadsLog(l.e.names())
@@ -151,11 +161,14 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	return "", err
 }
 
-// passing reports whether the lease is left to others.
-func (l *lease) passing() bool {
+// passing reports whether the lease is left to others, and to whom; empty: to any of them.
+func (l *lease) passing() (to string, passing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.passed)
+	if !time.Now().Before(l.passed) {
+		return "", false
+	}
+	return l.passedTo, true
 }
 
 // Failed implements [dispatcher.Lease].
@@ -179,17 +192,54 @@ func (l *lease) Failed(why error, final bool) {
 	} else {
 		l.e.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
 	}
-	l.failing, l.passed = time.Time{}, now.Add(pause)
-	ctx, cancel := context.WithTimeout(context.Background(), leaseAsk)
-	defer cancel()
-	l.giveUp(ctx, "")
+	l.failing, l.passed, l.passedTo = time.Time{}, now.Add(pause), ""
+	l.giveUp(context.Background(), beat.Word{})
 }
 
-// giveUp releases the lease, which is held, and reports whether others know. REQUIRES: mu.
-func (l *lease) giveUp(ctx context.Context, heir string) bool {
+// handOn gives the lease to the heir, and has the dispatcher stand by. It reports whether the
+// heir has said that it owns the log; if not, this engine may take it again later.
+func (l *lease) handOn(ctx context.Context, heir string, because wire.TakeoverCause) bool {
+	l.mu.Lock()
+	l.passed, l.passedTo = time.Now().Add(minPass*l.ttl), heir
+	l.mu.Unlock()
+	l.e.working.Load().Reload()
+	for end := time.Now().Add(endsWithin); l.e.owns.Load() && time.Now().Before(end); {
+		if sleep.For(ctx, endsLook) != nil {
+			return false
+		}
+	}
+	l.mu.Lock()
+	told := l.rev != 0 && l.giveUp(ctx, beat.Word{Heir: heir, Because: because})
+	l.mu.Unlock()
+	return told && l.awaitHeir(ctx, heir)
+}
+
+// awaitHeir waits until the heir has said that it owns the log, which another has not since
+// this engine did. It reports whether the heir has, in time.
+func (l *lease) awaitHeir(ctx context.Context, heir string) bool {
+	select {
+	case <-l.beat.Taken():
+		return true
+	case <-time.After(takenWithin):
+		l.e.log.Warn("the heir has not said that it owns the log", "heir", heir, "after", takenWithin)
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// giveUp releases the lease, which is held, and reports whether others know. w is what they
+// are told beside that. It takes no longer than leaseAsk. REQUIRES: mu.
+func (l *lease) giveUp(ctx context.Context, w beat.Word) bool {
+	select {
+	case <-l.beat.Taken(): // of an earlier owner
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
+	defer cancel()
 	err := l.owners.Release(ctx, 0, l.me, l.rev)
 	if err == nil {
-		err = l.beat.Say(beat.Word{Released: true, Heir: heir})
+		w.Released = true
+		err = l.beat.Say(w)
 	}
 	if err == nil {
 		err = l.e.nc.FlushWithContext(ctx)
@@ -243,6 +293,12 @@ func (l *lease) holds() bool {
 	return l.rev != 0
 }
 
+// wants reports whether this engine owns the log, and does not leave it to others.
+func (l *lease) wants() bool {
+	_, passing := l.passing()
+	return l.e.owns.Load() && !passing
+}
+
 func (l *lease) poke() { signal(l.wake) }
 
 // signal fills a channel with room for one, unless it is full.
@@ -264,7 +320,7 @@ func (l *lease) renew(ctx context.Context) {
 			return
 		case <-l.wake:
 		case <-tick.C:
-			if l.e.owns.Load() && !l.passing() {
+			if l.wants() {
 				_ = l.beat.Say(beat.Word{}) // fails when the connection is closed
 			}
 			if odd = !odd; odd {
@@ -272,7 +328,7 @@ func (l *lease) renew(ctx context.Context) {
 			}
 		}
 		had := l.holds()
-		err := l.ask(ctx, l.e.owns.Load() && !l.passing(), leaseAsk)
+		err := l.ask(ctx, l.wants(), leaseAsk)
 		var held *kvstate.HeldError
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -294,18 +350,8 @@ func (l *lease) stop(ctx context.Context, heir string) error {
 	l.cancel()
 	l.ended.Wait()
 	defer l.beat.Close()
-	select {
-	case <-l.beat.Taken(): // of an earlier owner
-	default:
-	}
-	if !l.release(ctx, heir) || heir == "" {
-		return nil
-	}
-	select {
-	case <-l.beat.Taken():
-	case <-time.After(takenWithin):
-		l.e.log.Warn("the heir has not said that it owns the log: stopping all the same", "heir", heir, "after", takenWithin)
-	case <-ctx.Done():
+	if l.release(ctx, heir) && heir != "" {
+		l.awaitHeir(ctx, heir)
 	}
 	return nil
 }
@@ -318,7 +364,5 @@ func (l *lease) release(ctx context.Context, heir string) bool {
 	if l.rev == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseAsk)
-	defer cancel()
-	return l.giveUp(ctx, heir)
+	return l.giveUp(ctx, beat.Word{Heir: heir})
 }

@@ -302,7 +302,7 @@ func (m *Mirror) newFaces() error {
 		Conn: e.nc, Names: e.names(), Core: logmirror.Core{Engine: e.dispatcher, Link: m.hub}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		Mirror: answeredHere, Written: e.dispatcher.Position, TypeDefaults: &defaults, RefuseStale: e.cfg.Cluster.StaleReads == config.RefuseStale,
 		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Full: e.space.full.Load, Storage: e.space.use,
+		Full: e.space.Full, Storage: e.space.Use,
 		Info: wire.InfoReply{Version: Version, Owner: m.hubURL(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err == nil && e.cfg.Server.HTTP != config.Off {

@@ -13,29 +13,39 @@ import (
 )
 
 const (
-	// startPatience bounds how long an engine that starts waits for servers that don't
-	// answer: longer than they need to choose their leaders.
+	// startPatience bounds how long an engine that starts waits for servers of others that
+	// don't answer, and for more servers: longer than they need to choose their leaders.
 	startPatience = time.Minute
 	// startTry bounds one try, and startAgain is the wait before the next. Right after an
 	// election the servers drop requests without a word.
 	startTry   = 5 * time.Second
 	startAgain = 250 * time.Millisecond
+	// startTell is the time between two lines about what does not answer.
+	startTell = 5 * time.Second
 )
 
 // patiently does what may find no leader when several servers start or have just lost one.
-// Where there is one server, or it has refused something, it does it once. fn must be fit to be repeated.
+// Where there is one server, or it has refused something, it does it once. fn must be fit to be
+// repeated. A node of a cluster waits for a leader until ctx ends, as it does for its quorum:
+// on busy machines one election may follow another.
 func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) error {
 	if e.srv != nil && !e.cfg.Cluster.On() {
 		return fn(ctx)
 	}
+	var told time.Time
 	for end := time.Now().Add(startPatience); ; {
 		try, cancel := context.WithTimeout(ctx, startTry)
 		err := fn(try)
 		cancel()
-		if err == nil || ctx.Err() != nil || !silence(err) && !gathering(err) || e.outside.denied.any() || time.Now().After(end) {
+		late := time.Now().After(end)
+		again := !late && (silence(err) || gathering(err)) || e.cfg.Cluster.On() && leaderless(err)
+		if err == nil || ctx.Err() != nil || !again || e.outside.denied.any() {
 			return err
 		}
-		e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
+		if time.Since(told) > startTell {
+			e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
+			told = time.Now()
+		}
 		if sleep.For(ctx, startAgain) != nil {
 			return err
 		}
@@ -52,6 +62,14 @@ func silence(err error) bool {
 	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code == 503
+}
+
+// leaderless reports whether an error says that there is no leader, or says nothing: an election
+// ends that.
+func leaderless(err error) bool {
+	const notAvailable = 10008
+	var api *jetstream.APIError
+	return silence(err) && (!errors.As(err, &api) || api.ErrorCode == notAvailable)
 }
 
 // gathering reports whether an error says that there are not enough servers for a stream. While

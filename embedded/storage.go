@@ -1,67 +1,10 @@
 package embedded
 
 import (
-	"io/fs"
-	"path/filepath"
-	"sync"
-	"time"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/embedded/room"
 )
-
-// sizedFor is the time for which the size of the data folder stands before its files are
-// looked at again.
-const sizedFor = time.Minute
-
-// dataSize remembers how large the data folder is.
-type dataSize struct {
-	mu    sync.Mutex
-	at    time.Time
-	bytes uint64
-}
-
-// of returns the size of the files in a folder, as of at most sizedFor ago. Files that
-// go meanwhile do not count.
-func (d *dataSize) of(dir string) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.at.IsZero() && time.Since(d.at) < sizedFor {
-		return d.bytes
-	}
-	sum := uint64(0)
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return nil // it has gone, or its files count one by one
-		}
-		if info, err := e.Info(); err == nil {
-			sum += uint64(info.Size())
-		}
-		return nil
-	})
-	d.at, d.bytes = time.Now(), sum
-	return sum
-}
-
-// use returns the room that the engine has, for its metrics.
-func (s *space) use() api.StorageUse {
-	var st api.StorageUse
-	if s.dir != "" {
-		size, least := s.size.of(s.dir), s.least.Load()
-		st.DataDir, st.DiskLeast = &size, &least
-		if free, err := s.free(s.dir); err == nil {
-			st.DiskFree = &free
-		}
-	}
-	if s.used != nil {
-		if used, most, ok := s.used(); ok {
-			st.Used = &used
-			if most > 0 {
-				st.Most = &most
-			}
-		}
-	}
-	return st
-}
 
 const (
 	// maxIntakeBytes bounds the submissions that wait to be decided.
@@ -100,4 +43,32 @@ func (e *Engine) share(setting string, wanted, usual int64) int64 {
 		e.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
 	}
 	return kept
+}
+
+// watchSpace begins to watch the room that the engine has.
+func (e *Engine) watchSpace() {
+	c := room.Config{Least: uint64(max(e.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: e.log, Told: func(full bool, hold string) {
+		e.dispatcher.HoldDispatch(hold)
+		e.dispatcher.PauseIntake(full)
+	}}
+	if e.dir != nil {
+		c.Dir = e.dir.path
+	}
+	if e.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(e.srv.ns(), e.o.Memory) }
+		c.Failed, c.Restart = e.srv.fault, e.srv.restart
+	}
+	e.space = room.Start(c)
+}
+
+// storageUsed returns how much the server's streams hold, and may.
+func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {
+	info, err := ns.Jsz(nil)
+	if err != nil || info.Disabled {
+		return 0, 0, false
+	}
+	if memory {
+		return info.Memory, uint64(max(info.Config.MaxMemory, 0)), true
+	}
+	return info.Store, uint64(max(info.Config.MaxStore, 0)), true
 }

@@ -2,12 +2,10 @@ package embedded
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
@@ -132,69 +130,5 @@ func TestUnreadableStore(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// The marks at which work is refused, and at which nothing new is begun.
-func TestRoomMarks(t *testing.T) {
-	free, failed := uint64(100), ""
-	var told []string
-	restarts := 0
-	s := &space{
-		dir: "x", log: slog.New(slog.DiscardHandler), free: func(string) (uint64, error) { return free, nil },
-		told:   func(full bool, hold string) { told = append(told, fmt.Sprint(full, hold != "")) },
-		failed: func() string { return failed },
-		restart: func() error {
-			restarts++
-			failed = ""
-			return nil
-		},
-	}
-	s.least.Store(100)
-	for i, step := range []struct {
-		free       uint64
-		failed     string
-		told       string
-		restarts   int
-		full, hold bool
-	}{
-		{free: 100},
-		{free: 99, told: "true false", full: true},
-		{free: 50, full: true},
-		{free: 49, told: "true true", full: true, hold: true},
-		{free: 0, failed: "no space left on device", full: true, hold: true},
-		{free: 74, full: true, hold: true}, // it does not flicker
-		{free: 75, told: "true false", full: true, restarts: 1},
-		{free: 100, told: "false false", restarts: 1},
-		{free: 100, failed: "write error", restarts: 1}, // not again at once
-	} {
-		free, told = step.free, nil
-		if step.failed != "" {
-			failed = step.failed
-		}
-		s.look()
-		f := s.full.Load()
-		if full, hold := f != nil, f != nil && f.Hold; full != step.full || hold != step.hold || strings.Join(told, ";") != step.told || restarts != step.restarts {
-			t.Errorf("%d: %d free: full %v, hold %v, told %v, %d restarts", i, step.free, full, hold, told, restarts)
-		}
-	}
-	s.nextRestart = time.Now()
-	if s.look(); restarts != 2 {
-		t.Errorf("%d restarts", restarts)
-	}
-
-	// In a cluster, JetStream is switched off by a full disk: then nobody says what it uses.
-	s.used = func() (uint64, uint64, bool) { return 0, 1000, failed == "" }
-	free, failed = 0, "JetStream is switched off"
-	s.nextRestart = time.Now()
-	if s.look(); restarts != 2 {
-		t.Error("the server was restarted on a full disk")
-	}
-	free = 100
-	if s.look(); restarts != 3 {
-		t.Error("there is room again, and the server was not restarted")
-	}
-	if s.look(); s.full.Load() != nil {
-		t.Error("there is room again, and the alarm stays")
 	}
 }

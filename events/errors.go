@@ -39,7 +39,7 @@ const (
 	CodeQueueFull       Code = "queue_full"       // too many items wait
 	CodeRateLimited     Code = "rate_limited"     // a rate limit is reached
 	CodeQuotaExceeded   Code = "quota_exceeded"   // the user has taken what its quota allows
-	CodeAtCapacity      Code = "at_capacity"      // a group or a pool has no room: claim refused
+	CodeAtCapacity      Code = "at_capacity"      // a type, a group or a pool has no room: claim refused
 	CodeUnavailable     Code = "unavailable"      // not now: no owner, shutting down, storage full
 	CodeNotOwner        Code = "not_owner"        // this engine stands by for another
 	CodeUnauthenticated Code = "unauthenticated"  // no proof of who asks, or one that is not known, over HTTP or to the NATS server

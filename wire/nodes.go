@@ -18,6 +18,7 @@ type TakeoverCause string
 // The causes of takeovers.
 const (
 	TakeoverHandedOver TakeoverCause = "handed_over" // it stopped in order
+	TakeoverFull       TakeoverCause = "full"        // it had no room for new work, and handed the log over
 	TakeoverSilent     TakeoverCause = "silent"      // it no longer said that it owns the log: killed, paused or cut off
 )
 

@@ -110,8 +110,11 @@ func lastFailOver(r streamwright.Nodes, now time.Time) string {
 		return ""
 	}
 	why := "fell silent"
-	if r.Nodes[i].TookOverBecause == wire.TakeoverHandedOver {
+	switch r.Nodes[i].TookOverBecause {
+	case wire.TakeoverHandedOver:
 		why = "handed the log over"
+	case wire.TakeoverFull:
+		why = "handed the log over since it had no room"
 	}
 	return fmt.Sprintf("last fail-over: %s took over from %s, which %s, %s", console.Clean(r.Owner), console.Clean(r.Nodes[i].TookOverFrom), why, console.Ago(r.Nodes[i].Since, now))
 }

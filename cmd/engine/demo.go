@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +14,7 @@ import (
 )
 
 func demoCommand(a *app) *cobra.Command {
-	cluster := false
+	cluster, guard := false, ""
 	cmd := &cobra.Command{
 		Use:   "demo [DIR]",
 		Short: "Run the whole engine on real input, with nothing to set up",
@@ -29,7 +28,14 @@ the log is killed, and then another, and each is started again.`,
 		Example: "  engine demo\n  engine demo /usr/share/doc --json\n  engine demo --cluster",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := demo.Options{Dir: ".", Out: a.Out}
+			if guard != "" {
+				return demo.Guard(a.In, guard)
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program, to start more of it: %w", err)
+			}
+			o := demo.Options{Dir: ".", Out: a.Out, Program: program}
 			if len(args) == 1 {
 				o.Dir = args[0]
 			}
@@ -38,11 +44,7 @@ the log is killed, and then another, and each is started again.`,
 			}
 			run := demo.Run
 			if cluster {
-				program, err := os.Executable()
-				if err != nil {
-					return fmt.Errorf("find this program, to start the nodes: %w", err)
-				}
-				run = func(ctx context.Context, o demo.Options) error { return demo.RunCluster(ctx, o, program) }
+				run = demo.RunCluster
 			}
 			if !a.JSON {
 				return run(cmd.Context(), o)
@@ -55,6 +57,8 @@ the log is killed, and then another, and each is started again.`,
 		},
 	}
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "on three nodes, of which two are killed meanwhile")
+	cmd.Flags().StringVar(&guard, "guard", "", "only remove this `folder` when the standard input ends")
+	_ = cmd.Flags().MarkHidden("guard") // it is there
 	return cmd
 }
 

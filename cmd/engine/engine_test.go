@@ -16,7 +16,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { leaks.Check(m) }
+// The test's program is the engine if it gets a command of that: engine demo starts more of
+// the program that it is in.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		main()
+	}
+	leaks.Check(m)
+}
 
 const anID = "01JD3V6YB2M4C9W8ZK5T7QXRNE"
 

@@ -33,6 +33,7 @@ const stopWithin = 30 * time.Second
 func serveCommand(a *app) *cobra.Command {
 	var file string
 	var o embedded.Options
+	tied := false
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the engine",
@@ -46,6 +47,9 @@ one folder, which one process has at a time.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Config, err = loadConfig(file); err != nil {
 				return err
+			}
+			if tied {
+				go endWith(a.In)
 			}
 			o.HTTPTokens = os.Getenv("WORK_TOKENS")
 			return a.serve(cmd.Context(), o, file)
@@ -73,7 +77,15 @@ one folder, which one process has at a time.`,
 	f.StringVar(&o.Cluster.SecretFile, "cluster-secret-file", "", "the `file` whose first line is the secret that the nodes share")
 	f.StringVar(&o.RestoreFrom, "restore", "", "a `backup` to begin with where there is no log yet, as on the nodes of a new cluster; give it to all of them")
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
+	f.BoolVar(&tied, "until-input-ends", false, "end at once when the standard input does, as with the program that has its other end")
+	_ = f.MarkHidden("until-input-ends") // it is there; for engine demo
 	return cmd
+}
+
+// endWith ends the program when in does.
+func endWith(in io.Reader) {
+	_, _ = io.Copy(io.Discard, in)
+	os.Exit(cli.ExitFailed)
 }
 
 // listenAddress decodes the address that a server listens on.

@@ -5,6 +5,7 @@
 package beat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,8 @@ type Word struct {
 	Pulse    bool   `json:"pulse,omitempty"`    // it answers on Names.Pulse
 	Released bool   `json:"released,omitempty"` // it gives the lease away
 	Heir     string `json:"heir,omitempty"`     // to that one, if it is there
+	// Because says why; empty: the owner stops, or can't serve the log.
+	Because wire.TakeoverCause `json:"because,omitempty"`
 }
 
 // Config configures a [Beat]. All fields are required.
@@ -187,7 +190,7 @@ func (b *Beat) Went(owner string) wire.TakeoverCause {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last.Released && b.last.Owner == owner {
-		return wire.TakeoverHandedOver
+		return cmp.Or(b.last.Because, wire.TakeoverHandedOver)
 	}
 	return wire.TakeoverSilent
 }

@@ -48,10 +48,14 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	return held.N, err
 }
 
-// mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
-// room for, else says what it counts against.
+// mayRun refuses a claim that the type's capacity, its group's, a pool or a rate limit has
+// no room for, else says what it counts against.
 func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
-	set, _ := d.state.Settings(it.Type)
+	t, _ := d.state.info(it.Type)
+	set := &t.Settings
+	if n := t.Runs(); n >= int64(set.Capacity) && !set.Native() { // a native run has begun already
+		return nil, events.Refuse(events.CodeAtCapacity, "type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", it.Type, events.Count(n, "item"), set.Capacity, it.ID)
+	}
 	if set.GroupCapacity > 0 && it.Group != "" {
 		n, err := d.state.GroupRuns(it.Type, it.Group)
 		if err != nil {
@@ -61,7 +65,7 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 			return nil, events.Refuse(events.CodeAtCapacity, "group %q of type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", events.Clip(it.Group, 80), it.Type, events.Count(n, "item"), set.GroupCapacity, it.ID)
 		}
 	}
-	if slots, limited := d.state.PoolSlots(set); limited {
+	if slots, limited := d.state.PoolSlots(*set); limited {
 		if n := d.state.PoolRuns(set.Pool); n >= int64(slots) {
 			return nil, events.Refuse(events.CodeAtCapacity, "pool %s has %s running, of at most %d: don't run item %s, it will be dispatched again", set.Pool, events.Count(n, "item"), slots, it.ID)
 		}
@@ -69,7 +73,7 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	if len(set.Rates) == 0 {
 		return nil, nil
 	}
-	return d.takeRates(it.Type, &set, events.AtDispatch, func(per string) string {
+	return d.takeRates(it.Type, set, events.AtDispatch, func(per string) string {
 		if per == events.PerType {
 			return ""
 		}

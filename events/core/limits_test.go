@@ -179,6 +179,31 @@ func TestGroupCapacityAndPool(t *testing.T) {
 	w.readBack()
 }
 
+// A capacity that was made smaller holds for what was dispatched before; a native run, which
+// is no claim, is recorded all the same.
+func TestCapacityAtTheClaim(t *testing.T) {
+	w := newWorld(t)
+	w.configure(func(s *events.TypeSettings) { s.Capacity = 2 })
+	first, second := w.claim(w.submit(Submit{}), 1), w.claim(w.submit(Submit{}), 2)
+	third := w.submit(Submit{})
+	claim := Claim{ID: third, Token: 3, Dispatched: 3, Worker: "w1"}
+	w.refused(events.CodeAtCapacity, claim)
+	w.configure(func(s *events.TypeSettings) { s.Capacity = 1 })
+	w.do(Complete{Run: first})
+	w.refused(events.CodeAtCapacity, claim)
+	w.do(Fail{Run: second, Retryable: true})
+	w.do(claim)
+	if it := w.item(third); it.Attempt != 1 {
+		t.Fatalf("refused claims count as attempts: it is at %d", it.Attempt)
+	}
+	w.configure(func(s *events.TypeSettings) { s.Protocol = events.ProtocolAck })
+	w.do(Native{ID: second.ID, Token: 4, Dispatched: 4, Word: NativeSeen})
+	if it := w.item(second.ID); it.State != events.StateRunning {
+		t.Fatalf("the native run was forgotten: %s", it.State)
+	}
+	w.readBack()
+}
+
 // No window lets more through than N and the burst; what is refused opens at
 // the time that the refusal names, and not before.
 func TestRateLimitsAreExact(t *testing.T) {

@@ -42,6 +42,7 @@ func (s *sim) limitedSettings() events.TypeSettings {
 	set.MaxQueued = pick(s, "max queued", 0, 3, 6)
 	set.QueueSteps = pick(s, "steps", nil, []events.QueueStep{}, []events.QueueStep{{Over: 1, MinPriority: 6, Sources: []string{}}, {Over: 2, Sources: []string{"api"}}})
 	set.GroupBy = pick(s, "group by", "", events.PerTenant, events.PerNone, events.PerLabel+"team", "label:")
+	set.Capacity = pick(s, "capacity", set.Capacity, 1, 2)
 	set.GroupCapacity = pick(s, "group capacity", 0, 1, 2)
 	set.Pool = pick(s, "pool", "", "", "llm", "unknown")
 	for _, at := range []string{events.AtSubmit, events.AtDispatch} {
@@ -162,17 +163,19 @@ func (s *sim) ratesKept(ev events.Event, at string, taken []events.RateTaken, va
 // limitsBefore is what runs before a decision, by a count of the items.
 type limitsBefore struct {
 	groups map[string]int
+	types  map[events.Type]int
 	pool   int
 }
 
 func (s *sim) limitsNow() limitsBefore {
-	b := limitsBefore{groups: map[string]int{}}
+	b := limitsBefore{types: map[events.Type]int{}, groups: map[string]int{}}
 	for _, e := range present(s.oracle) {
 		it := e.cur
 		if it.State != events.StateClaimed && it.State != events.StateRunning {
 			continue
 		}
 		b.groups[string(it.Type)+" "+it.Group]++
+		b.types[it.Type]++
 		if set, _ := s.oracle.Settings(it.Type); set.Pool == "llm" {
 			b.pool++
 		}
@@ -185,6 +188,9 @@ func (s *sim) claimAllowed(before limitsBefore, ev events.Event) {
 	it := s.oracle.items[ev.ID].cur
 	if n := before.groups[string(it.Type)+" "+it.Group]; it.Group != "" && set.GroupCapacity > 0 && n >= set.GroupCapacity {
 		s.t.Fatalf("%s was granted: %d of group %q run already", ev.ID, n, it.Group)
+	}
+	if n := before.types[it.Type]; n >= set.Capacity && !set.Native() {
+		s.t.Fatalf("%s was granted: %d of its type run already, of at most %d", ev.ID, n, set.Capacity)
 	}
 	if set.Pool == "llm" && before.pool >= simLimits.Pools["llm"].Slots {
 		s.t.Fatalf("%s was granted: %d run in the pool", ev.ID, before.pool)

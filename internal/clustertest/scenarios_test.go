@@ -129,8 +129,8 @@ func TestRollingRestart(t *testing.T) {
 }
 
 // Somebody else's file takes the last byte of a disk: of a node that the work can do
-// without, and of the one that decides. The others go on, or nobody does; whoever asks is
-// told why; and when there is room again everything goes on.
+// without, and of the one that decides, which hands the log over. The others go on; whoever
+// asks is told why; and a node that has room again goes on, too.
 func TestFullDisk(t *testing.T) {
 	eachOn(t, smallDisk, func(c *cluster, l *load) {
 		spare, owner := c.spareServer(), c.owner()
@@ -145,6 +145,8 @@ func TestFullDisk(t *testing.T) {
 
 		owner.disk.Fill(t, 0)
 		c.says(owner, "disk_low")
+		need.Eventually(c.t, "a node with room owns the log", func() bool { return c.owner() != owner })
+		l.moves(100)
 		if c.own {
 			c.failedWrite(owner)
 		}

@@ -51,15 +51,15 @@ type process struct {
 // clusterDemo is a demo on three nodes.
 type clusterDemo struct {
 	demo
-	program string
-	nodes   []*process
-	done    atomic.Int64 // items that have ended
+	data  *scratch
+	nodes []*process
+	done  atomic.Int64 // items that have ended
 }
 
 // RunCluster is Run on three nodes, child processes of this program on loopback ports.
-// Meanwhile it kills the owner of the log and a standby, and starts them again.
-// program is the file of the engine.
-func RunCluster(ctx context.Context, o Options, program string) (err error) {
+// Meanwhile it kills the owner of the log and a standby, and starts them again. The nodes
+// end with this process, whatever that dies of.
+func RunCluster(ctx context.Context, o Options) (err error) {
 	if o.Slots == 0 {
 		o.Slots = 8
 	}
@@ -75,14 +75,14 @@ func RunCluster(ctx context.Context, o Options, program string) (err error) {
 	}
 	more := len(paths) > maxClusterFiles
 	paths = paths[:min(len(paths), maxClusterFiles)]
-	data, err := os.MkdirTemp("", "streamwright-demo-")
+	data, err := newScratch(o.Program)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
-	d := &clusterDemo{demo: demo{Options: o, paths: paths}, program: program}
+	defer func() { err = errors.Join(err, data.remove()) }()
+	d := &clusterDemo{demo: demo{Options: o, paths: paths}, data: data}
 	defer func() { err = errors.Join(err, d.stopAll()) }()
-	if err := d.startAll(ctx, data); err != nil {
+	if err := d.startAll(ctx); err != nil {
 		return fmt.Errorf("%w%s", err, d.lastWords())
 	}
 	fmt.Fprintf(o.Out, "%s under %s, one work item each", events.Count(len(paths), "file"), o.Dir)
@@ -94,7 +94,7 @@ func RunCluster(ctx context.Context, o Options, program string) (err error) {
 }
 
 // startAll starts the nodes, a client and a worker.
-func (d *clusterDemo) startAll(ctx context.Context, data string) error {
+func (d *clusterDemo) startAll(ctx context.Context) error {
 	began := time.Now()
 	ports, err := loopback.Free(2 * clusterNodes)
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *clusterDemo) startAll(ctx context.Context, data string) error {
 	}
 	for i := range clusterNodes {
 		name := fmt.Sprintf("n%d", i+1)
-		d.nodes = append(d.nodes, &process{name: name, nats: ports[2*i], route: ports[2*i+1], dir: filepath.Join(data, name), log: filepath.Join(data, name+".log")})
+		d.nodes = append(d.nodes, &process{name: name, nats: ports[2*i], route: ports[2*i+1], dir: filepath.Join(d.data.dir, name), log: filepath.Join(d.data.dir, name+".log")})
 	}
 	for _, n := range d.nodes {
 		if err := d.launch(n); err != nil {
@@ -123,7 +123,7 @@ func (d *clusterDemo) startAll(ctx context.Context, data string) error {
 
 // launch starts a node's process.
 func (d *clusterDemo) launch(n *process) error {
-	args := []string{"serve", "--dir", n.dir, "--http", "off", "--nats-listen", n.nats, "--cluster", "demo", "--node", n.name, "--cluster-listen", n.route}
+	args := []string{"serve", "--until-input-ends", "--dir", n.dir, "--http", "off", "--nats-listen", n.nats, "--cluster", "demo", "--node", n.name, "--cluster-listen", n.route}
 	for _, peer := range d.nodes {
 		args = append(args, "--peer", peer.route)
 	}
@@ -132,8 +132,8 @@ func (d *clusterDemo) launch(n *process) error {
 		return err
 	}
 	defer log.Close() // the child has its own
-	cmd := exec.Command(d.program, args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd := exec.Command(d.Program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.data.nodeIn, d.data.out, log
 	withoutInterrupts(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start node %s: %w", n.name, err)

@@ -40,6 +40,9 @@ type Options struct {
 	Progress io.Writer // where the progress bar is drawn; nil: nowhere
 	Slots    int       // files hashed at once; default 8
 	Report   *Report   // is filled in, unless it is nil
+	// Program is the file of the engine: of the nodes, and of the process that removes what a
+	// demo leaves that is killed. Only RunCluster can't do without.
+	Program string
 }
 
 // Report is the outcome of a demo, for programs.
@@ -81,13 +84,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	if len(paths) == 0 {
 		return fmt.Errorf("there is no readable file under %s: name a folder that has some", o.Dir)
 	}
-	data, err := os.MkdirTemp("", "streamwright-demo-")
+	data, err := newScratch(o.Program)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	defer func() { err = errors.Join(err, data.remove()) }()
 	d := &demo{Options: o, paths: paths}
-	if err := d.start(ctx, data); err != nil {
+	if err := d.start(ctx, data.dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.stop()) }()

@@ -60,7 +60,7 @@ function drawOwner(owned, over, owner) {
   }
   put(owned, 'Owned by ', h('strong', null, owner.node), ' since ', ago(owner.since), '.');
   if (!owner.took_over_from) put(over, `No fail-over since ${owner.node} started.`);
-  else put(over, `Last fail-over: ${owner.node} took over from ${owner.took_over_from}, which ${{ handed_over: 'handed the log over', silent: 'fell silent' }[owner.took_over_because] ?? 'owned it before'}.`);
+  else put(over, `Last fail-over: ${owner.node} took over from ${owner.took_over_from}, which ${{ handed_over: 'handed the log over', full: 'handed the log over since it had no room', silent: 'fell silent' }[owner.took_over_because] ?? 'owned it before'}.`);
 }
 
 const shapeOf = (n) => (!n.online ? 'dead' : n.cut_off ? 'failed' : n.recovering || n.full ? 'backing_off' : n.role === 'owner' ? 'running' : 'waiting');

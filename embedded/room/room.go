@@ -1,15 +1,17 @@
-package embedded
+// Package room watches the room that an engine has: on the disk of its data folder, and in
+// the storage of its NATS server.
+package room
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/events"
@@ -44,27 +46,31 @@ const (
 	maxRestart = time.Minute
 )
 
-// space watches the room for the streams. New work is refused before it is
+// Config says what to watch.
+type Config struct {
+	Dir   string                              // the data folder; empty: nothing is on disk
+	Least uint64                              // bytes that its disk must have free
+	Free  func(dir string) (uint64, error)    // of the disk
+	Used  func() (used, most uint64, ok bool) // of JetStream's storage; nil: not ours
+	Told  func(full bool, hold string)        // of each change; hold says why nothing new is begun, empty: it is
+	// Failed is the server's first message about a failed write since it was
+	// started, empty for none; nil: the server is not ours.
+	Failed  func() string
+	Restart func() error // of that server
+	Log     *slog.Logger
+}
+
+// Watch watches the room for the streams. New work is refused before it is
 // used up, and lower down nothing new is begun. A JetStream that has hit a full
 // disk all the same takes no more writes until it is restarted, which is done as
 // soon as there is room. One at its byte limit takes no event of any kind.
-type space struct {
-	dir   string                              // empty: nothing is on disk
-	size  dataSize                            // of dir
-	least atomic.Uint64                       // bytes that the disk must have free
-	free  func(dir string) (uint64, error)    // of the disk
-	used  func() (used, most uint64, ok bool) // of JetStream's storage; nil: not ours
-	told  func(full bool, hold string)        // of each change; hold says why nothing new is begun, empty: it is
-	// failed is the server's first message about a failed write since it was
-	// started, empty for none; nil: the server is not ours.
-	failed  func() string
-	restart func() error // of that server
-	log     *slog.Logger
+type Watch struct {
+	c     Config
+	least atomic.Uint64
+	size  dataSize                      // of Dir
+	full  atomic.Pointer[api.RoomAlarm] // nil: there is room
 
-	full      atomic.Pointer[api.RoomAlarm] // nil: there is room
-	restarted atomic.Uint64                 // restarts that succeeded
-
-	// Owned by whoever calls look.
+	// Owned by whoever calls Look.
 	near        bool      // look again soon
 	nextRestart time.Time // not sooner
 	restartWait time.Duration
@@ -73,15 +79,35 @@ type space struct {
 	wg     sync.WaitGroup
 }
 
-// watch looks once before it returns, and then now and then until stop.
-func (s *space) watch() {
+// Start looks once before it returns, and then now and then until Stop.
+func Start(c Config) *Watch {
 	ctx, cancel := context.WithCancel(context.Background())
+	s := newWatch(c)
 	s.cancel = cancel
-	s.look()
+	s.Look()
 	s.wg.Go(func() { s.run(ctx) })
+	return s
 }
 
-func (s *space) run(ctx context.Context) {
+func newWatch(c Config) *Watch {
+	s := &Watch{c: c}
+	s.least.Store(c.Least)
+	return s
+}
+
+// Full returns what is full; nil: there is room.
+func (s *Watch) Full() *api.RoomAlarm { return s.full.Load() }
+
+// SetLeast changes the bytes that the disk must have free.
+func (s *Watch) SetLeast(bytes uint64) { s.least.Store(bytes) }
+
+// Stop ends the watch. Then only Look looks.
+func (s *Watch) Stop() {
+	s.cancel()
+	s.wg.Wait()
+}
+
+func (s *Watch) run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -89,7 +115,7 @@ func (s *space) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			s.look()
+			s.Look()
 			every := spaceEvery
 			if s.near {
 				every = nearEvery
@@ -99,12 +125,12 @@ func (s *space) run(ctx context.Context) {
 	}
 }
 
-// look compares what there is with the limits. What can't be read changes
+// Look compares what there is with the limits. What can't be read changes
 // nothing.
-func (s *space) look() {
+func (s *Watch) Look() {
 	now, err := s.judge()
 	if err != nil {
-		s.log.Warn("free space can't be read", "error", err)
+		s.c.Log.Warn("free space can't be read", "error", err)
 		s.near = false
 		// The server may be down. If only its use can't be read, the disk has room: in a
 		// cluster, a full disk has JetStream switched off, and the last alarm stays.
@@ -118,20 +144,20 @@ func (s *space) look() {
 	held := before != nil && before.Hold
 	switch {
 	case hold && !held:
-		s.log.Error("nothing new is begun until there is room again; what runs goes on", "why", now.Why.Message)
+		s.c.Log.Error("nothing new is begun until there is room again; what runs goes on", "why", now.Why.Message)
 	case now != nil && (before == nil || before.Status != now.Status):
-		s.log.Error("new work is refused until there is room again; what was accepted goes on", "why", now.Why.Message)
+		s.c.Log.Error("new work is refused until there is room again; what was accepted goes on", "why", now.Why.Message)
 	case now != nil && held && !hold:
-		s.log.Info("there is some room again: what was accepted is dispatched")
+		s.c.Log.Info("there is some room again: what was accepted is dispatched")
 	case now == nil && before != nil:
-		s.log.Info("there is room again: new work is accepted")
+		s.c.Log.Info("there is room again: new work is accepted")
 	}
 	if (now == nil) != (before == nil) || hold != held {
 		why := ""
 		if hold {
 			why = now.Why.Message
 		}
-		s.told(now != nil, why)
+		s.c.Told(now != nil, why)
 	}
 	if !hold {
 		s.repair(time.Now())
@@ -140,11 +166,11 @@ func (s *space) look() {
 
 // repair restarts a server that could not write a file, now that there is room.
 // If it can't write again soon, the next restart comes later.
-func (s *space) repair(now time.Time) {
-	if s.failed == nil || now.Before(s.nextRestart) {
+func (s *Watch) repair(now time.Time) {
+	if s.c.Failed == nil || now.Before(s.nextRestart) {
 		return
 	}
-	why := s.failed()
+	why := s.c.Failed()
 	if why == "" {
 		if now.Sub(s.nextRestart) > maxRestart {
 			s.restartWait = 0
@@ -152,25 +178,24 @@ func (s *space) repair(now time.Time) {
 		return
 	}
 	s.restartWait = min(max(2*s.restartWait, minRestart), maxRestart)
-	s.log.Warn("the NATS server could not write, and takes no more writes until it is restarted: restarting it", "why", why)
-	err := s.restart()
+	s.c.Log.Warn("the NATS server could not write, and takes no more writes until it is restarted: restarting it", "why", why)
+	err := s.c.Restart()
 	s.nextRestart = time.Now().Add(s.restartWait)
 	if err != nil {
-		s.log.Error("the NATS server could not be restarted: trying again", "error", err, "in", s.restartWait)
+		s.c.Log.Error("the NATS server could not be restarted: trying again", "error", err, "in", s.restartWait)
 		return
 	}
-	s.restarted.Add(1)
-	s.log.Info("the NATS server was restarted: the engine takes its log over again")
+	s.c.Log.Info("the NATS server was restarted: the engine takes its log over again")
 }
 
 // errUnreadable says that the disk has room, and that nothing is known of JetStream.
 var errUnreadable = errors.New("JetStream does not say what it uses")
 
 // judge returns an alarm that says what is full, or nil.
-func (s *space) judge() (*api.RoomAlarm, error) {
+func (s *Watch) judge() (*api.RoomAlarm, error) {
 	s.near = false
-	if s.dir != "" {
-		free, err := s.free(s.dir)
+	if s.c.Dir != "" {
+		free, err := s.c.Free(s.c.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -181,10 +206,10 @@ func (s *space) judge() (*api.RoomAlarm, error) {
 			return f, nil
 		}
 	}
-	if s.used == nil {
+	if s.c.Used == nil {
 		return nil, nil
 	}
-	used, most, ok := s.used()
+	used, most, ok := s.c.Used()
 	if !ok {
 		return nil, errUnreadable
 	}
@@ -199,7 +224,7 @@ func (s *space) judge() (*api.RoomAlarm, error) {
 
 // mark returns what must be free for new work to be begun; half as much again once it
 // was not.
-func (s *space) mark(free uint64) uint64 {
+func (s *Watch) mark(free uint64) uint64 {
 	if f := s.full.Load(); f != nil && f.Hold {
 		free += free / 2
 	}
@@ -222,37 +247,56 @@ func full(status, fact, do string) *api.RoomAlarm {
 	return &api.RoomAlarm{Status: status, Fact: fact, Do: do, Why: why}
 }
 
-func (s *space) stop() {
-	s.cancel()
-	s.wg.Wait()
+// sizedFor is the time for which the size of the data folder stands before its files are
+// looked at again.
+const sizedFor = time.Minute
+
+// dataSize remembers how large the data folder is.
+type dataSize struct {
+	mu    sync.Mutex
+	at    time.Time
+	bytes uint64
 }
 
-// watchSpace begins to watch the room that the engine has.
-func (e *Engine) watchSpace() {
-	s := &space{free: FreeSpace, told: func(full bool, hold string) {
-		e.dispatcher.HoldDispatch(hold)
-		e.dispatcher.PauseIntake(full)
-	}, log: e.log}
-	s.least.Store(uint64(max(e.cfg.Limits.MinFreeBytes, 0)))
-	if e.dir != nil {
-		s.dir = e.dir.path
+// of returns the size of the files in a folder, as of at most sizedFor ago. Files that
+// go meanwhile do not count.
+func (d *dataSize) of(dir string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.at.IsZero() && time.Since(d.at) < sizedFor {
+		return d.bytes
 	}
-	if e.srv != nil {
-		s.used = func() (uint64, uint64, bool) { return storageUsed(e.srv.ns(), e.o.Memory) }
-		s.failed, s.restart = e.srv.fault, e.srv.restart
-	}
-	e.space = s
-	s.watch()
+	sum := uint64(0)
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // it has gone, or its files count one by one
+		}
+		if info, err := e.Info(); err == nil {
+			sum += uint64(info.Size())
+		}
+		return nil
+	})
+	d.at, d.bytes = time.Now(), sum
+	return sum
 }
 
-// storageUsed returns how much the server's streams hold, and may.
-func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {
-	info, err := ns.Jsz(nil)
-	if err != nil || info.Disabled {
-		return 0, 0, false
+// Use returns the room that the engine has, for its metrics.
+func (s *Watch) Use() api.StorageUse {
+	var st api.StorageUse
+	if s.c.Dir != "" {
+		size, least := s.size.of(s.c.Dir), s.least.Load()
+		st.DataDir, st.DiskLeast = &size, &least
+		if free, err := s.c.Free(s.c.Dir); err == nil {
+			st.DiskFree = &free
+		}
 	}
-	if memory {
-		return info.Memory, uint64(max(info.Config.MaxMemory, 0)), true
+	if s.c.Used != nil {
+		if used, most, ok := s.c.Used(); ok {
+			st.Used = &used
+			if most > 0 {
+				st.Most = &most
+			}
+		}
 	}
-	return info.Store, uint64(max(info.Config.MaxStore, 0)), true
+	return st
 }

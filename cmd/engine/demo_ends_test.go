@@ -1,0 +1,95 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+// Whatever a demo dies of, its nodes end with it, and nothing that it made is left.
+func TestDemoEnds(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closePipe := func(_ *os.Process, out *os.File) error { return out.Close() }
+	by := func(sig syscall.Signal) func(*os.Process, *os.File) error {
+		return func(p *os.Process, _ *os.File) error { return p.Signal(sig) }
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		end  func(*os.Process, *os.File) error
+	}{
+		{"one engine, nobody reads", []string{"demo", dir}, nil},
+		{"nobody reads", []string{"demo", "--cluster", dir}, closePipe},
+		{"SIGTERM", []string{"demo", "--cluster", dir}, by(syscall.SIGTERM)},
+		{"SIGHUP", []string{"demo", "--cluster", dir}, by(syscall.SIGHUP)},
+		{"SIGKILL", []string{"demo", "--cluster", dir}, by(syscall.SIGKILL)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			made := t.TempDir()
+			demo := exec.Command(program, c.args...)
+			demo.Stdout = in
+			demo.Env = append(os.Environ(), "TMPDIR="+made)
+			err = demo.Start()
+			in.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.end == nil {
+				out.Close() // it is over too soon to be waited for
+			} else {
+				endAtFirstLine(t, demo.Process, out, made, c.end)
+			}
+			if err := demo.Wait(); err == nil {
+				t.Error("the demo has ended as if it had succeeded")
+			}
+			// The guard removes the folder behind the last node.
+			need.Eventually(t, "nothing is left", func() bool { return entries(t, made) == 0 })
+		})
+	}
+}
+
+// endAtFirstLine ends a demo once it has said something.
+func endAtFirstLine(t *testing.T, demo *os.Process, out *os.File, made string, end func(*os.Process, *os.File) error) {
+	t.Helper()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %q", err, line)
+	}
+	if entries(t, made) == 0 {
+		t.Fatal("the demo works in another folder: the test proves nothing")
+	}
+	if err := end(demo, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entries returns how much there is in a folder.
+func entries(t *testing.T, dir string) int {
+	t.Helper()
+	in, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(in)
+}
