@@ -2,14 +2,11 @@ package dispatcher
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/intake"
@@ -25,8 +22,6 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
-
-func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
 // undated is a context that ends as it does, and does not say when. A JetStream request then
 // gets a short deadline of its own, so that one that the servers drop, as they do right after
