@@ -65,16 +65,16 @@ func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 	return s, err
 }
 
-// Published says where a plain publish has been stored.
+// Published says what became of a plain publish.
 type Published struct {
-	ID        string // of the item that it will become
-	IntakeSeq uint64 // in the intake stream; see GetByIntake
-	Duplicate bool   // the intake had it already, for at most 100 ms; the engine finds later repeats
+	ID        string // of the item that it has become, or will become
+	IntakeSeq uint64 // the handle of the publish; see GetByIntake
+	Duplicate bool   // it repeats an earlier one; one that is stored in the intake first may not say so
 }
 
 // Publish submits by a plain JetStream publish to work.submit.<type>: it
-// returns once the submission is stored in the intake, from where the engine
-// takes it, also if none runs now. What can't become an item is not refused
+// returns once the submission is decided, or stored in the intake, from where the
+// engine takes it, also if none runs now. What can't become an item is not refused
 // here but becomes a rejected event; Submit tells at once. It tries until ctx
 // ends, under one message id.
 func (c *Client) Publish(ctx context.Context, item Item) (out Published, err error) {

@@ -2,8 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -48,6 +52,9 @@ func (c *commits) happened() {
 // publishes has the message's ack before the engine has decided it, so a message
 // that is there is waited for, for decidedWithin.
 func (a *itemAPI) idOfIntake(ctx context.Context, seq uint64) (events.ID, error) {
+	if at, direct := wire.DirectPosition(seq); direct {
+		return a.idOfDirect(ctx, at)
+	}
 	id, decided, err := a.decision(seq)
 	if err != nil || decided {
 		return id, err
@@ -84,6 +91,36 @@ func (a *itemAPI) idOfIntake(ctx context.Context, seq uint64) (events.ID, error)
 			return id, a.errUndecided(seq)
 		}
 	}
+}
+
+// idOfDirect returns the id of the item that a plain publish became which was decided at
+// once, by an event that the log still has.
+func (a *itemAPI) idOfDirect(ctx context.Context, at events.Seq) (id events.ID, err error) {
+	_, rejected, err := a.Queries.RejectedOf(at)
+	if err != nil {
+		return id, err
+	}
+	if rejected {
+		return id, events.Refuse(events.CodeNotFound, "the publish was rejected, by event %d: see why (engine rejected show %d), correct and replay it", at, at)
+	}
+	within, cancel := context.WithTimeout(ctx, decidedWithin)
+	defer cancel()
+	log, err := a.js.Stream(within, a.Names.EventStream(0))
+	if err != nil {
+		return id, fmt.Errorf("find event %d: %w", at, err)
+	}
+	msg, err := log.GetMsg(within, uint64(at))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return id, events.Refuse(events.CodeNotFound, "the log has no event %d, or not any more: a publish is found by the sequence in its ack until the log is cut behind it; ask by its id", at)
+	}
+	if err != nil {
+		return id, fmt.Errorf("read event %d: %w", at, err)
+	}
+	ev, err := events.DecodeEvent(msg.Data)
+	if err == nil && ev.ID.IsZero() {
+		err = events.Refuse(events.CodeNotFound, "no item came of event %d: use the sequence from the publish's ack", at)
+	}
+	return ev.ID, err
 }
 
 // decision returns the item that a message of the intake became, whether that is

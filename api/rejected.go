@@ -29,6 +29,9 @@ func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (
 		return nil, err
 	}
 	seq := req.Seq
+	if at, direct := wire.DirectPosition(req.IntakeSeq); direct {
+		seq = at
+	}
 	if seq == 0 {
 		var of events.ID
 		var found bool

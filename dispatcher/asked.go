@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/dispatcher/dedup"
+	"github.com/streamwright/streamwright/dispatcher/door"
 	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -110,20 +111,23 @@ func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
 
 // newIntakes makes the readers of the intake stream, and of those of the sites, for an
 // ownership.
-func newIntakes(e *Engine, l *loop) []*intake.Reader {
+func newIntakes(e *Engine, l *loop, front *door.Door) []*intake.Reader {
 	meta := l.state.Meta()
-	readers := []*intake.Reader{e.newIntake(l, "", meta.IntakeSeq)}
+	readers := []*intake.Reader{e.newIntake(l, front, "", meta.IntakeSeq)}
 	for _, site := range e.cfg.Sites {
-		readers = append(readers, e.newIntake(l, site, meta.SiteSeq(site)))
+		readers = append(readers, e.newIntake(l, nil, site, meta.SiteSeq(site)))
 	}
 	return readers
 }
 
 // newIntake makes the reader of a site's stream, or of the intake stream if site is empty.
-func (e *Engine) newIntake(l *loop, site string, after uint64) *intake.Reader {
+func (e *Engine) newIntake(l *loop, front *door.Door, site string, after uint64) *intake.Reader {
 	return intake.NewReader(intake.Config{
 		Site: site, Topology: e.topology, Names: e.cfg.Names, Logger: e.cfg.Logger, NewID: e.NewID,
-		Read: func(seq uint64) { e.read.Store(max(e.read.Load(), seq)) }, // one reader at a time
+		Read: func(seq uint64) {
+			e.read.Store(max(e.read.Load(), seq)) // one reader at a time
+			front.Strayed(seq)
+		},
 		Ask: func(ctx context.Context, subs []*core.Submit) *dedup.Group {
 			for _, c := range subs {
 				e.cfg.Rate(c)

@@ -31,6 +31,7 @@
 //
 //	clock      the partition's time
 //	conf       the configuration
+//	door       plain publishes that are decided at once
 //	dedup      the questions to a host's dedup hook, asked before the loop
 //	errands    what takes many decisions
 //	intake     the stream of plain publishes
@@ -42,6 +43,7 @@
 //	schedules  the ticks
 //	seats      the workers that are assigned items, and their free slots
 //	table      what is dispatched
+//	weight     the bytes that commands and events take
 //
 // # The walk of one submit
 //
@@ -118,6 +120,9 @@
 // turns, between which it takes waiting work.
 //
 // # The intake
+//
+// On one embedded server plain publishes don't go into the stream while the loop can decide
+// them at once: see package door.
 //
 // Answered messages are purged once the events that answer them are surely on disk
 // (Config.SyncWithin). If the stream was deleted or has lost its end, its next life

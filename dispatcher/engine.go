@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -70,8 +69,7 @@ type Engine struct {
 	clocks   *clock.Partition
 	dedup    *dedup.Asker
 
-	idMu    sync.Mutex // guards entropy
-	entropy *ulid.MonotonicEntropy
+	ids clock.IDs
 
 	lifecycle sync.Mutex // guards what follows
 	started   bool
@@ -97,14 +95,14 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{})}
 	e.standby.e, e.standby.again = e, make(chan struct{}, 1)
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several, Node: cfg.Node,
-		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning,
+		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning, Door: hasDoor(&cfg),
 		Answered: e.answered.Load, Read: e.read.Load, Epoch: e.epoch.Load, Traceparent: cfg.Traceparent,
 		DispatchLost: e.whenOwner((*natsio.Signals).DispatchLost), AckLost: e.whenOwner((*natsio.Signals).NativeLost),
 	})
@@ -236,17 +234,7 @@ func (e *Engine) all(ctx context.Context, cmds []core.Command) ([]Outcome, error
 
 // NewID returns an id with the time of the partition's clock. Each id is higher than the
 // ones before.
-func (e *Engine) NewID() events.ID {
-	now := e.Now()
-	e.idMu.Lock()
-	defer e.idMu.Unlock()
-	id, err := ulid.New(ulid.Timestamp(now), e.entropy)
-	if err != nil { // the entropy of this millisecond has run over
-		e.entropy = newEntropy()
-		id = ulid.MustNew(ulid.Timestamp(now), e.entropy)
-	}
-	return events.ID(id)
-}
+func (e *Engine) NewID() events.ID { return e.ids.New(e.Now()) }
 
 // Now returns the partition's time.
 func (e *Engine) Now() time.Time {

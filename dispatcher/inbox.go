@@ -5,10 +5,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/streamwright/streamwright/dispatcher/intake"
-	"github.com/streamwright/streamwright/dispatcher/retention"
+	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,12 +19,6 @@ const (
 	// further batch is appended.
 	maxUnprojectedBytes = 8 * maxBatchBytes
 )
-
-// overhead is roughly the size of a command or an event without its documents.
-const overhead = 512
-
-// idBytes is the size of an id in an event's JSON.
-const idBytes = 29
 
 // inbox queues requests for the loop, bounded in number and in bytes. There are two, so
 // that a flood of submissions holds up nothing else.
@@ -107,30 +99,7 @@ func (w *weighed) abandon(err *events.Error) {
 
 func (w *weighed) renumber(moved func(events.Seq) events.Seq) { renumber(w.job, moved) }
 
-func (j *commandJob) bytes() (n int) {
-	for _, c := range j.cmds {
-		n += overhead
-		switch c := c.(type) {
-		case core.Submit:
-			n += len(c.Params)
-		case core.Complete:
-			n += len(c.Result)
-		case core.SaveCheckpoint:
-			n += len(c.Checkpoint)
-		case core.Spawn:
-			for i := range c.Children {
-				n += overhead + len(c.Children[i].Params)
-			}
-		case core.SpawnPart:
-			for i := range c.Children {
-				n += overhead + len(c.Children[i].Params)
-			}
-		case core.SetSchedule:
-			n += len(c.Schedule.Params)
-		}
-	}
-	return n
-}
+func (j *commandJob) bytes() int { return weight.Commands(j.cmds) }
 
 func (j *reportJob) bytes() (n int) {
 	for i := range j.reports {
@@ -139,29 +108,4 @@ func (j *reportJob) bytes() (n int) {
 	return n
 }
 
-func reportBytes(r *wire.Report) int { return overhead + r.Size() }
-
-// eventBytes returns roughly the length of an event's JSON.
-func eventBytes(ev *events.Event) int {
-	switch b := ev.Body.(type) {
-	case *events.Created:
-		return overhead + len(b.Params)
-	case *events.Completed:
-		return overhead + len(b.Result)
-	case *events.ScheduleSet:
-		return overhead + len(b.Schedule.Params)
-	case *events.Failed:
-		return overhead + len(b.Error)
-	case *events.Queued:
-		return overhead + len(b.Outcomes)
-	case *events.Checkpointed:
-		return overhead + len(b.Checkpoint)
-	case *events.Waiting:
-		return overhead + idBytes*len(b.For)
-	case *events.Spawned:
-		return overhead + idBytes*len(b.Children)
-	case *events.Rejected:
-		return overhead + len(b.Text) + 4*len(b.Bytes)/3 + intake.HeaderBytes(b.Headers)
-	}
-	return overhead + retention.Bytes(ev)
-}
+func reportBytes(r *wire.Report) int { return weight.Overhead + r.Size() }

@@ -95,7 +95,7 @@ func (l *loop) reapply(evs []events.Event, moved func(events.Seq) events.Seq) er
 // renumber corrects the positions that were given to jobs, or noted, before they were
 // durable.
 func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
-	for _, jobs := range [][]job{b.done, l.pipe.building.done, l.queues.urgent.jobs, l.queues.bulk.jobs, l.queues.intake.jobs} {
+	for _, jobs := range [][]job{b.done, l.pipe.building.done, l.queues.urgent.jobs, l.queues.bulk.jobs, l.queues.door.jobs} {
 		for _, j := range jobs {
 			renumber(j, moved)
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/streamwright/streamwright/dispatcher/table"
+	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -40,7 +41,7 @@ type answer[T any] struct {
 // other error of read stops the partition.
 func ask[T any](ctx context.Context, e *Engine, read func(*loop) (T, error)) (T, error) {
 	j := &question[T]{read: read, out: make(chan answer[T], 1)}
-	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
+	if err := e.enqueue(ctx, e.requests, j, weight.Overhead); err != nil {
 		return j.answer.value, err
 	}
 	select {

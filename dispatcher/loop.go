@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/retention"
@@ -58,7 +59,7 @@ type loop struct {
 	follow    followUps
 	schedules *schedules.Schedules
 	retention *retention.Retention
-	purge     purge
+	purge     *intake.Purge
 	sweeper   sweeper
 
 	closing bool
@@ -71,11 +72,11 @@ func (l *loop) run(ctx context.Context) error {
 	defer timer.Stop()
 	stop := ctx.Done()
 	for {
-		var urgent, bulk, intake <-chan job
+		var urgent, bulk, door, plain <-chan job
 		if !l.closing {
-			urgent, bulk = l.queues.urgent.open(), l.queues.bulk.open()
+			urgent, bulk, door = l.queues.urgent.open(), l.queues.bulk.open(), l.queues.door.open()
 			if !l.queues.paused.Load() && !l.state.QueueFull() {
-				intake = l.queues.intake.open()
+				plain = l.queues.intake.open()
 			}
 		}
 		select {
@@ -83,7 +84,9 @@ func (l *loop) run(ctx context.Context) error {
 			l.queues.urgent.take(j)
 		case j := <-bulk:
 			l.queues.bulk.take(j)
-		case j := <-intake:
+		case j := <-door:
+			l.queues.door.take(j)
+		case j := <-plain:
 			l.queues.intake.take(j)
 		case r := <-l.pipe.results:
 			if err := l.onAppended(r); err != nil {
@@ -157,7 +160,7 @@ func (l *loop) step() error {
 
 func (l *loop) idle() bool {
 	q := &l.queues
-	return l.pipe.idle() && len(q.urgent.jobs) == 0 && len(q.bulk.jobs) == 0 && (len(q.intake.jobs) == 0 || l.state.QueueFull())
+	return l.pipe.idle() && len(q.urgent.jobs) == 0 && len(q.bulk.jobs) == 0 && len(q.door.jobs) == 0 && (len(q.intake.jobs) == 0 || l.state.QueueFull())
 }
 
 // decidePending decides the jobs that were taken, while the batch has room. Reports come
@@ -169,16 +172,19 @@ func (l *loop) decidePending() error {
 		return nil
 	}
 	q, most := &l.queues, eventlog.MaxAppend
-	if len(q.bulk.jobs) > 0 || len(q.intake.jobs) > 0 {
+	if len(q.bulk.jobs) > 0 || len(q.door.jobs) > 0 || len(q.intake.jobs) > 0 {
 		most -= most / 4
 	}
 	if err := l.decideJobs(&q.urgent, most); err != nil {
 		return err
 	}
-	if most = eventlog.MaxAppend; len(q.intake.jobs) > 0 {
+	if most = eventlog.MaxAppend; len(q.door.jobs) > 0 || len(q.intake.jobs) > 0 {
 		most -= most / 8 // requests and the intake don't starve each other either
 	}
 	if err := l.decideJobs(&q.bulk, most); err != nil {
+		return err
+	}
+	if err := l.decideJobs(&q.door, most); err != nil {
 		return err
 	}
 	return l.decideJobs(&q.intake, eventlog.MaxAppend)
@@ -279,7 +285,7 @@ func (l *loop) onAppended(r appendResult) error {
 
 // effects carries out what follows from events that have become durable.
 func (l *loop) effects(changes *core.Changes) error {
-	l.purge.note(changes.Meta.IntakeSeq)
+	l.purge.Note(changes.Meta.IntakeSeq)
 	l.flight.noteAcks()
 	if err := l.leases.typesChanged(changes.Types); err != nil {
 		return err
@@ -302,7 +308,8 @@ func (l *loop) effects(changes *core.Changes) error {
 
 // abandon answers, after an error, every job that was taken and can't be finished.
 func (l *loop) abandon(err error) {
-	l.queues.intake.abandon() // not answered: the next ownership reads them again
+	l.queues.intake.abandon()     // not answered: the next ownership reads them again
+	defer l.queues.door.abandon() // the stream takes what is not decided
 	if err == nil {
 		return
 	}
@@ -320,7 +327,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.sender.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.purge.next, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
+	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.purge.Next, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
 		at = clock.Sooner(at, t)
 	}
 	if len(l.sender.dirty) > 0 {
@@ -348,11 +355,11 @@ func (l *loop) nextDue() (at time.Time) {
 }
 
 // queues holds what waits to be decided: reports and other small jobs; submissions, of
-// which there may be any number; and messages of the intake stream, which wait while the
-// engine's queue is full.
+// which there may be any number; plain publishes; and messages of the intake stream, which
+// wait while the engine's queue is full.
 type queues struct {
-	urgent, bulk, intake backlog
-	paused               *atomic.Bool // reading of the intake is paused
+	urgent, bulk, door, intake backlog
+	paused                     *atomic.Bool // reading of the intake is paused
 }
 
 // backlog holds the jobs that the loop has taken from a channel and not fully decided.

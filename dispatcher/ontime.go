@@ -45,8 +45,8 @@ func (l *loop) onTime() error {
 	if clock.Passed(l.workforce.nextWorker, now) {
 		l.workforce.nextWorker = l.workforce.registry.Expire(now)
 	}
-	if clock.Passed(l.purge.next, now) {
-		l.purge.now()
+	if clock.Passed(l.purge.Next, now) {
+		l.purge.Now()
 	}
 	if clock.Passed(l.flight.nextAck, now) {
 		if err := l.flight.lostPushes(now); err != nil {
@@ -144,32 +144,6 @@ func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
 		keys = projector.TimerKeysOf(it)
 	}
 	return keys
-}
-
-// purge removes what the log answers from the intake, once that is surely on disk.
-type purge struct {
-	clock    *clock.Clock
-	within   time.Duration        // how soon a durable event is on disk
-	through  func(through uint64) // purges the stream
-	answered uint64               // intake position answered durably
-	synced   uint64               // intake position whose answer is on disk at next
-	purged   uint64
-	next     time.Time
-}
-
-// note notes that the log answers the intake up to a position.
-func (p *purge) note(through uint64) {
-	p.answered = through
-	if p.next.IsZero() && through > p.purged {
-		p.synced, p.next = through, p.clock.Now().Add(p.within)
-	}
-}
-
-func (p *purge) now() {
-	p.next = time.Time{}
-	p.through(p.synced)
-	p.purged = p.synced
-	p.note(p.answered)
 }
 
 // lostPushes puts back what was pushed long ago with no answer. If such a message did

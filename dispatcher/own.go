@@ -2,16 +2,14 @@ package dispatcher
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
@@ -24,8 +22,6 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
-
-func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
 // undated is a context that ends as it does, and does not say when. A JetStream request then
 // gets a short deadline of its own, so that one that the servers drop, as they do right after
@@ -52,7 +48,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
 	l.newID, l.halt = e.NewID, &e.halt
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
-	l.pipe.told = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
+	l.pipe.told = func(last events.Seq, plain uint64) { e.position.Store(uint64(last)); e.answered.Store(plain) }
 	if err := e.topology.TakeOver(ctx); err != nil {
 		return nil, err
 	}
@@ -125,7 +121,7 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
 	t := table.New()
 	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
-	l.queues.intake = backlog{in: make(chan job, 4), held: state.QueueFull}
+	l.queues.intake, l.queues.door = backlog{in: make(chan job, 4), held: state.QueueFull}, backlog{in: make(chan job, 4)}
 	l.queues.paused = new(atomic.Bool)
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
@@ -135,7 +131,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
 	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
 	l.sweeper = sweeper{l: l, next: clk.Now().Add(cfg.Sweep)}
-	l.purge = purge{clock: clk, within: cfg.SyncWithin, through: func(seq uint64) { l.out.PurgeIntake(seq) }}
+	l.purge = intake.NewPurge(clk, cfg.SyncWithin, func(seq uint64) { l.out.PurgeIntake(seq) })
 	l.flight.l, l.acked.l, l.follow.l = l, l, l
 	l.retention = l.newRetention()
 	l.schedules = schedules.New(state, clk, cfg.Logger, (*ticker)(l))
@@ -156,7 +152,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	reg.Bench(state.OpenWorkerCircuits())
 	l.workforce.followDrains()
 	l.sender.findPools()
-	l.purge.note(state.Meta().IntakeSeq)
+	l.purge.Note(state.Meta().IntakeSeq)
 	l.decideFirst()
 	return l
 }
@@ -293,10 +289,17 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		h(l.state.Meta().Epoch)
 	}
 	leases := natsio.NewLeaseReader(e.topology, l.signals, l.leases.since.Add(-time.Second))
-	readers := newIntakes(e, l)
+	front, err := openDoor(e, l)
+	if err != nil {
+		l.abandon(err)
+		return err
+	}
+	defer front.End()
+	readers := newIntakes(e, l, front)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
+	side.Go(func() { front.Run(run) })
 	for _, in := range readers {
 		side.Go(func() { in.Run(run) })
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/outflow"
 	"github.com/streamwright/streamwright/dispatcher/table"
+	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -94,7 +95,7 @@ func (p *pipeline) add(evs []events.Event) error {
 		if err := p.state.Apply(*ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		p.building.bytes += eventBytes(ev)
+		p.building.bytes += weight.Event(ev)
 		if ev.Kind == events.KindClaimed {
 			p.outflow.Left(1, ev.At)
 		}

@@ -29,6 +29,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/room"
+	"github.com/streamwright/streamwright/embedded/submap"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -363,6 +364,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	}
 	if c.Children, err = childReader(e.nc, e.names()); err != nil {
 		return err
+	}
+	if e.srv != nil && e.lease == nil {
+		c.Door = submap.New(e.srv.ns, e.names().Account())
 	}
 	if e.lease != nil {
 		c.Lease, c.Registered = e.lease, e.mirror.workers.List

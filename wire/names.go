@@ -130,6 +130,24 @@ func (n Names) SubmitAll() string { return n.subject("submit", "*") }
 // Intake is the stored form of a submission for partition p; t may be "*".
 func (n Names) Intake(p int, t string) string { return n.subject("intake", strconv.Itoa(p), t) }
 
+// Door is where an embedded server leads plain publishes while its engine decides them at
+// once; t may be "*". Who may publish to Submit may publish here: the server checks both.
+func (n Names) Door(t string) string { return n.subject("door", t) }
+
+// directIntake is above every sequence of the intake stream, and below 2^53, as JSON
+// readers need.
+const directIntake = 1 << 52
+
+// DirectIntake is the handle of a plain publish that was decided at once: the sequence in
+// its ack. at is the position of the event that answers it.
+func DirectIntake(at events.Seq) uint64 { return directIntake + uint64(at) }
+
+// DirectPosition returns the position in a handle made by DirectIntake; false if it is a
+// sequence of the intake stream.
+func DirectPosition(handle uint64) (at events.Seq, direct bool) {
+	return events.Seq(handle - directIntake), handle > directIntake
+}
+
 // Event is the subject of an event of partition p; an empty type is spelled _.
 func (n Names) Event(p int, t events.Type, k events.Kind) string {
 	if t == "" {

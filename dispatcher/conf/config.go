@@ -17,6 +17,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/dedup"
+	"github.com/streamwright/streamwright/dispatcher/door"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -85,6 +86,9 @@ type Config struct {
 	// the server embedded. Then an answer that appends nothing needs no confirmation from
 	// the stream's leader.
 	Alone bool
+	// Door, if set, maps subjects of the server's account: plain publishes are then decided
+	// at once. It needs Alone, and has no effect beside a dedup hook, which takes its time.
+	Door door.Mapping
 	// Lease, if set, says whether this engine tries to own the partition; while another has
 	// it, the engine stands by. nil: no other engine can reach the log, or none is heeded.
 	Lease Lease

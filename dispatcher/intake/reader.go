@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -25,8 +26,6 @@ const (
 	MaxBatch = 256
 	// maxBytes bounds the messages that are read and not yet durable.
 	maxBytes = 32 << 20
-	// overhead is roughly the memory that a message takes besides its bytes.
-	overhead = 512
 	// retryAfter is the wait before the stream is read again after a disturbance.
 	retryAfter = 200 * time.Millisecond
 	// siteBytes is maxBytes for the stream of a site.
@@ -193,7 +192,7 @@ func (r *Reader) handOn(ctx context.Context) bool {
 // add parses and buffers a message. It waits for the message's share of the budget, and so
 // makes the server wait.
 func (r *Reader) add(ctx context.Context, m connect.Message) error {
-	weight := int64(overhead + len(m.Data) + HeaderBytes(m.Header))
+	weight := int64(weight.Overhead + len(m.Data) + weight.Headers(m.Header))
 	if err := r.budget.Acquire(ctx, weight); err != nil {
 		return err
 	}
@@ -237,15 +236,4 @@ func (r *Reader) release(msgs []*Message) {
 		n += m.weight
 	}
 	r.budget.Release(n)
-}
-
-// HeaderBytes returns the size of a message's headers: a publisher may send long ones that
-// mean nothing here.
-func HeaderBytes(h map[string][]string) (n int) {
-	for name, values := range h {
-		for _, v := range values {
-			n += len(name) + len(v)
-		}
-	}
-	return n
 }

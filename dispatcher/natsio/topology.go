@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ type Config struct {
 	MemoryOnly     bool     // also keep in memory the streams that are kept in files
 	IntakeMaxBytes int64    // of the intake stream
 	MaxRunning     int      // most items dispatched or running
+	Door           bool     // the intake stream also takes what the door for plain publishes gives it
 
 	// Answered returns the intake position that the log answers, Read the last intake
 	// message that this process has read, and Epoch the epoch of the ownership.
@@ -205,6 +207,16 @@ func (t *Topology) newIntake() uint64 {
 	return t.intakeLife()
 }
 
+// intakeSubjects returns what the intake stream listens to: with a door, also to what that
+// gives it, in the stored form.
+func (t *Topology) intakeSubjects() []string {
+	n := t.cfg.Names
+	if !t.cfg.Door {
+		return []string{n.SubmitAll()}
+	}
+	return []string{n.SubmitAll(), n.Intake(t.cfg.Partition, "*")}
+}
+
 // ensureIntake makes the intake stream if it does not exist, and updates its settings. Its
 // sequences must continue after those that the log answers: a stream that is new, or has
 // lost its end in a power loss, would give the same numbers to other messages, and those
@@ -212,7 +224,7 @@ func (t *Topology) newIntake() uint64 {
 func (t *Topology) ensureIntake(ctx context.Context) error {
 	n := t.cfg.Names
 	cfg := jetstream.StreamConfig{
-		Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}, Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement),
+		Name: n.IntakeStream(), Subjects: t.intakeSubjects(), Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement),
 		SubjectTransform: &jetstream.SubjectTransformConfig{
 			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
 		},
@@ -230,7 +242,7 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 			s, err = t.js.Stream(ctx, cfg.Name) // a sweep has just made it
 		}
 	} else if err == nil {
-		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates || have.Replicas != max(cfg.Replicas, 1) {
+		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates || have.Replicas != max(cfg.Replicas, 1) || !slices.Equal(have.Subjects, cfg.Subjects) {
 			cfg.FirstSeq, cfg.Placement = have.FirstSeq, have.Placement
 			s, err = t.js.UpdateStream(ctx, cfg)
 		}

@@ -18,7 +18,7 @@ func (s *State) Prunable(it *events.Item, now time.Time) (why string, due time.T
 	if due = it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
 		return "it is to be kept until " + due.Format(time.RFC3339), due, nil
 	}
-	if until := it.CreatedAt.Add(events.MsgIDWindow); it.IntakeSeq != 0 && until.After(now) {
+	if until := it.CreatedAt.Add(events.MsgIDWindow); (it.IntakeSeq != 0 || it.MsgID != "") && until.After(now) {
 		return "its message id may not be used again yet", until, nil
 	}
 	for _, ref := range keyRefs(it) {
@@ -81,7 +81,7 @@ func (d *decider) prune(it *events.Item, reason string) (Decision, error) {
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only one that has ended can be purged; cancel it first", it.ID, it.State)
 	case hangs != "":
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s can't be purged yet: %s", it.ID, hangs)
-	case it.IntakeSeq != 0 && it.CreatedAt.Add(events.MsgIDWindow).After(d.now):
+	case (it.IntakeSeq != 0 || it.MsgID != "") && it.CreatedAt.Add(events.MsgIDWindow).After(d.now):
 		e := events.Refuse(events.CodeWrongState, "item %s was published less than %s ago, for which its message id stays taken: purge it later", it.ID, events.MsgIDWindow)
 		e.RetryAfter = it.CreatedAt.Add(events.MsgIDWindow).Sub(d.now)
 		return Decision{}, e

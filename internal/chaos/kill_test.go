@@ -178,7 +178,7 @@ func killEngine(t *testing.T, durability string) {
 	}
 }
 
-// submitters submit until they are stopped, and remember what was accepted.
+// submitters submit and publish until they are stopped, and remember what was accepted.
 type submitters struct {
 	ctx  context.Context
 	stop chan struct{}
@@ -196,14 +196,23 @@ func (s *submitters) run(c *streamwright.Client) {
 			return
 		default:
 		}
-		got, err := c.Submit(s.ctx, streamwright.Item{Type: "chaos", Params: n})
+		id, err := "", error(nil)
+		if item := (streamwright.Item{Type: "chaos", Params: n}); n%2 == 0 {
+			var got streamwright.Submitted
+			got, err = c.Submit(s.ctx, item)
+			id = got.ID
+		} else {
+			var got streamwright.Published
+			got, err = c.Publish(s.ctx, item)
+			id = got.ID
+		}
 		s.mu.Lock()
 		if err != nil {
 			s.err = errors.Join(s.err, err)
 			s.mu.Unlock()
 			return
 		}
-		s.accepted[got.ID] = true
+		s.accepted[id] = true
 		s.mu.Unlock()
 	}
 }
