@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -47,7 +48,7 @@ func decodeOwn(data []byte) (e Event, ok bool) {
 		e.Body = s.body(e.Kind)
 	}
 	s.lit(`}`)
-	if s.bad || s.i != len(data) || (e.Body == nil) != (newBody(e.Kind) == nil) {
+	if s.bad || s.i != len(data) || (e.Body == nil) != (kinds[e.Kind].body == nil) {
 		return Event{}, false
 	}
 	return e, e.Check() == nil
@@ -211,6 +212,9 @@ func (s *scanner) text() string {
 	s.lit(`"`)
 	w := s.word()
 	s.lit(`"`)
+	if string(w) == "submitted" { // the reason of nearly every queued
+		return "submitted"
+	}
 	return string(w)
 }
 
@@ -222,8 +226,56 @@ func (s *scanner) optText(name string, to *string) {
 
 func (s *scanner) time(to *time.Time) {
 	s.lit(`"`)
-	s.ok(to.UnmarshalText(s.word()) == nil)
+	w := s.word()
+	if t, ok := ownTime(w); ok {
+		*to = t
+	} else {
+		s.ok(to.UnmarshalText(w) == nil)
+	}
 	s.lit(`"`)
+}
+
+// ownTime reads a time as it is written here: 2006-01-02T15:04:05.999999999Z. It
+// leaves others, and the days that not every month has, to package time.
+func ownTime(w []byte) (t time.Time, ok bool) {
+	const form = "2006-01-02T15:04:05"
+	if len(w) <= len(form) || w[len(w)-1] != 'Z' {
+		return t, false
+	}
+	n := [6]int{} // year to second
+	field := 0
+	for i, c := range w[:len(form)] {
+		switch {
+		case form[i] < '0' || form[i] > '9':
+			if c != form[i] {
+				return t, false
+			}
+			field++
+		case c < '0' || c > '9':
+			return t, false
+		default:
+			n[field] = n[field]*10 + int(c-'0')
+		}
+	}
+	if n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > 28 || n[3] > 23 || n[4] > 59 || n[5] > 59 {
+		return t, false
+	}
+	nanos := 0
+	if frac := w[len(form) : len(w)-1]; len(frac) > 0 {
+		if frac[0] != '.' || len(frac) == 1 || len(frac) > 10 {
+			return t, false
+		}
+		for _, c := range frac[1:] {
+			if c < '0' || c > '9' {
+				return t, false
+			}
+			nanos = nanos*10 + int(c-'0')
+		}
+		for range 10 - len(frac) {
+			nanos *= 10
+		}
+	}
+	return time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], nanos, time.UTC), true
 }
 
 func (s *scanner) optTime(name string, to *time.Time) {
@@ -234,8 +286,41 @@ func (s *scanner) optTime(name string, to *time.Time) {
 
 func (s *scanner) id(to *ID) {
 	w := s.word()
-	s.ok(len(w) > 0 && to.UnmarshalText(w) == nil)
+	if id, ok := ownID(w); ok {
+		*to = id
+	} else {
+		s.ok(len(w) > 0 && to.UnmarshalText(w) == nil)
+	}
 	s.lit(`"`)
+}
+
+// base32 has the value of each digit of a ULID, 0xff for what is none.
+var base32 = func() (v [256]byte) {
+	for i := range v {
+		v[i] = 0xff
+	}
+	for i, c := range "0123456789ABCDEFGHJKMNPQRSTVWXYZ" {
+		v[c] = byte(i)
+	}
+	return v
+}()
+
+// ownID reads an id in upper case, as [ParseID] does.
+func ownID(w []byte) (id ID, ok bool) {
+	if len(w) != 26 || w[0] > '7' {
+		return id, false
+	}
+	var hi, lo uint64
+	for _, c := range w {
+		v := base32[c]
+		if v == 0xff {
+			return id, false
+		}
+		hi, lo = hi<<5|lo>>59, lo<<5|uint64(v)
+	}
+	binary.BigEndian.PutUint64(id[:8], hi)
+	binary.BigEndian.PutUint64(id[8:], lo)
+	return id, true
 }
 
 // int is a whole number of at most 18 digits, in JSON's form.

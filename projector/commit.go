@@ -127,7 +127,7 @@ func (w *writer) write(db *pebble.DB, c *core.Changes) error {
 
 // batchSize estimates a batch's bytes, so that its buffer need not grow often.
 func batchSize(c *core.Changes) int {
-	n := 1024 + 512*len(c.Items) + 192*len(c.History) + 128*len(c.Keys)
+	n := 1024 + 512*len(c.Items) + 80*len(c.History) + 128*len(c.Keys)
 	for _, d := range c.Documents {
 		n += len(d.Data) + 32
 	}

@@ -36,14 +36,16 @@ func (w *writer) restated(b *batch, c *core.Changes) {
 	for _, r := range c.Restated {
 		for _, e := range r.History {
 			w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, r.ID, e.Seq)
-			b.set(w.key, e.Data)
+			w.val = events.AppendPackedJSON(w.val[:0], r.ID, e.Data)
+			b.set(w.key, w.val)
 		}
 	}
 	for _, f := range c.Folds {
 		if f.To > 0 {
 			from, to := layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.From), layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.To)
 			b.deleteRange(from, to)
-			b.set(to, f.Marker)
+			w.val = events.AppendPackedJSON(w.val[:0], f.ID, f.Marker)
+			b.set(to, w.val)
 		}
 		if f.MergedTo > 0 {
 			b.deleteRange(layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1))
@@ -86,7 +88,11 @@ func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []event
 		prefix := layout.IDKey(layout.PrefixHistory, id)
 		err := v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
 			seq, err := layout.DecodeUint(key[len(prefix):])
-			history = append(history, events.StoredEvent{Seq: events.Seq(seq), Data: bytes.Clone(value)})
+			if err != nil {
+				return false, err
+			}
+			data, err := layout.HistoryJSON(id, events.Seq(seq), value)
+			history = append(history, events.StoredEvent{Seq: events.Seq(seq), Data: data})
 			return true, err
 		})
 		if err != nil {

@@ -110,6 +110,7 @@ func (c Config) stream() jetstream.StreamConfig {
 		Retention:          jetstream.LimitsPolicy,
 		Discard:            jetstream.DiscardNew, // the truth is never dropped to make room
 		Storage:            jetstream.FileStorage,
+		Compression:        jetstream.S2Compression, // of full blocks: a fifth of the disk for under 1 µs of CPU an event
 		MaxMsgs:            -1,
 		MaxBytes:           -1,
 		MaxMsgsPerSubject:  -1,
@@ -122,7 +123,7 @@ func (c Config) stream() jetstream.StreamConfig {
 		AllowAtomicPublish: true,
 	}
 	if c.Memory {
-		s.Storage = jetstream.MemoryStorage
+		s.Storage, s.Compression = jetstream.MemoryStorage, jetstream.NoCompression
 	}
 	if c.MaxBytes > 0 {
 		s.MaxBytes = c.MaxBytes
@@ -160,11 +161,11 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinis
 	if err := incompatible(have, want); err != nil {
 		return 0, fmt.Errorf("open event stream %s: it exists with settings that an event log can't have: use another prefix, or correct or delete that stream: %w", want.Name, err)
 	}
-	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.Replicas == want.Replicas && have.AllowDirect && have.AllowAtomicPublish {
+	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.Replicas == want.Replicas && have.Compression == want.Compression && have.AllowDirect && have.AllowAtomicPublish {
 		return have.Replicas, nil
 	}
 	upd := have
-	upd.MaxBytes, upd.Duplicates, upd.Replicas, upd.AllowDirect, upd.AllowAtomicPublish = want.MaxBytes, want.Duplicates, want.Replicas, true, true
+	upd.MaxBytes, upd.Duplicates, upd.Replicas, upd.Compression, upd.AllowDirect, upd.AllowAtomicPublish = want.MaxBytes, want.Duplicates, want.Replicas, want.Compression, true, true
 	if _, err := js.UpdateStream(ctx, upd); err != nil {
 		return 0, fmt.Errorf("open event stream %s: update its settings: %w", want.Name, err)
 	}

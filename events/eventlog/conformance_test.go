@@ -92,6 +92,13 @@ type serverFixture struct {
 	nc      *nats.Conn
 	proxies map[Log]*proxy
 	memory  bool
+	bulk    bool // everything is read in bulk
+}
+
+func newBulkFixture(t *testing.T) fixture {
+	f := newServerFixture(false)(t).(*serverFixture)
+	f.bulk = true
+	return f
 }
 
 func newServerFixture(memory bool) func(*testing.T) fixture {
@@ -110,6 +117,9 @@ func (f *serverFixture) open(t *testing.T, atomic bool, foreign ForeignFunc) Log
 	p := newProxy(t, f.s, f.drain)
 	l := openLog(t, Config{Connect: dialURL(p.url()), OnForeign: foreign, Memory: f.memory})
 	l.path = func(n int) bool { return atomic && n > 1 }
+	if f.bulk {
+		l.bulkLeast = 0
+	}
 	f.proxies[l] = p
 	return l
 }
@@ -164,6 +174,7 @@ func (f *serverFixture) trim(t *testing.T, first events.Seq) {
 func each(t *testing.T, run func(t *testing.T, f fixture)) {
 	for name, make := range map[string]func(*testing.T) fixture{
 		"memory": newMemoryFixture, "replicas": newReplicasFixture, "server": newServerFixture(false), "server_memory": newServerFixture(true),
+		"server_bulk": newBulkFixture,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ type Grouper struct {
 	pendingSum uint64         // of the last of pending
 	pendingLen int            // bytes of pending as stored
 	out        []events.Event // decided, not taken
+	room       int            // of the last that was taken: the next will be like it
 	outSkipped int            // messages skipped before an event in out
 	outSum     uint64         // of the last of out
 	outLen     int            // bytes of out as stored
@@ -49,6 +50,9 @@ func (g *Grouper) Event(ev events.Event, sum uint64, size int) error {
 		g.pending, g.pendingSum = append(g.pending, ev), sum
 		g.pendingLen += size
 		return nil
+	}
+	if g.out == nil {
+		g.out = make([]events.Event, 0, g.room)
 	}
 	g.out = append(append(g.out, g.pending...), ev)
 	g.outSum = sum
@@ -95,6 +99,7 @@ func (g *Grouper) Take() (Group, bool) {
 	switch {
 	case len(g.out) > 0:
 		grp := Group{Events: g.out, Through: g.out[len(g.out)-1].Seq, Skipped: g.outSkipped, Bytes: g.outLen, Checksum: g.outSum}
+		g.room = min(len(g.out)+len(g.out)/8, chunkMessages)
 		g.out, g.outSkipped, g.outLen = nil, 0, 0
 		return grp, true
 	case g.held > 0:

@@ -25,6 +25,7 @@ type JetStream struct {
 	path       func(n int) (atomic bool) // how n events are appended
 	stop       chan struct{}             // closed by Close
 	foreign    seenForeign
+	bulkLeast  events.Seq   // see worthBulk; smaller in tests
 	led        atomic.Int64 // see streamInfo.led: of the leader that has last said where the log ends
 
 	// appending serialises Append and Reset; it guards the fields behind it.
@@ -57,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (*JetStream, error) {
 }
 
 func newJetStream(cfg Config) *JetStream {
-	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
+	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{}), bulkLeast: bulkLeast}
 }
 
 // open opens the log; unfinished says that it is being made.

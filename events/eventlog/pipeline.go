@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/streamwright/streamwright/events"
@@ -37,11 +38,12 @@ func (c *chunk) full() bool { return len(c.msgs) >= chunkMessages || c.size >= c
 type pipeline struct {
 	work    chan *chunk
 	ordered chan *chunk
+	free    chan []decoded // whose events are handed on
 }
 
 func newPipeline() *pipeline {
 	n := min(runtime.GOMAXPROCS(0), maxDecoders)
-	return &pipeline{work: make(chan *chunk, n), ordered: make(chan *chunk, 2*n)}
+	return &pipeline{work: make(chan *chunk, n), ordered: make(chan *chunk, 2*n), free: make(chan []decoded, n)}
 }
 
 // put sends a chunk on its way; it fails when ctx ends.
@@ -88,7 +90,11 @@ func replay(ctx context.Context, names wire.Names, partition int, foreign Foreig
 
 func (p *pipeline) decode(d *decoder) {
 	for c := range p.work {
-		c.out = make([]decoded, len(c.msgs))
+		select {
+		case c.out = <-p.free:
+		default:
+		}
+		c.out = slices.Grow(c.out[:0], len(c.msgs))[:len(c.msgs)]
 		for i, m := range c.msgs {
 			c.out[i] = d.decode(m)
 		}
@@ -110,6 +116,11 @@ func (p *pipeline) deliver(foreign ForeignFunc, fn func(Group) error) error {
 		}
 		if err := flush(&g, fn); err != nil {
 			return err
+		}
+		clear(c.out)
+		select {
+		case p.free <- c.out:
+		default:
 		}
 	}
 	return nil

@@ -40,7 +40,11 @@ func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group
 		return err
 	}
 	f := &fetcher{log: l, next: from, to: to}
-	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, f.run, fn)
+	run := f.run
+	if l.worthBulk(tip, from, to) {
+		run = f.runBulk
+	}
+	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, run, fn)
 }
 
 // Follow implements Log. The events come from a consumer, as those of Read do,
@@ -56,6 +60,7 @@ type fetcher struct {
 	next, to events.Seq
 	p        *pipeline
 	chunk    *chunk
+	slab     []byte // see room
 }
 
 // run puts all messages into the pipeline, taking a new consumer where one
@@ -113,13 +118,20 @@ func (f *fetcher) consume(ctx context.Context) error {
 
 // take puts one message into the current chunk.
 func (f *fetcher) take(ctx context.Context, m *connect.Message) error {
-	seq := events.Seq(m.Seq)
-	if seq != f.next {
-		return f.hole(ctx, seq)
+	last := f.to
+	if f.to == math.MaxUint64 && m.Pending == 0 {
+		last = events.Seq(m.Seq)
+	}
+	return f.add(ctx, message{seq: events.Seq(m.Seq), subject: m.Subject, id: headerID(m.Header), data: m.Data}, last)
+}
+
+// add puts the next message into the current chunk, which ends at last.
+func (f *fetcher) add(ctx context.Context, m message, last events.Seq) error {
+	if m.seq != f.next {
+		return f.hole(ctx, m.seq)
 	}
 	f.next++
-	f.chunk.add(message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
-	if f.chunk.full() || f.next > f.to || f.to == math.MaxUint64 && m.Pending == 0 {
+	if f.chunk.add(m); f.chunk.full() || m.seq >= last {
 		return f.flush(ctx)
 	}
 	return nil

@@ -61,11 +61,15 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 	err = v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
 		r := layout.KeyReader{B: key[len(prefix):]}
 		seq := r.Seq()
-		h, err := layout.DecodeHistory(now.ID, now.Type, seq, value)
+		record, err := layout.HistoryJSON(now.ID, seq, value)
 		if err != nil || r.Err != nil {
 			return false, errors.Join(err, r.Err)
 		}
-		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && seq >= whole && h.At.After(until) {
+		h, err := layout.DecodeHistory(now.ID, now.Type, seq, record)
+		if err != nil {
+			return false, err
+		}
+		if through > 0 && decidedFrom(seq, record) > through || !until.IsZero() && seq >= whole && h.At.After(until) {
 			later.any = true
 			later.params = later.params || h.Kind == events.KindReplayed && layout.ReplacesParams(h.Data)
 			return true, nil

@@ -59,13 +59,12 @@ func ReplacesParams(data []byte) bool {
 	return json.Unmarshal(data, &b) == nil && b.Replaced
 }
 
-// AppendHistory appends an event's record in its item's history: its JSON
+// AppendHistory appends an event's record in its item's history: its packed form
 // without what the key, the item and the documents beside it already say.
 func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
+	of := ev.ID
 	ev.ID, ev.Type = events.ID{}, ""
 	switch body := ev.Body.(type) {
-	case *events.Created, *events.Completed:
-		return ev.AppendBrief(b)
 	case *events.Queued:
 		if body.Outcomes != nil {
 			brief := *body
@@ -77,12 +76,23 @@ func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
 	case *events.Replayed:
 		ev.Body = replayedBrief{Replayed: body, Replaced: body.Params != nil}
 	}
-	return ev.AppendJSON(b)
+	return ev.AppendPacked(b, of)
 }
 
-func DecodeHistory(id events.ID, t events.Type, seq events.Seq, data []byte) (wire.HistoryEvent, error) {
-	what := fmt.Sprintf("event %d of item %s", seq, id)
-	h, err := DecodeJSON[wire.HistoryEvent](what, data)
+// HistoryJSON is the JSON of a record in the history of the item of.
+func HistoryJSON(of events.ID, seq events.Seq, record []byte) ([]byte, error) {
+	data, err := events.UnpackJSON(nil, of, record)
+	if err != nil {
+		return nil, fmt.Errorf("event %d of item %s: %w", seq, of, ErrRecord)
+	}
+	return data, nil
+}
+
+func DecodeHistory(id events.ID, t events.Type, seq events.Seq, record []byte) (h wire.HistoryEvent, err error) {
+	data, err := HistoryJSON(id, seq, record)
+	if err == nil {
+		h, err = DecodeJSON[wire.HistoryEvent](fmt.Sprintf("event %d of item %s", seq, id), data)
+	}
 	h.Seq, h.ID, h.Type = seq, id.String(), string(t)
 	return h, err
 }

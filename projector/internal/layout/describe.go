@@ -160,6 +160,15 @@ func DescribeDifference(key, a, b []byte) string {
 			return what + " differs: " + itemDifference(ia, ib)
 		}
 	}
+	if len(key) == 25 && key[0] == PrefixHistory {
+		of := events.ID(key[1:17])
+		if ja, err := events.UnpackJSON(nil, of, a); err == nil {
+			a = ja
+		}
+		if jb, err := events.UnpackJSON(nil, of, b); err == nil {
+			b = jb
+		}
+	}
 	return fmt.Sprintf("%s differs: %s, against %s", what, showValue(a), showValue(b))
 }
 
