@@ -99,7 +99,7 @@ func encodeParams(params any) (json.RawMessage, error) {
 	case nil:
 		return nil, nil
 	case json.RawMessage:
-		if len(p) > 0 && !json.Valid(p) {
+		if n, _ := events.ScanJSON(p); n != len(p) && !json.Valid(p) {
 			return nil, events.Refuse(events.CodeBadParams, "params are no JSON document: a text must be in double quotes")
 		}
 		return p, nil

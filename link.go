@@ -103,7 +103,13 @@ func askStream[T any](ctx context.Context, c *Client, op string, req any, done f
 }
 
 func encode(op string, req any) ([]byte, error) {
-	body, err := json.Marshal(req)
+	var body []byte
+	var err error
+	if s, ok := req.(wire.Submit); ok {
+		body, err = wire.AppendSubmit(nil, &s)
+	} else {
+		body, err = json.Marshal(req)
+	}
 	if err != nil {
 		return nil, events.Refuse(events.CodeBadRequest, "write the %s request: %v", op, err)
 	}

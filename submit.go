@@ -2,10 +2,8 @@ package streamwright
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -239,15 +237,16 @@ type bulk struct {
 	set    bulkSettings
 	done   func(Submitted) error
 	bytes  int
+	doc    []byte    // the item that was encoded last
 	next   parcel    // being filled
 	flying []*parcel // sent, oldest first; at most set.inFlight
 }
 
 // parcel is the items of one request.
 type parcel struct {
-	docs    [][]byte    // the items' JSON; nil for one that is not sent
+	array   []byte      // of the items' JSON, without its end
+	ends    []int       // where each item ends in it; where it begins, for one that is not sent
 	out     []Submitted // what became of each
-	size    int         // bytes of docs, with commas
 	refused *denial     // of the connection, to come next when it was sent
 	ready   chan struct{}
 	err     error // set before ready: no answer, and out is not complete
@@ -255,34 +254,48 @@ type parcel struct {
 
 // add puts an item into the parcel, sending the parcel first when it is full.
 func (b *bulk) add(it *Item) error {
-	id, doc, err := b.encode(it)
-	if len(b.next.out) >= b.set.items || len(b.next.docs) > 0 && b.next.size+len(doc)+2 > b.bytes {
+	id, err := b.encode(it)
+	if len(b.next.out) >= b.set.items || len(b.next.array) > 0 && len(b.next.array)+len(b.doc)+len(",]") > b.bytes {
 		if err := b.send(); err != nil {
 			return err
 		}
 	}
-	b.next.docs = append(b.next.docs, doc)
+	b.next.add(b.doc)
 	b.next.out = append(b.next.out, Submitted{ID: id, Error: wire.FromError(err)})
-	b.next.size += len(doc) + 1
 	return nil
 }
 
-// encode writes an item; one that can't be sent has no document.
-func (b *bulk) encode(it *Item) (id string, doc []byte, err error) {
+// add puts an item's document, if there is one, behind the others.
+func (p *parcel) add(doc []byte) {
+	if len(doc) > 0 {
+		sep := byte(',')
+		if len(p.array) == 0 {
+			sep = '['
+		}
+		p.array = append(append(p.array, sep), doc...)
+	}
+	p.ends = append(p.ends, len(p.array))
+}
+
+// encode writes an item to b.doc; one that can't be sent has no document.
+func (b *bulk) encode(it *Item) (id string, err error) {
+	b.doc = b.doc[:0]
 	s, err := b.c.prepare(b.ctx, it)
 	if err != nil {
-		return it.ID, nil, err
+		return it.ID, err
 	}
 	if s, err = b.c.offload(b.ctx, s); err != nil {
-		return s.ID, nil, err
+		return s.ID, err
 	}
-	if doc, err = json.Marshal(s); err != nil {
-		return s.ID, nil, events.Refuse(events.CodeBadParams, "the item can't be written as JSON: %v", err)
+	doc, err := wire.AppendSubmit(b.doc, &s)
+	if err != nil {
+		return s.ID, events.Refuse(events.CodeBadParams, "the item can't be written as JSON: %v", err)
 	}
 	if most := 2*b.bytes - len("[]"); len(doc) > most {
-		return s.ID, nil, events.Refuse(events.CodeTooLarge, "the item has %d bytes: the NATS server takes at most %d", len(doc), most)
+		return s.ID, events.Refuse(events.CodeTooLarge, "the item has %d bytes: the NATS server takes at most %d", len(doc), most)
 	}
-	return s.ID, doc, nil
+	b.doc = doc
+	return s.ID, nil
 }
 
 // send sends the parcel, once there is room among those in flight. The first
@@ -292,7 +305,7 @@ func (b *bulk) send() error {
 		return nil
 	}
 	p := b.next
-	b.next = parcel{docs: make([][]byte, 0, len(p.docs)), out: make([]Submitted, 0, len(p.out))}
+	b.next = parcel{array: make([]byte, 0, len(p.array)+len(p.array)/64), ends: make([]int, 0, len(p.ends)), out: make([]Submitted, 0, len(p.out))}
 	for len(b.flying) >= b.set.inFlight {
 		if err := b.land(); err != nil {
 			return err
@@ -328,28 +341,31 @@ func (b *bulk) land() error {
 
 // pending are the items of the parcel that are to be sent.
 func (p *parcel) pending() []int {
-	idx := make([]int, 0, len(p.docs))
-	for i, d := range p.docs {
-		if d != nil {
+	idx := make([]int, 0, len(p.ends))
+	begin := 0
+	for i, end := range p.ends {
+		if end > begin {
 			idx = append(idx, i)
 		}
+		begin = end
 	}
 	return idx
 }
 
 // body is the request for some of the items.
 func (p *parcel) body(idx []int) []byte {
-	var b bytes.Buffer
-	b.Grow(p.size + 2)
-	b.WriteByte('[')
-	for n, i := range idx {
-		if n > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(p.docs[i])
+	if len(idx) == len(p.pending()) {
+		return append(p.array, ']')
 	}
-	b.WriteByte(']')
-	return b.Bytes()
+	some := parcel{array: make([]byte, 0, len(p.array)+1)}
+	for _, i := range idx {
+		begin := len("[")
+		if i > 0 {
+			begin += p.ends[i-1]
+		}
+		some.add(p.array[begin:p.ends[i]])
+	}
+	return append(some.array, ']')
 }
 
 // deliver gets an answer for each item of a parcel, whose first try is already
@@ -368,9 +384,11 @@ func (b *bulk) deliver(p *parcel, sub *nats.Subscription, sent error) error {
 		if first = false; err != nil {
 			return err
 		}
-		answers, err := decode[[]Submitted](wire.APISubmit, data)
-		if err != nil {
-			return err
+		answers, ok := wire.DecodeSubmitted(data, len(todo))
+		if !ok {
+			if answers, err = decode[[]Submitted](wire.APISubmit, data); err != nil {
+				return err
+			}
 		}
 		if len(answers) != len(todo) {
 			return events.Refuse(events.CodeInternal, "the engine answered %d of %d submissions: is it another version?", len(answers), len(todo))

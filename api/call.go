@@ -74,6 +74,8 @@ func encodeReply(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []wire.Reported:
 		return wire.EncodeReported(make([]byte, 0, 160*len(v)+2), v)
+	case []wire.Submitted:
+		return wire.EncodeSubmitted(make([]byte, 0, 80*len(v)+2), v)
 	case encoded:
 		return v, nil
 	}

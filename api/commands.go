@@ -30,7 +30,7 @@ func (a *submitAPI) submit(c *call) {
 		c.reply(nil, full.Why)
 		return
 	}
-	subs, array, errs, err := decodeMany[wire.Submit](c.data, events.MaxSubmitBatch)
+	subs, array, errs, err := decodeSubmits(c.data)
 	if err == nil {
 		err = c.user.Submit(len(subs), int64(len(c.data)))
 	}
@@ -41,8 +41,8 @@ func (a *submitAPI) submit(c *call) {
 	answers := make([]wire.Submitted, len(subs))
 	cmds := make([]core.Command, 0, len(subs))
 	at := make([]int, 0, len(subs)) // the element of each command
-	for i, sub := range subs {
-		cmd, err := a.submission(sub, errs, i)
+	for i := range subs {
+		cmd, err := a.submission(&subs[i], errs, i)
 		if err == nil {
 			err = c.user.Type(cmd.Type)
 		}
@@ -72,8 +72,16 @@ func (a *submitAPI) submit(c *call) {
 	})
 }
 
+// decodeSubmits is decodeMany for submissions.
+func decodeSubmits(data []byte) (list []wire.Submit, array bool, errs []error, err error) {
+	if list, array, ok := wire.DecodeSubmits(data); ok {
+		return list, array, nil, nil
+	}
+	return decodeMany[wire.Submit](data, events.MaxSubmitBatch)
+}
+
 // submission makes the command of the i-th element, unless reading it failed.
-func (a *submitAPI) submission(sub wire.Submit, errs []error, i int) (core.Submit, error) {
+func (a *submitAPI) submission(sub *wire.Submit, errs []error, i int) (core.Submit, error) {
 	if errs != nil && errs[i] != nil {
 		return core.Submit{}, errs[i]
 	}

@@ -23,6 +23,9 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 	if len(p) > limit {
 		return nil, Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed; %s", what, len(p), limit, advice)
 	}
+	if n, _ := ScanJSON(p); n == len(p) {
+		return p, nil
+	}
 	// The depth comes before the syntax, since encoding/json calls what is
 	// too deep for it a syntax error.
 	if n := JSONDepth(p); n > MaxJSONDepth {

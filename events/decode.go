@@ -346,6 +346,12 @@ func (s *scanner) int() int64 {
 
 // raw copies a JSON value.
 func (s *scanner) raw() json.RawMessage {
+	if !s.bad {
+		if n, _ := ScanJSON(s.b[s.i:]); n > 0 {
+			s.i += n
+			return append(json.RawMessage(nil), s.b[s.i-n:s.i]...)
+		}
+	}
 	v := s.value()
 	// A blank behind it would not be part of it.
 	s.ok(len(v) > 0 && v[len(v)-1] > ' ' && json.Valid(v))

@@ -106,7 +106,8 @@ func (c *Submit) digest() string {
 	if c.Priority != nil {
 		prio = int64(*c.Priority)
 	}
-	b := make([]byte, 0, 512+len(body))
+	var room [1024]byte // on the stack, enough for most
+	b := room[:0]
 	b = appendPart(b, string(c.Type))
 	b = append(appendNumber(b, int64(len(body))), body...)
 	for _, n := range [...]int64{prio, unixNano(c.AvailableAt), int64(c.Delay), int64(c.MaxAttempts), int64(c.Timeout)} {
@@ -115,20 +116,32 @@ func (c *Submit) digest() string {
 	for _, part := range [...]string{c.DedupKey, c.IdempotencyKey, c.Tenant, c.Provenance.Source, c.Provenance.Trigger} {
 		b = appendPart(b, part)
 	}
-	caps := slices.Compact(slices.Sorted(slices.Values(c.Capabilities)))
-	b = appendNumber(b, int64(len(caps)))
-	for _, name := range caps {
-		b = appendPart(b, name)
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-		b = appendPart(appendPart(b, k), c.Labels[k])
-	}
+	b = c.digestSets(b)
 	b = c.digestFlow(b)
 	if !c.Batch.IsZero() {
 		b = append(b, c.Batch[:]...)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
+}
+
+// digestSets adds what has no order.
+func (c *Submit) digestSets(b []byte) []byte {
+	caps := c.Capabilities
+	if len(caps) > 1 {
+		caps = slices.Compact(slices.Sorted(slices.Values(caps)))
+	}
+	b = appendNumber(b, int64(len(caps)))
+	for _, name := range caps {
+		b = appendPart(b, name)
+	}
+	if len(c.Labels) == 0 {
+		return b
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		b = appendPart(appendPart(b, k), c.Labels[k])
+	}
+	return b
 }
 
 // digestFlow adds to a submission's digest what most leave out.

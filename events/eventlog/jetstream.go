@@ -21,6 +21,7 @@ type JetStream struct {
 	cfg        Config
 	stream     string
 	replicated bool
+	fencing    string                    // matches the subjects that fence
 	readOnly   bool                      // it is a mirror
 	path       func(n int) (atomic bool) // how n events are appended
 	stop       chan struct{}             // closed by Close
@@ -72,6 +73,7 @@ func (l *JetStream) open(ctx context.Context, unfinished bool) error {
 		return err
 	}
 	l.replicated = replicas > 1
+	l.fencing = l.fenceFilter()
 	l.path = l.atomic
 	l.enc = newEncoder(l.cfg.Names, l.cfg.Partition)
 	return l.Reset(ctx)

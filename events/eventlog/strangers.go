@@ -31,7 +31,7 @@ import (
 // its literal name, so there only the subject of owned events fences. A flood
 // on the partition's own subjects still races with the append.
 
-// fenceFilter matches the subjects that fence.
+// fenceFilter returns what matches the subjects that fence.
 func (l *JetStream) fenceFilter() string {
 	kind := "*"
 	if l.replicated {
@@ -42,15 +42,14 @@ func (l *JetStream) fenceFilter() string {
 
 // fences reports whether an event of ours on a subject fences.
 func (l *JetStream) fences(subject string) bool {
-	filter := l.fenceFilter()
-	prefix, wild := strings.CutSuffix(filter, "*")
-	return subject == filter || wild && strings.HasPrefix(subject, prefix)
+	prefix, wild := strings.CutSuffix(l.fencing, "*")
+	return subject == l.fencing || wild && strings.HasPrefix(subject, prefix)
 }
 
 // behindStrangers appends behind whatever foreign messages there are, and returns
 // the position of the last event.
 func (a *attempt) behindStrangers(ctx context.Context) (events.Seq, error) {
-	expect := func(h *header) { h.setFence(strconv.FormatUint(uint64(a.log.fence), 10), a.log.fenceFilter()) }
+	expect := func(h *header) { h.setFence(strconv.FormatUint(uint64(a.log.fence), 10), a.log.fencing) }
 	token, err := "", error(nil)
 	if a.n == 1 {
 		h := newHeader()

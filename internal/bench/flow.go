@@ -147,11 +147,13 @@ func (r *rig) burned(ctx context.Context, what, typ string, start time.Time) (fl
 
 // measureBulk measures how fast items are accepted, durably.
 func (r *rig) measureBulk(ctx context.Context) error {
-	start := time.Now()
+	const what = "bulk submit (arrays of up to 1,000)"
+	start, used := time.Now(), r.costNow()
 	if err := r.submitAll(ctx, "bulk", r.o.Items, nil); err != nil {
 		return err
 	}
-	r.rate("bulk submit (arrays of up to 1,000)", r.o.Items, time.Since(start))
+	r.rate(what, r.o.Items, time.Since(start))
+	r.costs(what, r.o.Items, used)
 	return nil
 }
 
