@@ -304,6 +304,6 @@ func (r *rig) measureIdle(ctx context.Context) (err error) {
 	return nil
 }
 
-// settleFor is the time in which workers that have just registered learn how seldom they
-// need to be heard of.
-const settleFor = 15 * time.Second
+// settleFor is the time in which workers that register together learn how many they are, and
+// so how seldom they need to be heard of.
+const settleFor = 90 * time.Second
