@@ -73,9 +73,9 @@ func (r *Registry) mayHave(w *worker, now time.Time) bool {
 // default.
 const (
 	restShare   = 75 // 800 ms: the least between two heartbeats of idle workers, of whichever
-	leastRest   = 6   // 10 s: less rest is none
-	answerShare = 12  // 5 s: the longest for a worker that is asked whether it is there
-	mostRests   = 2   // 2 m, a multiple: the longest rest
+	leastRest   = 6  // 10 s: less rest is none
+	answerShare = 12 // 5 s: the longest for a worker that is asked whether it is there
+	mostRests   = 2  // 2 m, a multiple: the longest rest
 )
 
 // MayRest returns how long a worker may be silent while it has nothing and nothing is wrong
