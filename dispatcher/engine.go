@@ -110,6 +110,7 @@ func New(cfg Config) (*Engine, error) {
 	if h := cfg.Hooks.WorkerFailed; h != nil {
 		e.registry.Silent = func() { h(WorkerSilent) }
 	}
+	e.registry.Ask = func(w events.WorkerID) { e.tell(w, wire.Control{Register: true}) }
 	e.clocks.Accepted = e.registry.SetBack
 	e.prober = e.newProber()
 	return e, nil

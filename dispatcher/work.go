@@ -182,7 +182,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
-	var reply wire.HeartbeatReply
+	reply := wire.HeartbeatReply{IdleMS: e.registry.MayRest().Milliseconds()}
 	reply.Status, reply.Reason = e.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {
@@ -196,8 +196,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	return reply, nil
 }
 
-// idTaken returns the refusal of a heartbeat whose worker id belongs to another session by
-// now.
+// idTaken returns the refusal of a heartbeat whose worker id is another session's by now.
 func idTaken(err error, worker string) error {
 	if events.CodeOf(err) != events.CodeWorkerIDInUse {
 		return err

@@ -56,6 +56,10 @@ type Heartbeat struct {
 	Register
 	InFlight []RunRef `json:"in_flight,omitempty"`
 	Health   *Health  `json:"health,omitempty"`
+	// IdleMS says that the worker has nothing, that nothing is wrong with it, and that it
+	// sends the next heartbeat within so many milliseconds unless that changes: at most the
+	// IdleMS of the last reply. 0: it sends one each heartbeat_ms.
+	IdleMS int64 `json:"idle_ms,omitempty"`
 }
 
 // RunRef names one run.
@@ -72,6 +76,9 @@ type HeartbeatReply struct {
 	// worker is active. An unhealthy worker should not pull: its claims are refused.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
+	// IdleMS is how long a worker may be silent that has nothing and with which nothing is
+	// wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so.
+	IdleMS int64 `json:"idle_ms,omitempty"`
 }
 
 // Unregister takes a worker out.

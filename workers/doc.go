@@ -67,7 +67,8 @@
 // slots that are free (divided among the consumers), is refilled when half of
 // it is used, and lives 30 s. An idle worker sends one request per consumer in
 // 30 s, and heartbeats as often as the engine's answer to its registration says
-// (docs/guides/WORKERS.md, "Times"). Prefetching beyond the free slots burns the
+// (docs/guides/WORKERS.md, "Times"); one of many sends them more seldom still, as long
+// as the reply to the last one lets it. Prefetching beyond the free slots burns the
 // lease of what waits, so it happens only while handlers prove short (a mean
 // below [PrefetchBelow]), and what is held longer than [HoldLimit] is handed
 // back for another worker.

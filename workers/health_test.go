@@ -314,3 +314,53 @@ func TestHeartbeatFollowsTheRegistration(t *testing.T) {
 	r.control(w, wire.Control{Register: true})
 	r.until("heartbeats in short order", beats(3))
 }
+
+// TestIdleWorkerIsSilent lets a worker rest: it sends no heartbeat while it has nothing and
+// is well, and as many as before when it runs something or fails a check.
+func TestIdleWorkerIsSilent(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	r := newRig(t)
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive, IdleMS: time.Hour.Milliseconds()}
+	var db switched
+	looked := make(chan struct{})
+	check := func(ctx context.Context) error {
+		select {
+		case looked <- struct{}{}:
+		default:
+		}
+		return db.check(ctx)
+	}
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 1, Checks: map[string]Check{"db": check}})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	r.until("the first heartbeat", func() bool { return len(r.beats) > 0 })
+	recv(t, "a look that may have begun before", looked)
+	r.mu.Lock()
+	before := len(r.beats)
+	r.mu.Unlock()
+	for range 5 {
+		recv(t, "a look at the checks", looked)
+	}
+	r.mu.Lock()
+	if n := len(r.beats); n != before {
+		t.Errorf("an idle worker sent %d heartbeats", n-before)
+	}
+	r.mu.Unlock()
+
+	r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.until("heartbeats that name the run", func() bool {
+		n := len(r.beats)
+		return n >= before+2 && len(r.beats[n-1].InFlight) == 1 && r.beats[n-1].IdleMS == 0
+	})
+	close(b.release)
+	db.set(errors.New("no connection"))
+	r.until("a heartbeat that says what fails", func() bool { return len(r.lastBeat().Failing) == 1 })
+	r.mu.Lock()
+	failing := len(r.beats)
+	r.mu.Unlock()
+	r.until("more of them", func() bool { return len(r.beats) >= failing+2 })
+}

@@ -122,7 +122,7 @@ func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoc
 	s.Confirm(reply, sent)
 	s.Registered = epoch == s.w.link.epoch
 	if s.w.health.unfit() || reply.Assigns {
-		s.Heard = time.Time{} // a registration does not say so, nor what runs: a heartbeat is due
+		s.Ask(sent) // a registration does not say so, nor what runs: a heartbeat is due
 	}
 	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	s.w.pulls.refillAll()
@@ -235,7 +235,7 @@ func (s *session) giveWay(cause error) (news bool) {
 	return true
 }
 
-// beat sends a heartbeat.
+// beat sends a heartbeat, unless the worker has nothing and may be silent.
 func (s *session) beat(ctx context.Context) error {
 	health := s.w.health.checkUp(ctx)
 	s.w.mu.Lock()
@@ -245,9 +245,16 @@ func (s *session) beat(ctx context.Context) error {
 			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.RawID, Token: r.msg.Token})
 		}
 	}
+	sent := time.Now()
+	if s.idle(health) {
+		if s.Rest(sent) {
+			s.w.mu.Unlock()
+			return nil
+		}
+		hb.IdleMS = s.Idle.Milliseconds()
+	}
 	s.w.mu.Unlock()
 	var reply wire.HeartbeatReply
-	sent := time.Now()
 	err := s.w.link.call(ctx, wire.APIHeartbeat, hb, &reply, requestTimeout)
 	s.w.mu.Lock()
 	defer s.w.unlock()
@@ -262,6 +269,13 @@ func (s *session) beat(ctx context.Context) error {
 	s.endRuns(reply.Cancel, ErrLeaseLost)
 	s.follow()
 	return nil
+}
+
+// idle reports whether the worker has nothing, and nothing is wrong with it: then the
+// engine need not hear of it often. REQUIRES: mu.
+func (s *session) idle(health *wire.Health) bool {
+	return s.Registered && s.w.phase == phaseActive && len(s.w.table.runs) == 0 && len(s.w.table.held) == 0 &&
+		(health == nil || len(health.Failing) == 0) && s.Status == wire.WorkerActive
 }
 
 // follow acts on what the engine has said of the worker. REQUIRES: mu.

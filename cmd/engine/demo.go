@@ -70,9 +70,11 @@ func benchCommand(a *app) *cobra.Command {
 		Long: `Measure, for each durability, on an embedded server in a temporary folder:
 the floor (a raw JetStream memory work queue), items end to end, the burn-down
 of a backlog, bulk submission, the time from publish to handler start, a
-rebuild, what an idle engine sends, the memory that a large backlog takes, and
-an ordinary JetStream consumer as worker beside the claim protocol (native).
-Ratios are to the floor of the same run.`,
+rebuild, what idle workers send, the memory that a large backlog takes, the disk
+that an item takes, and an ordinary JetStream consumer as worker beside the
+claim protocol (native). Ratios are to the floor of the same run. At the end
+stands a table of goals: what was measured, what is wanted, and by how much it
+is missed.`,
 		Example: "  engine bench\n  engine bench --durability interval --items 20000\n  engine bench --nodes 3 --only flow,burndown,latency",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -63,6 +63,9 @@ func (r *Registry) Beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason str
 		return "", ""
 	}
 	w.info.InFlight, w.info.Health, w.ailing = len(h.InFlight), health, ""
+	if w.idle = 0; len(h.InFlight) == 0 {
+		w.idle = min(max(time.Duration(h.IdleMS)*time.Millisecond, 0), mostRests*r.gone)
+	}
 	if health != nil && len(health.Failing) > 0 {
 		w.ailing = health.Reason()
 	}
@@ -81,14 +84,14 @@ func (r *Registry) Expire(now time.Time) (next time.Time) {
 	r.mu.Lock()
 	died, forgotten := 0, false
 	for id, w := range r.workers {
-		end := w.info.LastSeen.Add(r.gone)
+		end := w.info.LastSeen.Add(r.gone + w.idle)
 		if end.After(now) {
 			next = clock.Sooner(next, end)
 			continue
 		}
 		delete(r.workers, id)
 		w.info.Status, w.info.DiedAt = wire.WorkerDead, now
-		w.info.Reason = fmt.Sprintf("nothing was heard of it for %s", r.gone)
+		w.info.Reason = fmt.Sprintf("nothing was heard of it for %s", r.gone+w.idle)
 		r.dead[id] = w.info
 		died++
 	}

@@ -18,5 +18,9 @@
 // sent and judged by [Prober]; a probe that the engine itself could not send or
 // await says nothing about its worker.
 //
+// The more workers there are, the longer each may be silent while it has nothing
+// ([Registry.MayRest]). A worker that means to says so in its heartbeat; its death, and
+// the end of its hold on its id, are counted from the end of that rest.
+//
 // The package does no I/O: what is sent goes through the functions of Prober.
 package registry

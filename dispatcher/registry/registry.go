@@ -3,6 +3,7 @@ package registry
 import (
 	"crypto/rand"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +18,12 @@ import (
 // MaxWorkers bounds the registry.
 const MaxWorkers = 10_000
 
-// Registry holds the workers. It is safe for concurrent use; Silent must be set before.
+// Registry holds the workers. It is safe for concurrent use; Silent and Ask must be set
+// before.
 type Registry struct {
 	Silent func() // if set, called for each worker that has died
+	// Ask, if set, has a worker be asked whether it is there; it must not call back.
+	Ask func(events.WorkerID)
 
 	gone    time.Duration
 	changed func()        // called without the lock after any change except of load
@@ -40,6 +44,52 @@ type worker struct {
 	info  wire.WorkerInfo
 	offer lanes.Offer
 	condition
+
+	// idle is how long the worker said in its last heartbeat that it may be silent, having
+	// nothing; gone counts from its end.
+	idle  time.Duration
+	asked time.Time // when it was asked whether it is there, for another that wants its id
+}
+
+// silentFor returns how long nothing was heard of a worker that should have been.
+func (w *worker) silentFor(now time.Time) time.Duration { return now.Sub(w.info.LastSeen) - w.idle }
+
+// mayHave reports whether another session may have the id of a worker now. One that may be
+// silent for its idleness is asked first whether it is there.
+func (r *Registry) mayHave(w *worker, now time.Time) bool {
+	switch silent := now.Sub(w.info.LastSeen); {
+	case silent < r.gone:
+		return false
+	case w.silentFor(now) >= r.gone:
+		return true
+	case w.asked.IsZero() && r.Ask != nil:
+		w.asked = now
+		r.Ask(events.WorkerID(w.info.Worker))
+	}
+	return !w.asked.IsZero() && now.Sub(w.asked) >= r.gone/answerShare
+}
+
+// Times as shares of the time after which a silent worker is dead, and what they are by
+// default.
+const (
+	restShare   = 75 // 800 ms: the least between two heartbeats of idle workers, of whichever
+	leastRest   = 6  // 10 s: less rest is none
+	answerShare = 12 // 5 s: the longest for a worker that is asked whether it is there
+	mostRests   = 2  // 2 m, a multiple: the longest rest
+)
+
+// MayRest returns how long a worker may be silent while it has nothing and nothing is wrong
+// with it, so that many idle workers together send no more than a few can; 0: no longer
+// than others. Of two workers it asks for different times, so that they do not keep step.
+func (r *Registry) MayRest() time.Duration {
+	r.mu.Lock()
+	n := len(r.workers)
+	r.mu.Unlock()
+	rest := min(time.Duration(n)*(r.gone/restShare), mostRests*r.gone)
+	if rest < r.gone/leastRest {
+		return 0
+	}
+	return rest - mathrand.N(rest/8)
 }
 
 // New returns an empty registry, in which a worker dies that is silent for gone. changed is
@@ -59,7 +109,7 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	}
 	r.mu.Lock()
 	w := r.workers[id]
-	if w != nil && w.info.Session != reg.Session && now.Sub(w.info.LastSeen) < r.gone {
+	if w != nil && w.info.Session != reg.Session && !r.mayHave(w, now) {
 		r.mu.Unlock()
 		return "", false, events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
 	}

@@ -336,3 +336,85 @@ func TestSilentWorkersAreToldOf(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleWorkersRest follows 100 workers that have nothing: they send few heartbeats, and
+// are dead no later than they should be.
+func TestIdleWorkersRest(t *testing.T) {
+	const gone = time.Minute
+	r := New(gone, func() {})
+	now := time.Unix(1_800_000_000, 0)
+	if r.MayRest() != 0 {
+		t.Error("no worker: want no rest")
+	}
+	beat := func(id, session string, idle time.Duration) {
+		t.Helper()
+		reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 1, Session: session}
+		if _, _, err := r.Put(reg, now); err != nil {
+			t.Fatal(err)
+		}
+		r.Beat(&wire.Heartbeat{Register: reg, IdleMS: idle.Milliseconds()})
+	}
+	for i := range 10 {
+		beat(fmt.Sprintf("w%d", i), "s", 0)
+	}
+	if got := r.MayRest(); got != 0 {
+		t.Errorf("10 workers: got %s, want no rest", got)
+	}
+	for i := range 100 {
+		beat(fmt.Sprintf("w%d", i), "s", 0)
+	}
+	rest := r.MayRest()
+	if rest < 70*time.Second || rest > 80*time.Second {
+		t.Errorf("100 workers: got %s, want 70 to 80 s", rest)
+	}
+	beat("w0", "s", rest)
+	now = now.Add(gone + rest/2)
+	if r.Expire(now); !r.Knows("w0") || r.Knows("w1") {
+		t.Errorf("after %s: want w0 alive, which may rest, and w1 dead", gone+rest/2)
+	}
+	now = now.Add(rest / 2)
+	if r.Expire(now); r.Knows("w0") {
+		t.Error("w0 was silent for longer than it said, and is not dead")
+	}
+	beat("w1", "s", time.Hour)
+	now = now.Add(3 * gone)
+	if r.Expire(now); r.Knows("w1") {
+		t.Error("a worker may rest for as long as it likes")
+	}
+}
+
+// TestIdOfAnIdleWorker takes the id of a worker that rests: it is asked first.
+func TestIdOfAnIdleWorker(t *testing.T) {
+	const gone, rest = time.Minute, time.Minute
+	for _, answers := range []bool{true, false} {
+		r := New(gone, func() {})
+		asked := 0
+		r.Ask = func(events.WorkerID) { asked++ }
+		now := time.Unix(1_800_000_000, 0)
+		put := func(session string) error {
+			_, _, err := r.Put(wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session}, now)
+			return err
+		}
+		if err := put("old"); err != nil {
+			t.Fatal(err)
+		}
+		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: "w"}, IdleMS: rest.Milliseconds()})
+		now = now.Add(gone - time.Second)
+		if put("new") == nil || asked != 0 {
+			t.Fatalf("within %s: want the id refused, and nobody asked", gone)
+		}
+		now = now.Add(2 * time.Second)
+		if put("new") == nil || asked != 1 {
+			t.Fatalf("after %s: want the id refused, and the worker asked", gone)
+		}
+		if answers {
+			if err := put("old"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(6 * time.Second)
+		if err := put("new"); (err == nil) == answers {
+			t.Errorf("answers %t: got %v", answers, err)
+		}
+	}
+}

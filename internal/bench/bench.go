@@ -31,7 +31,7 @@ var parts = []struct {
 }{
 	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
 	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
-	{"discovery", (*rig).measureDiscovery}, {"native", (*rig).measureNative}, {"kinds", (*rig).measureKinds},
+	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"native", (*rig).measureNative}, {"kinds", (*rig).measureKinds},
 }
 
 // Parts returns the names of all parts.
@@ -97,7 +97,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Run measures and writes a table as it goes.
+// Run measures, writes each figure as it comes, and at the end the table of goals.
 func Run(ctx context.Context, o Options) (err error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -124,6 +124,7 @@ func Run(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("durability %s: %w", d, err)
 		}
 	}
+	t.goals(o.Nodes)
 	return nil
 }
 
@@ -132,6 +133,7 @@ type rig struct {
 	o        Options
 	d        config.Durability
 	t        *table
+	dir      string // for data folders
 	nodes    []*embedded.Engine
 	eng      *embedded.Engine // the node that owned the log at the start
 	client   *streamwright.Client
@@ -153,12 +155,12 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &rig{o: o, d: d, t: t, password: rand.Text()}
+	r := &rig{o: o, d: d, t: t, dir: dir, password: rand.Text()}
 	if err := r.start(ctx, filepath.Join(dir, "data")); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	t.section(string(d))
+	t.section(d)
 	for _, p := range parts {
 		if !slices.Contains(o.Only, p.name) {
 			continue

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -185,6 +186,10 @@ func (r *rig) openLoop(ctx context.Context, p *probe, subject string, rate int) 
 // measureMemory is (f): the memory of a large backlog, and its effect on an
 // urgent item.
 func (r *rig) measureMemory(ctx context.Context) error {
+	alone, err := r.urgent(ctx, "(f) urgent item with an empty queue", "alone", 0)
+	if err != nil {
+		return err
+	}
 	runtime.GC()
 	debug.FreeOSMemory()
 	before := resident()
@@ -204,14 +209,18 @@ func (r *rig) measureMemory(ctx context.Context) error {
 	r.t.row("(f) resident before the backlog", before, "MiB", 0)
 	r.t.row("(f) resident at the end of the submits", peak, "MiB", 0)
 	r.t.row("(f) resident behind the backlog, settled", resident(), "MiB", 0)
-	if err := r.urgent(ctx, "(f) urgent item of another type, empty slots", "other", 0); err != nil {
+	behind, err := r.urgent(ctx, "(f) urgent item of another type, empty slots", "other", 0)
+	if err != nil {
 		return err
 	}
-	return r.urgent(ctx, "(f) urgent item of the same type, 16 slots of 5 ms work", "backlog", 5*time.Millisecond)
+	r.t.row("(f) urgent item behind the backlog, of without it, p50", float64(behind)/float64(alone), "×", 0)
+	_, err = r.urgent(ctx, "(f) urgent item of the same type, 16 slots of 5 ms work", "backlog", 5*time.Millisecond)
+	return err
 }
 
-// urgent measures the pickup of items of the highest priority, one at a time.
-func (r *rig) urgent(ctx context.Context, what, typ string, work time.Duration) error {
+// urgent measures the pickup of items of the highest priority, one at a time, and returns
+// the median.
+func (r *rig) urgent(ctx context.Context, what, typ string, work time.Duration) (time.Duration, error) {
 	const n = 200
 	p := newProbe(n)
 	stop, err := r.worker(ctx, 16, typ, func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -222,21 +231,20 @@ func (r *rig) urgent(ctx context.Context, what, typ string, work time.Duration) 
 		return p.handle(ctx, it)
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for range n {
 		if _, err := r.client.Submit(ctx, streamwright.Item{Type: typ, Params: json.RawMessage(p.stamped(time.Now())), Priority: streamwright.Priority(9), Labels: map[string]string{"urgent": "yes"}}); err != nil {
-			return err
+			return 0, err
 		}
 		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := p.wait(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	r.t.quantiles(what, p.got)
-	return stop()
+	return r.t.quantiles(what, p.got), stop()
 }
 
 // resident returns this process's resident memory in MiB, 0 where it can't be
@@ -253,29 +261,49 @@ func resident() float64 {
 	return rss * float64(os.Getpagesize()) / (1 << 20)
 }
 
-// measureIdle counts what crosses the wire when 100 workers have nothing to do.
-func (r *rig) measureIdle(ctx context.Context) error {
-	const n = 100
-	stops := make([]func() error, 0, n)
-	for range n {
-		stop, err := r.worker(ctx, 4, "idle", nothing)
+// idleWorkers is how many workers measureIdle starts.
+const idleWorkers = 100
+
+// measureIdle counts what 100 workers send and are sent that have nothing to do, and what
+// crosses the server meanwhile.
+func (r *rig) measureIdle(ctx context.Context) (err error) {
+	list := make([]*started, 0, idleWorkers)
+	defer func() {
+		for _, w := range list {
+			err = errors.Join(err, w.stop())
+		}
+	}()
+	for range idleWorkers {
+		w, err := r.connectWorker(ctx, 4, "idle", nothing)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, stop)
+		list = append(list, w)
+	}
+	if err := sleep.For(ctx, min(settleFor, r.o.IdleFor)); err != nil {
+		return err
+	}
+	of := func() (n uint64) {
+		for _, w := range list {
+			s := w.nc.Stats()
+			n += s.InMsgs + s.OutMsgs
+		}
+		return n
 	}
 	in0, out0 := r.eng.Traffic()
+	n0, cpu, began := of(), processCPU(), time.Now()
 	if err := sleep.For(ctx, r.o.IdleFor); err != nil {
 		return err
 	}
+	secs := time.Since(began).Seconds()
 	in1, out1 := r.eng.Traffic()
-	secs := r.o.IdleFor.Seconds()
-	r.t.row(fmt.Sprintf("idle, %d workers: messages to the server", n), float64(in1-in0)/secs, "per s", 0)
-	r.t.row(fmt.Sprintf("idle, %d workers: messages from the server", n), float64(out1-out0)/secs, "per s", 0)
-	for _, stop := range stops {
-		if err := stop(); err != nil {
-			return err
-		}
-	}
+	r.t.row("idle, 100 workers: messages of the workers", float64(of()-n0)/secs, "per s", 0)
+	r.t.row("idle, 100 workers: messages to the server", float64(in1-in0)/secs, "per s", 0)
+	r.t.row("idle, 100 workers: messages from the server", float64(out1-out0)/secs, "per s", 0)
+	r.t.row("idle, 100 workers: CPU", 100*(processCPU()-cpu).Seconds()/secs, "% of a core", 0)
 	return nil
 }
+
+// settleFor is the time in which workers that register together learn how many they are, and
+// so how seldom they need to be heard of.
+const settleFor = 90 * time.Second

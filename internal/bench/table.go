@@ -7,13 +7,25 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/streamwright/streamwright/config"
 )
 
-// table writes figures as they come.
+// table writes figures as they come, and keeps them for the goals.
 type table struct {
 	w    io.Writer
 	json bool
-	of   string // durability
+	of   config.Durability
+	rows []row
+}
+
+// row is one figure.
+type row struct {
+	Durability config.Durability `json:"durability"`
+	What       string            `json:"what"`
+	Figure     float64           `json:"figure"`
+	Unit       string            `json:"unit"`
+	Ratio      float64           `json:"ratio"` // to the floor; 0: none
 }
 
 func (t *table) machine() {
@@ -22,47 +34,58 @@ func (t *table) machine() {
 	}
 }
 
-func (t *table) section(durability string) {
+func (t *table) section(durability config.Durability) {
 	t.of = durability
 	if !t.json {
-		fmt.Fprintf(t.w, "\ndurability %s\n  %-52s %14s  %s\n", durability, "what", "figure", "of the floor")
+		fmt.Fprintf(t.w, "\ndurability %s\n  %-56s %14s  %s\n", durability, "what", "figure", "of the floor")
 	}
 }
 
 // row writes one figure; ratio 0 leaves it out.
 func (t *table) row(what string, figure float64, unit string, ratio float64) {
+	w := row{Durability: t.of, What: what, Figure: figure, Unit: unit, Ratio: ratio}
+	t.rows = append(t.rows, w)
 	if t.json {
-		_ = json.NewEncoder(t.w).Encode(map[string]any{"durability": t.of, "what": what, "figure": figure, "unit": unit, "ratio": ratio})
+		_ = json.NewEncoder(t.w).Encode(w)
 		return
 	}
 	r := ""
 	if ratio > 0 {
 		r = fmt.Sprintf("%.3f", ratio)
 	}
-	fmt.Fprintf(t.w, "  %-52s %14s  %s\n", what, human(figure)+" "+unit, r)
+	fmt.Fprintf(t.w, "  %-56s %14s  %s\n", what, human(figure)+" "+unit, r)
 }
 
 func human(v float64) string {
 	switch {
-	case v >= 1000:
-		return fmt.Sprintf("%.0f", v)
+	case v >= 100:
+		return grouped(fmt.Sprintf("%.0f", v))
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
 }
 
-// quantiles writes the spread of a latency, in milliseconds.
-func (t *table) quantiles(what string, d []time.Duration) {
+// grouped puts commas between the thousands of a number of digits only.
+func grouped(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// quantiles writes the spread of a latency, in milliseconds, and returns the median.
+func (t *table) quantiles(what string, d []time.Duration) (p50 time.Duration) {
 	if len(d) == 0 {
-		return
+		return 0
 	}
 	slices.Sort(d)
+	at := func(q float64) time.Duration { return d[min(int(q*float64(len(d))), len(d)-1)] }
 	for _, q := range []struct {
 		name string
 		at   float64
 	}{{"p50", 0.5}, {"p99", 0.99}, {"max", 1}} {
-		i := min(int(q.at*float64(len(d))), len(d)-1)
-		t.row(what+", "+q.name, float64(d[i])/float64(time.Millisecond), "ms", 0)
+		t.row(what+", "+q.name, float64(at(q.at))/float64(time.Millisecond), "ms", 0)
 	}
+	return at(0.5)
 }

@@ -92,3 +92,30 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+func TestRest(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(1000+s), 0) }
+	var s Standing
+	s.Confirm(&wire.Registered{HeartbeatMS: 10_000}, at(0))
+	if s.Rest(at(10)) {
+		t.Error("a worker rests that was not told it may")
+	}
+	s.Beaten(&wire.HeartbeatReply{IdleMS: 25_000}, at(10))
+	for _, now := range []int{20, 30} {
+		if !s.Due().Equal(at(now)) || !s.Rest(at(now)) {
+			t.Errorf("at %d s: due at %s, want to rest", now, s.Due())
+		}
+	}
+	if !s.Due().Equal(at(40)) || s.Rest(at(40)) {
+		t.Errorf("at 40 s: due at %s, want a heartbeat", s.Due())
+	}
+	s.Beaten(&wire.HeartbeatReply{IdleMS: 25_000}, at(40))
+	s.Rest(at(50))
+	if s.Ask(at(51)); s.Due().After(at(51)) || s.Rest(at(51)) {
+		t.Error("a heartbeat that was asked for is not due")
+	}
+	s.Confirm(&wire.Registered{}, at(60)) // with another engine
+	if s.Rest(at(61)) {
+		t.Error("a worker rests because another engine has let it")
+	}
+}

@@ -28,14 +28,34 @@ type Standing struct {
 	Status     wire.WorkerStatus
 	Reason     string // of Status
 
-	asked time.Time // when a heartbeat was last asked for; see Ask
+	// Idle is how long a worker may be silent that has nothing, and with which nothing is
+	// wrong, by the last reply; 0: no longer than Every.
+	Idle time.Duration
+
+	asked  time.Time // when a heartbeat was last asked for; see Ask
+	rested time.Time // when a heartbeat was last left out; see Rest
 }
 
-// Due returns the time of the next heartbeat.
-func (s *Standing) Due() time.Time { return s.Heard.Add(s.Every) }
+// Due returns the time of the next heartbeat, or of the next look whether one is needed.
+func (s *Standing) Due() time.Time {
+	if s.rested.After(s.Heard) {
+		return s.rested.Add(s.Every)
+	}
+	return s.Heard.Add(s.Every)
+}
 
 // Ask makes a heartbeat due at once, even if another one is on its way.
-func (s *Standing) Ask(now time.Time) { s.Heard, s.asked = time.Time{}, now }
+func (s *Standing) Ask(now time.Time) { s.Heard, s.rested, s.asked = time.Time{}, time.Time{}, now }
+
+// Rest reports whether a worker that has nothing may leave out the heartbeat that is due,
+// and if so puts it off.
+func (s *Standing) Rest(now time.Time) bool {
+	if !now.Before(s.Heard.Add(s.Idle)) {
+		return false
+	}
+	s.rested = now
+	return true
+}
 
 // Unhealthy returns why the engine takes the worker for unhealthy; empty: it does
 // not.
@@ -48,7 +68,7 @@ func (s *Standing) Unhealthy() string {
 
 // Confirm follows from a registration that was sent at a time.
 func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
-	s.Registered, s.Heard = true, sent
+	s.Registered, s.Heard, s.Idle = true, sent, 0
 	s.Every = cmp.Or(s.Every, DefaultHeartbeat)
 	if r.HeartbeatMS > 0 {
 		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, MinHeartbeat)
@@ -60,6 +80,7 @@ func (s *Standing) Beaten(r *wire.HeartbeatReply, sent time.Time) {
 	if sent.After(s.asked) {
 		s.Heard = sent
 	}
+	s.Idle = time.Duration(r.IdleMS) * time.Millisecond
 	s.Told(&wire.Control{Drain: r.ShouldDrain, Status: r.Status, Reason: r.Reason})
 }
 
