@@ -119,7 +119,7 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 // Options.RestoreFrom, if the folder is empty, or is what an interrupted restore has left. It
 // does so before the engine's own server starts, since that may sync each message, and here
 // one sync at the end does.
-func (e *Engine) restoreFolder(ctx context.Context) error {
+func restoreFolder(ctx context.Context, e *Engine) error {
 	if e.o.RestoreFrom == "" || e.o.Memory || e.cfg.Server.NATSURL != "" || e.cfg.Cluster.On() {
 		return nil
 	}
