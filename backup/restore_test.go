@@ -178,6 +178,41 @@ func TestAnInterruptedRestore(t *testing.T) {
 	}
 }
 
+// An engine that syncs each message begins with a backup where there is no log: in a folder
+// that does not exist, or that an interrupted restore has left. Later it goes on with what it
+// has; a folder with another log is refused.
+func TestStartFromABackup(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
+	c := client(t, start(t, t.TempDir()))
+	submit(t, c, "job", 300)
+	dir, into := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
+	take(t, c, dir)
+	ctx, cancel := context.WithCancel(testContext(t))
+	if _, err := tryRestore(ctx, into, dir, func(o *embedded.RestoreOptions) { o.Progress = func(string, int64, int64) { cancel() } }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	from := func(o *embedded.Options) { o.RestoreFrom, o.Durability = dir, config.Always }
+	for _, folder := range []string{into, filepath.Join(t.TempDir(), "new")} {
+		for range 2 { // the second time there is a log
+			e := start(t, folder, from)
+			at := client(t, e)
+			if s, err := at.Engine().Stats(testContext(t)); err != nil || s.States["queued"] != 300 {
+				t.Errorf("%+v, %v", s.States, err)
+			}
+			verify(t, at)
+			stop(t, e)
+		}
+	}
+	other := t.TempDir()
+	e := start(t, other)
+	submit(t, client(t, e), "job", 1)
+	stop(t, e)
+	if _, err := embedded.Start(testContext(t), embedded.Options{Dir: other, NATSListen: config.Off, HTTP: config.Off, RestoreFrom: dir}); !errors.Is(err, backup.ErrExists) {
+		t.Errorf("it begins with a backup where there is another log: %v", err)
+	}
+}
+
 // into restores into a NATS server by a connection.
 func into(ctx context.Context, nc *nats.Conn, from string, change ...func(*backup.RestoreOptions)) (backup.Restored, error) {
 	b, err := backup.Open(from)

@@ -172,7 +172,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return restoreFolder(ctx, e) }, e.openDir, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()

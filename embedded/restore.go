@@ -115,6 +115,25 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 	return ctx.Err() // whoever has given up does not find it done
 }
 
+// restoreFolder fills the data folder of an engine that stands alone from the backup of
+// Options.RestoreFrom, if the folder is empty, or is what an interrupted restore has left. It
+// does so before the engine's own server starts, since that may sync each message, and here
+// one sync at the end does.
+func restoreFolder(ctx context.Context, e *Engine) error {
+	if e.o.RestoreFrom == "" || e.o.Memory || e.cfg.Server.NATSURL != "" || e.cfg.Cluster.On() {
+		return nil
+	}
+	entries, _ := os.ReadDir(e.cfg.Server.Dir) // what can't be read is refused later
+	if _, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile)); len(entries) > 0 && err != nil {
+		return nil // see restoreFirst
+	}
+	done, err := Restore(ctx, RestoreOptions{Options: e.o, Backup: e.o.RestoreFrom})
+	if err == nil {
+		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)
+	}
+	return err
+}
+
 // restoreFirst fills the streams from the backup of Options.RestoreFrom, before there is a
 // log. One that was restored from that backup before is left alone.
 func restoreFirst(ctx context.Context, e *Engine) error {
