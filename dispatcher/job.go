@@ -125,8 +125,7 @@ func (j *commandJob) abandon(err *events.Error) {
 
 // fatal returns err unless it is a refusal, which concerns its caller alone.
 func fatal(err error) error {
-	var refused *events.Error
-	if err == nil || errors.As(err, &refused) {
+	if _, refused := errors.AsType[*events.Error](err); refused || err == nil {
 		return nil
 	}
 	return err

@@ -45,8 +45,7 @@ func (e *Event) appendHead(b []byte) []byte {
 	b = append(b, e.Kind.String()...)
 	b = append(b, '"')
 	if !e.ID.IsZero() {
-		b = append(b, `,"id":"`...)
-		b = append(b, e.ID.String()...)
+		b = e.ID.appendTo(append(b, `,"id":"`...))
 		b = append(b, '"')
 	}
 	if e.Type != "" {
@@ -93,7 +92,7 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return append(b, '}'), nil
 	case *Claimed:
 		b = append(b, `,"data":{"token":"`...)
-		b = append(b, d.Token.String()...)
+		b = strconv.AppendUint(b, uint64(d.Token), 36)
 		b = append(b, '"')
 		b = appendTime(b, `,"start_by":"`, d.StartBy)
 		if d.Probe {

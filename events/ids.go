@@ -27,6 +27,14 @@ func ParseID(s string) (ID, error) {
 // String returns the ULID's text form.
 func (id ID) String() string { return ulid.ULID(id).String() }
 
+// appendTo appends the ULID's text form.
+func (id ID) appendTo(b []byte) []byte {
+	n := len(b)
+	b = append(b, "00000000000000000000000000"...)
+	_ = ulid.ULID(id).MarshalTextTo(b[n:]) // it has the room that it needs
+	return b
+}
+
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 

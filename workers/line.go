@@ -75,15 +75,15 @@ func (l *line) progress() *report {
 	return l.w.reports.of(l.run, wire.Report{Event: wire.ReportProgress, ReportFlow: wire.ReportFlow{Percent: p.percent, Message: p.message}})
 }
 
-// last returns what to report at the run's end: the outcome, and before it the
-// progress that was held back, unless the outcome says it all. REQUIRES: mu.
-func (l *line) last(outcome *report) []*report {
+// last returns the progress to report before the run's outcome, if it was held back and
+// the outcome doesn't say it all; else nil. REQUIRES: mu.
+func (l *line) last(outcome *report) *report {
 	if l.latest == nil || *l.latest == l.told || outcome.Event == wire.ReportComplete {
-		return []*report{outcome}
+		return nil
 	}
 	p := l.progress()
 	p.last = true
-	return []*report{p, outcome}
+	return p
 }
 
 // save reports a checkpoint and waits for the answer, until the run's context or

@@ -303,7 +303,12 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		w.letGo(r)
 	default:
 		w.table.setState(r, settling)
-		w.reports.add(r.line.last(w.reports.of(r, rep))...)
+		outcome := w.reports.of(r, rep)
+		if p := r.line.last(outcome); p != nil {
+			w.reports.add(p, outcome)
+		} else {
+			w.reports.add(outcome)
+		}
 	}
 	w.moreWork()
 }

@@ -179,8 +179,8 @@ func (x *runner) logFailure(r *run, item *RawItem, rep *wire.Report, cause error
 // logSink publishes an item's log records. They share the connection with the
 // reports, so a record is on its way before the outcome.
 func (x *runner) logSink(item *RawItem) func(time.Time, string, string) {
-	subject := x.w.cfg.Names.Log(item.Type, item.ID)
 	return func(at time.Time, level, message string) {
+		subject := x.w.cfg.Names.Log(item.Type, item.ID)
 		body, err := json.Marshal(wire.LogRecord{At: at.UTC(), Level: level, Attempt: int(item.Attempt), Worker: string(x.w.cfg.ID), Message: message})
 		if err == nil {
 			err = x.w.nc.Publish(subject, body)
