@@ -332,6 +332,7 @@ func TestFlags(t *testing.T) {
 		`no "everything"`: {"--loads", "everything"},
 		"more than zero":  {"--rounds", "0"},
 		"only flags":      {"river"},
+		"exclude":         {"--quick", "--middle"},
 	} {
 		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: the error is %v, it should have %q", args, err, text)

@@ -5,6 +5,7 @@
 // plots:
 //
 //	go -C bench run .
+//	go -C bench run . --middle
 //	go -C bench run . --quick --out "$(mktemp -d)"
 //
 // A system is one file that implements System and Peer, a load one that implements
@@ -49,6 +50,7 @@ type settings struct {
 	only, loads string
 	out, dir    string
 	rounds      int
+	middle      bool
 	quick       bool
 }
 
@@ -67,6 +69,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.IntVar(&s.Depth, "depth", 1_000_000, "the `number` of items in the deep queue")
 	f.IntVar(&s.Slots, "slots", 200, "the `number` of handlers that run at once")
 	f.Float64Var(&s.Seconds, "seconds", 10, "the length of each pickup and idle measurement, in `seconds`")
+	f.BoolVar(&s.middle, "middle", false, "three rounds meant for 20 minutes on two quiet cores: fewer items, a queue of 300,000, and 4 seconds for each pickup and idle measurement")
 	f.BoolVar(&s.quick, "quick", false, "one small round, to see that everything works: the figures mean nothing")
 	f.StringVar(&s.out, "out", "", "write the report and the folder plots to this `folder`, instead of the documentation")
 	f.StringVar(&s.dir, "dir", "", "keep the servers' data below this `folder`, on the disk to measure (default: that of temporary files)")
@@ -75,6 +78,13 @@ func parse(args []string, out io.Writer) (settings, error) {
 	}
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("there are no arguments, only flags: %q", f.Args())
+	}
+	if s.quick && s.middle {
+		return s, errors.New("--quick and --middle exclude each other")
+	}
+	if s.middle {
+		s.rounds = 3
+		s.Options = Options{Items: 20_000, Depth: 300_000, Slots: 200, Rates: s.Rates, Seconds: 4}
 	}
 	if s.quick {
 		s.rounds = 1

@@ -413,6 +413,8 @@ export interface Heartbeat {
   capabilities?: string[];
   health?: Health;
   host?: string;
+  /** IdleMS says that the worker has nothing, that nothing is wrong with it, and that it sends the next heartbeat within so many milliseconds unless that changes: at most the IdleMS of the last reply. 0: it sends one each heartbeat_ms. */
+  idle_ms?: number;
   in_flight?: RunRef[];
   /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
   inbox?: string;
@@ -432,6 +434,8 @@ export interface Heartbeat {
 export interface HeartbeatReply {
   /** runs that must stop */
   cancel?: RunRef[];
+  /** IdleMS is how long a worker may be silent that has nothing and with which nothing is wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so. */
+  idle_ms?: number;
   reason?: string;
   should_drain: boolean;
   /** Status is the engine's view of the worker, and Reason explains it unless the worker is active. An unhealthy worker should not pull: its claims are refused. */
