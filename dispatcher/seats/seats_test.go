@@ -177,3 +177,24 @@ func TestFresh(t *testing.T) {
 		t.Error("they are kept although their positions have changed")
 	}
 }
+
+// The runs of an earlier life take no slot of the present one; those of which the life is
+// not known do.
+func TestLivesHaveTheirOwnSlots(t *testing.T) {
+	s := New()
+	runs := func(fn func(events.WorkerID, string, events.Type, int)) {
+		fn("a", "1", "email", 2)
+		fn("a", "2", "email", 1)
+		fn("a", "", "email", 1)
+	}
+	s.Set([]Seat{{Worker: "a", Inbox: "2", Types: []string{"email"}, Slots: 4}}, runs)
+	if got := s.Free(email); got != 2 {
+		t.Errorf("%d free, want 2", got)
+	}
+	if s.Count("a", "1", "email", -1); s.Free(email) != 2 {
+		t.Errorf("%d free after the end of a run of an earlier life", s.Free(email))
+	}
+	if s.Count("a", "2", "email", -1); s.Free(email) != 3 {
+		t.Errorf("%d free after the end of a run", s.Free(email))
+	}
+}
