@@ -24,15 +24,22 @@ import (
 // goes back. From its decision on, an assigned item counts as claimed, and its worker's
 // heartbeats keep its lease.
 
-// startWithin is the longest from an assignment to the report that the item has started.
-const startWithin = 5 * time.Second
+// startWithin is the longest from an assignment to the report that the item has started,
+// if appends take no time. Each of slowAppends may pass in between: of the claim, of the
+// worker's last report, of its next one.
+const (
+	startWithin = 5 * time.Second
+	slowAppends = 4
+)
 
 // assigner gives items to the workers that have offered an inbox. Owned by the loop.
 type assigner struct {
 	l     *loop
 	seats *seats.Seats
 	fresh seats.Fresh
-	// adopted holds what an earlier owner left claimed and not started.
+	list  []candidate // see gather
+	// adopted holds what an earlier owner left claimed or running, until its worker is
+	// heard of.
 	adopted []*table.Dispatch
 }
 
@@ -44,7 +51,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin})
+	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin + slowAppends*l.pipe.took})
 	if err != nil {
 		if events.CodeOf(err) == events.CodeStaleToken {
 			return true, nil // it has expired: its timer ends it
@@ -67,64 +74,37 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 
 // queued notes that a decision has queued an item.
 func (a *assigner) queued(id events.ID) {
-	if at := a.l.state.Meta().Applied; a.seats.FreeAll() > 0 {
-		a.fresh.Add(id, at)
-	} else {
-		a.fresh.Pass(at)
-	}
+	a.fresh.Add(id, a.l.state.Meta().Applied)
 }
 
-// assignFresh assigns items in the batch that makes them, where nothing waits that goes
-// first: what is ready has been looked at before.
-func (a *assigner) assignFresh() error {
-	if a.seats.FreeAll() == 0 || a.l.sender.stalled {
+// candidate is a fresh item that may be assigned in the batch that queues it.
+type candidate struct {
+	td    *typeDispatch
+	key   projector.ReadyKey
+	rank  readyq.Rank
+	prio  events.Priority
+	group string
+	lane  string
+	given bool
+	// held says that the run that has ended is not gone from the table yet.
+	held bool
+}
+
+// gather finds the fresh items that may run, for one step. The first by rank comes first.
+func (a *assigner) gather() error {
+	l := a.l
+	clear(a.list)
+	if a.list = a.list[:0]; a.seats.FreeAll() == 0 || a.fresh.None() {
 		return nil
 	}
-	now := a.l.clock.Now()
-	list, err := a.candidates(a.fresh.All(a.l.pipe.appended), now)
-	if err != nil {
-		return err
-	}
-	for _, c := range list {
-		if a.seats.FreeAll() == 0 || !a.l.pipe.room() || a.l.table.Total() >= a.l.cfg.MaxRunning {
-			return nil
-		}
-		lane := c.it.Lane()
-		if a.seats.Free(lanes.Key{Type: c.it.Type, Name: lane}) <= 0 {
-			continue
-		}
-		open, err := a.l.sender.open(c.td, c.it.Group)
-		if err != nil {
-			return err
-		}
-		if !open {
-			continue
-		}
-		if _, err := a.assign(c.it, lane, &c.td.set, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// candidate is an item that may be assigned in the batch that makes it.
-type candidate struct {
-	it   *events.Item
-	td   *typeDispatch
-	rank readyq.Rank
-}
-
-// candidates returns the fresh items that may run, the first by rank first. Types that
-// share a pool take their turns among what is ready.
-func (a *assigner) candidates(ids []events.ID, now time.Time) (list []candidate, err error) {
-	l := a.l
+	now := l.clock.Now()
 	tds := map[events.Type]*typeDispatch{}
-	for _, id := range ids {
+	for id := range a.fresh.All() {
 		it, err := l.state.Item(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) || l.table.ByID[id] != nil {
+		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) {
 			continue
 		}
 		td := tds[it.Type]
@@ -132,14 +112,76 @@ func (a *assigner) candidates(ids []events.ID, now time.Time) (list []candidate,
 			td = l.sender.dispatchOf(it.Type, now)
 			tds[it.Type] = td
 		}
-		if td.pool == nil && !td.set.Native() && l.ready.Empty(it.Type) {
-			list = append(list, candidate{it, td, readyq.RankOf(it.Priority, td.pick.AgeStep, projector.ReadyKeyOf(it))})
+		if !td.set.Native() {
+			key := projector.ReadyKeyOf(it)
+			a.list = append(a.list, candidate{td: td, key: key, rank: readyq.RankOf(it.Priority, td.pick.AgeStep, key), prio: it.Priority, group: it.Group, lane: it.Lane(), held: l.table.ByID[id] != nil})
 		}
 	}
-	slices.SortFunc(list, func(x, y candidate) int {
-		return cmp.Or(cmp.Compare(y.rank, x.rank), bytes.Compare(x.it.ID[:], y.it.ID[:]))
+	slices.SortFunc(a.list, func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(y.rank, x.rank), bytes.Compare(x.key.ID[:], y.key.ID[:]))
 	})
-	return list, nil
+	return nil
+}
+
+// before returns a fresh item that goes before the head of what is ready, nil for none: it
+// was released, say, and keeps its place. If that item can't be assigned yet, its type waits
+// for it. Groups take their turns among what is ready.
+func (a *assigner) before(td *typeDispatch, b *readyq.Head) (*candidate, error) {
+	for i := range a.list {
+		c := &a.list[i]
+		if c.rank < b.Rank || c.rank == b.Rank && !c.key.Less(b.Key) {
+			return nil, nil
+		}
+		if c.given || c.td.typ != td.typ || c.prio == b.Priority() && c.group != b.Group() || a.seats.Free(lanes.Key{Type: td.typ, Name: c.lane}) == 0 {
+			continue
+		}
+		if open, err := a.l.sender.open(td, c.group); err != nil || open {
+			return c, err
+		}
+	}
+	return nil, nil
+}
+
+// give assigns a candidate, if it still waits. REQUIRES: as assign.
+func (a *assigner) give(c *candidate, now time.Time) error {
+	c.given = true
+	it, err := a.l.state.Item(c.key.ID)
+	if err != nil || it == nil || it.State != events.StateQueued || a.l.table.ByID[it.ID] != nil {
+		return err
+	}
+	_, err = a.assign(it, c.lane, &c.td.set, now)
+	return err
+}
+
+// assignFresh assigns items in the batch that makes them, where nothing waits that goes
+// first: what is ready has been looked at before. Types that share a pool, and groups that
+// have limits, take their turns among what is ready.
+func (a *assigner) assignFresh() error {
+	l, now := a.l, a.l.clock.Now()
+	if l.sender.stalled || l.flight.hold.After(now) || !a.fresh.Whole(l.pipe.appended) {
+		return nil
+	}
+	for i := range a.list {
+		c := &a.list[i]
+		if a.seats.FreeAll() == 0 || !l.pipe.room() || l.table.Total() >= l.cfg.MaxRunning {
+			return nil
+		}
+		if c.held { // what follows it must not overtake it
+			c.td.waits = true
+		}
+		if c.given || c.td.waits || c.td.pool != nil || c.td.pick.Open != nil || a.seats.Free(lanes.Key{Type: c.td.typ, Name: c.lane}) == 0 || !l.ready.Empty(c.td.typ) {
+			continue
+		}
+		if open, err := l.sender.open(c.td, c.group); err != nil {
+			return err
+		} else if !open {
+			continue
+		}
+		if err := a.give(c, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // send sends the assignments of a batch that is durable.
@@ -159,6 +201,7 @@ func (a *assigner) send(granted []*table.Dispatch) error {
 		if err != nil {
 			return err
 		}
+		d.Sent = true
 		a.l.out.Assign(d, it, params)
 	}
 	if len(granted) > 0 {
@@ -170,9 +213,9 @@ func (a *assigner) send(granted []*table.Dispatch) error {
 // registryChanged follows the registered workers. What a worker that has left was given
 // and has not begun goes back at once.
 func (a *assigner) registryChanged() error {
-	left := a.seats.Set(a.l.workforce.registry.Seats(), func(fn func(events.WorkerID, events.Type, int)) {
+	left := a.seats.Set(a.l.workforce.registry.Seats(), func(fn func(events.WorkerID, string, events.Type, int)) {
 		for h, n := range a.l.table.Held.By {
-			fn(h.Worker, h.Lane.Type, n)
+			fn(h.Worker, h.Inbox, h.Lane.Type, n)
 		}
 	})
 	if len(left) == 0 {
@@ -222,9 +265,12 @@ func (a *assigner) unstarted(d *table.Dispatch) (bool, error) {
 }
 
 // heard follows a worker's heartbeat. What an earlier owner has assigned to it, and it does
-// not know of, goes back at once; of what this one has, the message may be on its way.
+// not know of, goes back at once if it has not started, and otherwise was begun in an
+// earlier life of the worker. Of what this owner has assigned, the message may be on its
+// way.
 func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
-	if a.seats.Of(w) == nil {
+	seat := a.seats.Of(w)
+	if seat == nil {
 		return nil
 	}
 	if a.seats.Heard(w) {
@@ -232,22 +278,30 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 			a.l.sender.dirty[t] = true
 		}
 	}
-	var rest []*table.Dispatch
+	rest := a.adopted[:0]
 	for _, d := range a.adopted {
-		if a.l.table.ByToken[d.Token] != d {
-			continue
-		}
-		if d.Worker != w {
+		switch {
+		case a.l.table.ByToken[d.Token] != d || d.Lingering:
+		case d.Worker != w:
 			rest = append(rest, d)
-		} else if !runs[d.Token] {
+		case runs[d.Token]:
+			a.l.table.Inherit(d, seat.Inbox)
+		default:
 			if err := a.takeBack(d, "not_started", wire.RecoveryUnclaimed); err != nil {
 				return err
 			}
+			if a.l.table.ByToken[d.Token] == d && d.Orphan {
+				a.l.table.Inherit(d, earlierLife)
+			}
 		}
 	}
+	clear(a.adopted[len(rest):])
 	a.adopted = rest
 	return nil
 }
+
+// earlierLife stands for the inbox of an earlier life of a worker. No inbox is called so.
+const earlierLife = "-"
 
 // reported follows a worker's report, which was granted, that it has let go of a run: its
 // slot is free from the decision on.
@@ -257,11 +311,11 @@ func (a *assigner) reported(d *table.Dispatch) {
 	}
 }
 
-// begin decides the start of an assigned run of which a later report has come, and none of
+// begin decides the start of a run of which a later report has come, and none of
 // the start. A worker that hands back what it has not begun is given nothing before its
 // next heartbeat.
 func (a *assigner) begin(d *table.Dispatch, r *wire.Report) error {
-	if d == nil || d.Inbox == "" || d.Lingering || string(d.Worker) != r.Worker || d.ID.String() != r.ID {
+	if d == nil || d.Lingering || string(d.Worker) != r.Worker || d.ID.String() != r.ID {
 		return nil
 	}
 	waits, err := a.unstarted(d)

@@ -20,6 +20,7 @@ func newAssignChaos(t testing.TB, seed uint64) *chaos {
 }
 
 func withInboxes(c *chaos) *chaos {
+	c.assigns = true
 	c.newInbox("w0")
 	if c.rng.IntN(2) == 0 {
 		c.newInbox("w1")
@@ -148,13 +149,7 @@ func TestChaosAssigned(t *testing.T) {
 			c := newAssignChaos(t, seed)
 			for range 250 {
 				c.one()
-				c.assignDeed()
 				c.rest()
-			}
-			c.world.sent = nil
-			clear(c.inboxes)
-			if seed%2 == 0 {
-				c.newInbox("w9")
 			}
 			c.finish()
 			c.check()
@@ -190,11 +185,8 @@ func TestChaosAssignedWithLimits(t *testing.T) {
 					c.submitTenants(1 + int(seed%13))
 				}
 				c.one()
-				c.assignDeed()
 				c.rest()
 			}
-			c.world.sent = nil
-			clear(c.inboxes)
 			c.finish()
 			c.check()
 			c.ok(c.verify())
@@ -226,8 +218,6 @@ func TestTwoLoopsAssign(t *testing.T) {
 			}
 			a.crash()
 			a.accepted = append(a.accepted, b.accepted...)
-			a.world.sent = nil
-			clear(a.inboxes)
 			a.finish()
 			a.check()
 			a.ok(a.verify())

@@ -32,6 +32,7 @@ type chaos struct {
 	rivals   events.Epoch
 	alive    map[string]int // workers and their slots
 	// Of workers with inboxes; see chaos_assign_test.go.
+	assigns                       bool // there are some now and then
 	lives, received, fenced, lost int
 	// finishing, if set, is called again and again by finish.
 	finishing func()
@@ -53,7 +54,7 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 }
 
 func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *world) *chaos {
-	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}}
+	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}, assigns: seed%2 == 1}
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
 	set.MaxAttempts, set.Capacity = 50, 8
@@ -113,6 +114,9 @@ func (c *chaos) one() {
 		}
 	}
 	c.heartbeats()
+	if c.assigns {
+		c.assignDeed()
+	}
 }
 
 // rest lets everything come to rest now and then, and looks whether what is in
@@ -283,7 +287,11 @@ func (c *chaos) someHealth() *wire.Health {
 func (c *chaos) finish() {
 	c.crashAt, c.world.down, c.world.silent, c.world.deaf = "", false, false, false
 	c.log.Script()
-	c.granted, c.steps = nil, nil
+	c.granted, c.steps, c.world.sent = nil, nil, nil
+	clear(c.inboxes)
+	if c.assigns && c.rng.IntN(2) == 0 {
+		c.newInbox("w9")
+	}
 	c.settle()
 	for range 400 {
 		if c.finishing != nil {

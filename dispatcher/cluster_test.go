@@ -53,7 +53,7 @@ type cluster struct {
 // figures say what a run came to.
 type figures struct {
 	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
-	handed, refused, raised, acks                                                               int
+	handed, refused, raised, acks, assigned, takenBack                                          int
 }
 
 func (f *figures) add(g figures) {
@@ -72,6 +72,8 @@ func (f *figures) add(g figures) {
 	f.refused += g.refused
 	f.raised += g.raised
 	f.acks += g.acks
+	f.assigned += g.assigned
+	f.takenBack += g.takenBack
 }
 
 // event is something that happens at a time.

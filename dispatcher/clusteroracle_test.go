@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -30,6 +31,8 @@ type oracle struct {
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
 	tokens    map[events.Token]bool
+	workerOf  map[events.Token]events.WorkerID // of all claims
+	pushedAs  map[events.ID]events.Token       // the last time that an item was sent to a lane
 	began     map[string][]time.Time
 	limited   map[events.Type]events.TypeSettings
 	onShelf   map[events.ID]*events.Item // queued, as of through
@@ -71,7 +74,7 @@ func newOracle(c *cluster) *oracle {
 	state.SetDefaults(set)
 	c.failed(state.SetFormatLevel(nextLevel))
 	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
-		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{},
+		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{}, pushedAs: map[events.ID]events.Token{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
@@ -200,7 +203,7 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch && (ev.Type != nativeType || epoch > o.epoch) { // a native message outlives its owner
 		return fmt.Errorf("token %s of epoch %d is claimed in epoch %d", b.Token, epoch, o.epoch)
 	}
-	o.running[ev.ID], o.tokens[b.Token] = b.Token, true
+	o.running[ev.ID], o.tokens[b.Token], o.workerOf[b.Token] = b.Token, true, ev.Worker
 	if ev.Type == nativeType {
 		return nil
 	}
@@ -267,7 +270,7 @@ func (o *oracle) foreignOnly(after, to events.Seq) bool {
 
 // pushed checks a dispatch: its item is queued in the log, and no other of its priority
 // that could go was queued before it.
-func (o *oracle) pushed(n *clusterNode, it *events.Item) {
+func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
 	l := n.l
 	if l == nil || o.c.failure != nil {
 		return
@@ -277,6 +280,7 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 		return
 	}
 	o.look()
+	o.pushedAs[it.ID] = token
 	if o.life(it.ID, l.pipe.appended) == nil {
 		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
 		return
@@ -289,6 +293,29 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item) {
 		if other.Type == it.Type && other.Priority == it.Priority && other.Group == it.Group && other.OrderAt.Before(it.OrderAt) && other.AvailableAt.Before(it.OrderAt) &&
 			!other.AvailableAt.After(now) && l.table.ByID[id] == nil {
 			o.c.failf("n%d dispatches %s of %s, and %s of %s waits", n.n, it.ID, it.OrderAt.Sub(simStart), id, other.OrderAt.Sub(simStart))
+			return
+		}
+	}
+}
+
+// assigned checks what is sent to a worker's inbox: the log says that this worker has
+// claimed it, and no other item of its priority that could go was queued before it.
+func (o *oracle) assigned(n *clusterNode, d *table.Dispatch, it *events.Item) {
+	o.look()
+	l := n.l
+	switch {
+	case l == nil || o.c.failure != nil:
+		return
+	case o.workerOf[d.Token] != d.Worker:
+		o.c.failf("n%d sends %s to %s under %s: the log has this claim of %q", n.n, it.ID, d.Worker, d.Token, o.workerOf[d.Token])
+		return
+	case l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful():
+		return // as in pushed
+	}
+	for id, other := range o.onShelf {
+		if other.Type == it.Type && other.Priority == it.Priority && other.Group == it.Group && other.OrderAt.Before(it.OrderAt) && other.AvailableAt.Before(it.OrderAt) &&
+			other.Seq < it.Seq && l.table.ByID[id] == nil && o.pushedAs[id]>>40 != d.Token>>40 { // else it may have been in a lane
+			o.c.failf("n%d assigns %s of %s, and %s of %s waits", n.n, it.ID, it.OrderAt.Sub(simStart), id, other.OrderAt.Sub(simStart))
 			return
 		}
 	}

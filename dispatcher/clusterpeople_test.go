@@ -26,6 +26,8 @@ type people struct {
 	order    []events.ID              // of accepted
 	runs     []*clusterRun            // runs that workers have begun
 	alive    map[string]int           // workers and their slots
+	inboxes  map[string]string        // of the workers to which items are assigned
+	words    int                      // inboxes that there have been
 	lost     int                      // requests given up
 	natives  []uint64                 // messages that native workers have
 	set      events.TypeSettings
@@ -35,15 +37,21 @@ type people struct {
 
 // clusterRun is a run that a worker was granted.
 type clusterRun struct {
-	m      *simMsg
-	worker string
-	busy   bool // it waits for an answer
+	m        *simMsg
+	worker   string
+	assigned bool // it came to the worker's inbox
+	busy     bool // it waits for an answer
 }
 
 const clusterType = events.Type("email")
 
 func newPeople(c *cluster) *people {
-	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, rng: c.rng}
+	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, inboxes: map[string]string{}, rng: c.rng}
+	for i := range 3 {
+		if c.rng.IntN(4) > 0 {
+			p.newInbox("w" + strconv.Itoa(i))
+		}
+	}
 	p.set = events.DefaultTypeSettings()
 	p.set.Backoff.Jitter = 0
 	p.set.MaxAttempts, p.set.Capacity = 50, 8
@@ -201,11 +209,14 @@ func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
 	}
 }
 
-// report sends a worker's report.
-func (p *people) report(tries int, m *simMsg, worker, event string, hears func(wire.Reported), gives func()) {
+// at returns the server that a worker is connected to.
+func (p *people) at(worker string) int { return int(worker[1]-'0') % p.c.servers() }
+
+// report sends a worker's report. start says that it reports the run's start as well.
+func (p *people) report(tries int, m *simMsg, worker, event string, start bool, hears func(wire.Reported), gives func()) {
 	var got wire.Reported
-	r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: event, Start: event == wire.ReportClaim}
-	a := &asking{at: int(worker[1]-'0') % p.c.servers(), tries: tries, gives: gives}
+	r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: event, Start: start}
+	a := &asking{at: p.at(worker), tries: tries, gives: gives}
 	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
 		r := r
 		if d := l.table.ByID[m.id]; p.c.bug == bugStaleToken && d != nil {
@@ -307,8 +318,8 @@ func (p *people) raise() {
 // beat is the heartbeats of the workers: they renew what they run, and register.
 func (p *people) beat() {
 	c := p.c
-	for i, w := range slices.Sorted(maps.Keys(p.alive)) {
-		at := i % c.servers()
+	for _, w := range slices.Sorted(maps.Keys(p.alive)) {
+		at := p.at(w)
 		var in []wire.RunRef
 		for _, r := range p.runs {
 			if r.worker != w {
@@ -323,13 +334,16 @@ func (p *people) beat() {
 		if n == nil || n.paused(c.at) {
 			continue
 		}
-		reg := wire.Register{Worker: w, Session: "s-" + w, Types: []string{string(clusterType)}, Slots: p.alive[w]}
-		if _, _, err := n.reg.Put(reg, n.l.clock.Now()); err != nil {
-			c.failed(err)
-		}
-		n.reg.Beat(&wire.Heartbeat{Register: reg})
-		n.sig.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
-		n.kick()
+		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: "s-" + w, Types: []string{string(clusterType)}, Slots: p.alive[w], Inbox: p.inboxes[w]}, InFlight: in}
+		c.After(c.between(50*time.Microsecond, 2*time.Millisecond), func() {
+			if n.owns() && p.alive[w] > 0 {
+				_, _, err := n.reg.Put(h.Register, n.l.clock.Now())
+				c.failed(err)
+				n.reg.Beat(&wire.Heartbeat{Register: h.Register})
+				n.sig.Heartbeat(h)
+				n.kick()
+			}
+		})
 	}
 	c.After(c.between(time.Second, 4*time.Second), p.beat)
 }
@@ -392,16 +406,64 @@ func (p *people) publish() {
 func (p *people) pull() {
 	for range 1 + p.rng.IntN(4) {
 		w := "w" + strconv.Itoa(p.rng.IntN(3))
-		if p.alive[w] == 0 || !p.c.world.near(int(w[1]-'0')%p.c.servers()) {
+		if p.alive[w] == 0 || p.inboxes[w] != "" || !p.c.world.near(p.at(w)) {
 			continue
 		}
 		m := p.c.world.pull(lanes.Key{Type: clusterType})
 		if m == nil {
 			return
 		}
-		p.report(4, m, w, wire.ReportClaim, func(r wire.Reported) {
+		p.report(4, m, w, wire.ReportClaim, true, func(r wire.Reported) {
 			if r.OK {
 				p.runs = append(p.runs, &clusterRun{m: m, worker: w})
+			}
+		}, nil)
+	}
+}
+
+// newInbox begins a life of a worker, in which items are assigned to it.
+func (p *people) newInbox(w string) {
+	p.words++
+	p.inboxes[w] = "i" + strconv.Itoa(p.words)
+}
+
+// reborn has a worker end without a word, and begin a new life in which it pulls or has
+// another inbox.
+func (p *people) reborn() {
+	w := "w" + strconv.Itoa(p.rng.IntN(3))
+	p.runs = slices.DeleteFunc(p.runs, func(r *clusterRun) bool { return !r.busy && r.worker == w })
+	if delete(p.inboxes, w); p.rng.IntN(4) > 0 {
+		p.newInbox(w)
+	}
+}
+
+// receive has a worker get what was sent to an inbox, if it is the one of its present life.
+// Some begin at once and say so; of the others the end says both.
+func (p *people) receive(m *simMsg, worker, inbox string) {
+	c := p.c
+	mine := 0
+	for _, r := range p.runs {
+		if r.m.token == m.token {
+			return // it has come twice
+		}
+		if r.worker == worker && !r.busy {
+			mine++
+		}
+	}
+	if p.alive[worker] == 0 || p.inboxes[worker] != inbox {
+		return
+	}
+	if c.figures.assigned++; mine >= p.alive[worker] {
+		p.report(4, m, worker, wire.ReportRelease, false, func(wire.Reported) {}, nil)
+		return
+	}
+	r := &clusterRun{m: m, worker: worker, assigned: true}
+	p.runs = append(p.runs, r)
+	if c.rng.IntN(2) == 0 {
+		p.report(6, m, worker, wire.ReportStart, false, func(got wire.Reported) {
+			if !got.OK {
+				c.figures.takenBack++
+				p.forget(r)
 			}
 		}, nil)
 	}
@@ -423,7 +485,7 @@ func (p *people) finish() {
 // say reports the end of a run; ack says whether the worker lives to acknowledge it.
 func (p *people) say(r *clusterRun, event string, ack bool) {
 	r.busy = true
-	p.report(6, r.m, r.worker, event, func(wire.Reported) {
+	p.report(6, r.m, r.worker, event, r.assigned && event != wire.ReportRelease, func(wire.Reported) {
 		p.forget(r)
 		if ack && p.c.world.msgs[r.m.seq] == r.m {
 			delete(p.c.world.msgs, r.m.seq)

@@ -43,6 +43,7 @@ var clusterDeeds = []clusterDeed{
 	{"hold", 2, func(c *cluster, _ *rand.Rand) { c.people.hold() }},
 	{"die", 2, func(c *cluster, _ *rand.Rand) { c.people.die() }},
 	{"workers", 2, func(c *cluster, _ *rand.Rand) { c.people.workers() }},
+	{"reborn", 2, func(c *cluster, _ *rand.Rand) { c.people.reborn() }},
 	{"read", 8, func(c *cluster, _ *rand.Rand) { c.people.read() }},
 	{"cut", 3, func(c *cluster, _ *rand.Rand) { c.people.cut() }},
 	{"wait", 4, func(*cluster, *rand.Rand) {}},

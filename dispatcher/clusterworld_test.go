@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -113,7 +114,7 @@ func (o *nodeOut) reach(fn, lost func()) {
 }
 
 func (o *nodeOut) Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
-	o.n.c.oracle.pushed(o.n, it)
+	o.n.c.oracle.pushed(o.n, it, token)
 	if o.n.c.failure != nil {
 		return
 	}
@@ -127,6 +128,31 @@ func (o *nodeOut) Push(it *events.Item, params []byte, token events.Token, lease
 			o.sig.PushFailed(token) // else nothing is heard of it
 		}
 	})
+}
+
+// Assign sends an item to its worker's inbox: the message may be late, be lost, or come
+// twice.
+func (o *nodeOut) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+	c, n := o.n.c, o.n
+	c.oracle.assigned(n, d, it)
+	c.trace("n%d assigns %s to %s under %s", n.n, it.ID, d.Worker, d.Token)
+	m := &simMsg{id: it.ID, token: d.Token, attempt: int(it.Attempt)}
+	worker, inbox, from := string(d.Worker), d.Inbox, n.at
+	times := 1
+	if !c.calm {
+		times = []int{0, 2, 1}[min(c.rng.IntN(40), 2)]
+	}
+	for range times {
+		delay := c.between(50*time.Microsecond, 500*time.Microsecond)
+		if !c.calm && c.rng.IntN(30) == 0 {
+			delay = c.between(0, 8*time.Second)
+		}
+		c.After(delay, func() {
+			if c.log.Reaches(from, c.people.at(worker)) {
+				c.people.receive(m, worker, inbox)
+			}
+		})
+	}
 }
 
 func (o *nodeOut) Control(events.WorkerID, wire.Control) {}

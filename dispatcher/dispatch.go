@@ -97,6 +97,8 @@ type typeDispatch struct {
 	seated bool
 	// ahead is the number of items that a lane may have in flight for each slot.
 	ahead int
+	// waits says that an item goes first that is not in its queue yet.
+	waits bool
 	// While the type competes with others: its head, its place in the contest (-1: none),
 	// and whether it has stopped for something that will pass by itself.
 	next  readyq.Head
@@ -184,7 +186,7 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
-	if s.l.assigner.seats.Any() && !s.l.pipe.room() {
+	if td.waits || s.l.assigner.seats.Any() && !s.l.pipe.room() {
 		return readyq.Head{}, false, true, nil // it goes on behind the append
 	}
 	if s.l.table.ByType[td.typ] >= td.set.Capacity {
@@ -206,12 +208,22 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 
 // send dispatches a head.
 func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
-	b.Take()
 	s.pushes++
-	if s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: b.Lane}) > 0 {
-		return s.assign(td, b)
+	if td.set.Native() || s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: b.Lane}) == 0 {
+		b.Take()
+		return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
 	}
-	return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
+	if first, err := s.l.assigner.before(td, b); err != nil {
+		return err
+	} else if first != nil { // the head is looked at again
+		// A group that is held back may have items that go before it.
+		if td.waits = first.held || td.pick.Open != nil; td.waits {
+			return nil
+		}
+		return s.l.assigner.give(first, td.pick.Now)
+	}
+	b.Take()
+	return s.assign(td, b)
 }
 
 // assign gives a head to a worker with an inbox.
@@ -219,6 +231,9 @@ func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 	it, err := s.l.state.Item(b.Key.ID)
 	if err != nil || it == nil || it.State != events.StateQueued || s.l.table.ByID[it.ID] != nil {
 		return err // claimed or changed in the batch being built
+	}
+	if it.Priority != b.Priority() || projector.ReadyKeyOf(it) != b.Key {
+		return nil // rescheduled in that batch: it is fresh
 	}
 	taken, err := s.l.assigner.assign(it, b.Lane, &td.set, td.pick.Now)
 	if taken || err != nil {

@@ -40,12 +40,14 @@ func (f *flight) tableFollows(before, after *events.Item) {
 	}
 	run := after.Token == d.Token // claimed under this dispatch
 	switch {
+	case d.Inbox != "" && after.Token < d.Token:
+		// It was assigned again by a decision that is not durable yet.
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.Claimed {
 			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
 			f.roomChanged(d.Type, d.Group)
 		}
-	case run && after.State == events.StateCancelled:
+	case run && after.State == events.StateCancelled && (d.Inbox == "" || d.Sent):
 		// The worker keeps the slot until it lets go.
 		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
 		f.l.table.Linger(d)
@@ -55,7 +57,7 @@ func (f *flight) tableFollows(before, after *events.Item) {
 		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
-	case d.Inbox != "" && f.l.assigner.holds(d):
+	case d.Sent && f.l.assigner.holds(d):
 		f.l.table.Claim(d, d.Worker, f.l.clock.Now())
 		f.l.table.Linger(d) // the engine has ended the run, and the worker holds the slot
 	default:

@@ -141,6 +141,9 @@ func (l *loop) step() error {
 	}
 	if l.assigner.seats.Any() && !l.closing && !l.halt.on() {
 		// What can be assigned goes into the same batch.
+		if err := l.assigner.gather(); err != nil {
+			return err
+		}
 		if err := l.sender.dispatch(); err != nil {
 			return err
 		}
@@ -230,26 +233,24 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 		return dec, nil, err
 	}
 	it, err := l.state.Item(dec.ID)
-	if it != nil && it.State == events.StateQueued {
-		l.assigner.queued(it.ID)
-	}
 	return dec, it, err
 }
 
 // apply adds a decision to the batch, and notes its follow-ups.
 func (l *loop) apply(dec *core.Decision) error {
-	others := false
 	for i := range dec.Events {
 		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
 			l.schedules.Changed()
 		}
-		others = others || dec.Events[i].Kind == events.KindQueued && dec.Events[i].ID != dec.ID
 	}
 	if err := l.pipe.add(dec.Events); err != nil {
 		return err
 	}
-	if others { // the assigner doesn't know them
-		l.assigner.fresh.Pass(l.state.Meta().Applied)
+	for i := range dec.Events {
+		switch ev := &dec.Events[i]; ev.Kind {
+		case events.KindQueued, events.KindReleased, events.KindRescheduled, events.KindReplayed:
+			l.assigner.queued(ev.ID)
+		}
 	}
 	dec.Events = nil
 	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)

@@ -126,7 +126,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
 	l.assigner = assigner{l: l, seats: seats.New()}
-	t.Held.Counted = l.assigner.seats.Count
+	t.Held.Counted = func(h table.Holder, by int) { l.assigner.seats.Count(h.Worker, h.Inbox, h.Lane.Type, by) }
 	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
 	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
 	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
@@ -215,7 +215,7 @@ func (l *loop) adoptRuns(now time.Time) error {
 			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
 			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()}
 			l.table.Add(d)
-			if state == events.StateClaimed {
+			if !d.Native {
 				l.assigner.adopted = append(l.assigner.adopted, d)
 			}
 			return nil

@@ -28,6 +28,7 @@ type pipeline struct {
 	interrupted *appendResult // an append whose events have other positions than expected; nil: none
 	strangers   strangers
 	appended    events.Seq    // last durable event
+	took        time.Duration // the last append
 	unprojected []*batch      // appended and not yet projected, oldest first
 	behind      int           // bytes of unprojected
 	outflow     outflow.Meter // measures how items leave their queues
@@ -163,7 +164,7 @@ func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
 // event slice, so nothing may refer to that any more.
 func (p *pipeline) durable(r appendResult) {
 	b := r.b
-	p.appended = r.res.Last
+	p.appended, p.took = r.res.Last, r.took
 	p.told(p.appended, b.changes.Meta.IntakeSeq)
 	b.changes.Checksum = r.res.Checksum
 	p.unprojected = append(p.unprojected, b)

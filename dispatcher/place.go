@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ahead"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -54,7 +55,7 @@ func (a *placeAnswer) count(store *projector.Store) error {
 		if !p.Queued || left <= 0 || time.Now().After(end) {
 			continue
 		}
-		n, err := countAhead(store, a.items[i], a.ageSteps[i], a.at)
+		n, err := ahead.OfType(store, a.items[i], a.ageSteps[i], a.at)
 		if err != nil {
 			return err
 		}

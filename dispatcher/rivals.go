@@ -1,38 +1,20 @@
 package dispatcher
 
 import (
-	"time"
-
+	"github.com/streamwright/streamwright/dispatcher/ahead"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
 )
-
-// maxRivals bounds the lanes of other types in which the items ahead of another are
-// counted.
-const maxRivals = 100
-
-// rivalry holds the lanes that compete with a type for a limit that is reached.
-type rivalry struct {
-	limit string // the limit's name; empty: no shared limit is reached
-	lanes []rival
-	cut   bool // there are more lanes
-}
-
-type rival struct {
-	lane    lanes.Key
-	ageStep time.Duration
-}
 
 // rivals returns the lanes of other types that could be sent something, were it not for a
 // limit that they share with t and that is reached.
-func (s *sender) rivals(t events.Type) (c rivalry) {
+func (s *sender) rivals(t events.Type) (c ahead.Rivals) {
 	p := s.pools.of(t)
 	switch {
 	case s.l.table.Total() >= s.l.cfg.MaxRunning:
-		p, c.limit = nil, "max_running"
+		p, c.Limit = nil, "max_running"
 	case p != nil && s.poolFull(p):
-		c.limit = "pool " + p.name
+		c.Limit = "pool " + p.name
 	default:
 		return c
 	}
@@ -50,29 +32,11 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 			if s.laneRoom(td, name) <= 0 {
 				continue
 			}
-			if c.cut = len(c.lanes) >= maxRivals; c.cut {
+			if c.Cut = len(c.Lanes) >= ahead.MaxRivals; c.Cut {
 				return c
 			}
-			c.lanes = append(c.lanes, rival{lanes.Key{Type: other, Name: name}, td.pick.AgeStep})
+			c.Lanes = append(c.Lanes, ahead.Rival{Lane: lanes.Key{Type: other, Name: name}, AgeStep: td.pick.AgeStep})
 		}
 	}
 	return c
-}
-
-// countAhead counts the queued items of other types that go before an item, by the
-// projection, up to a limit.
-func (c *rivalry) countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
-	for _, r := range c.lanes {
-		for p := range events.MaxPriority + 1 {
-			if n >= limit {
-				return n, nil
-			}
-			q := projector.ReadyQueue{Type: r.lane.Type, Lane: r.lane.Name, Priority: p}
-			k, err := store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
-			if n += k; err != nil {
-				return n, err
-			}
-		}
-	}
-	return n, nil
 }

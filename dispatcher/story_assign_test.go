@@ -31,10 +31,10 @@ func (st *story) receive(lost bool) string {
 func (s *sim) seatsConsistent() error {
 	want := seats.New()
 	list := s.reg.Seats()
-	want.Set(list, func(fn func(events.WorkerID, events.Type, int)) {
+	want.Set(list, func(fn func(events.WorkerID, string, events.Type, int)) {
 		for _, d := range s.l.table.ByToken {
 			if d.Claimed {
-				fn(d.Worker, d.Type, 1)
+				fn(d.Worker, d.Inbox, d.Type, 1)
 			}
 		}
 	})

@@ -6,17 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ahead"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
-	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// maxAhead bounds how many of the items ahead of another are counted.
-const maxAhead = 10_000
 
 // Why returns the reasons why an item is not running now.
 func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
@@ -26,50 +22,16 @@ func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 	}
 	// Outside of the loop, since this reads as many index entries as there are items in
 	// front.
-	own, err := countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At)
+	own, err := ahead.OfType(e.cfg.Store, a.item, a.ageStep, a.reply.At)
 	if err != nil {
 		return a.reply, err
 	}
-	others, err := a.contest.countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
+	others, err := a.contest.Count(e.cfg.Store, a.item, a.ageStep, a.reply.At, ahead.Max-own.Items)
 	if err != nil || own.Items+others == 0 {
 		return a.reply, err
 	}
-	a.reply.Reasons = append(a.reply.Reasons, events.BlockReason{Code: events.WhyBehind, Message: saidAhead(own.Items, others, &a.contest), Ahead: own.Items + others})
+	a.reply.Reasons = append(a.reply.Reasons, events.BlockReason{Code: events.WhyBehind, Message: ahead.Said(own.Items, others, &a.contest), Ahead: own.Items + others})
 	return a.reply, nil
-}
-
-// saidAhead describes how many items go before one: of its type, and of the types that it
-// shares a limit with.
-func saidAhead(own, others int, c *rivalry) string {
-	n, more, verb := own+others, "", "go"
-	if n >= maxAhead || c.cut {
-		more = ", or more,"
-	}
-	if n == 1 {
-		verb = "goes"
-	}
-	if others == 0 {
-		return fmt.Sprintf("%s of its type%s %s first", count(n, "item"), more, verb)
-	}
-	return fmt.Sprintf("%s%s %s first: %d of its type, %d of other types that share %s", count(n, "item"), more, verb, own, others, c.limit)
-}
-
-// countAhead counts the queued items of its type that go before an item, by the projection.
-func countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
-	for p := range events.MaxPriority + 1 {
-		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
-		more, err := store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
-		if all.Add(more); err != nil || all.Items >= maxAhead {
-			return all, err
-		}
-	}
-	return all, nil
-}
-
-// placeBefore returns the OrderAt before which an item of priority p, of a type with age
-// step step, goes before it.
-func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
-	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
 // whyAnswer holds the loop's answer to Why.
@@ -77,8 +39,8 @@ type whyAnswer struct {
 	reply   wire.WhyReply
 	item    *events.Item
 	ageStep time.Duration
-	queued  bool    // the item may run, and waits for its turn
-	contest rivalry // competition with other types
+	queued  bool         // the item may run, and waits for its turn
+	contest ahead.Rivals // competition with other types
 }
 
 func (a *whyAnswer) renumber(moved func(events.Seq) events.Seq) {
@@ -132,13 +94,13 @@ func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.Ty
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if n := l.table.ByType[it.Type]; n >= set.Capacity {
-		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, count(n, "item"), set.Capacity)
+		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, events.Count(n, "item"), set.Capacity)
 	}
 	if n := l.table.Total(); n >= l.cfg.MaxRunning {
-		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
+		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), l.cfg.MaxRunning)
 	}
 	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // otherwise the state reports it
-		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
+		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, events.Count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
 		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
@@ -162,24 +124,17 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
 		if n := l.table.ByLane[key]; l.sender.laneRoom(l.sender.dispatchOf(it.Type, l.clock.Now()), lane) <= 0 {
-			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
+			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", events.Count(slots, "slot"), events.Count(n, "item"))
 		}
 		return nil
 	}
 	switch able, of := l.workforce.registry.Able(it.Type, lane), l.workforce.registry.Able(it.Type, ""); {
 	case len(able) > 0:
-		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
+		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", events.Count(len(able), "worker"))
 	case len(of) > 0:
-		return one(events.WhyNoCapable, "it needs %s, and of the %s of type %s none has all of that: start one with --capability", strings.Join(it.Capabilities, ", "), count(len(of), "worker"), it.Type)
+		return one(events.WhyNoCapable, "it needs %s, and of the %s of type %s none has all of that: start one with --capability", strings.Join(it.Capabilities, ", "), events.Count(len(of), "worker"), it.Type)
 	}
 	return one(events.WhyNoWorker, "no worker of type %s is registered: start one, for instance with `engine work %s -- CMD`", it.Type, it.Type)
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // explainNative returns what in the dispatcher's own state keeps a queued item of a type
@@ -197,10 +152,10 @@ func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.
 		return out
 	}
 	if n := a.l.table.ByType[it.Type]; n >= nativeWindow(set) {
-		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, count(n, "item"), nativeWindow(set))
+		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, events.Count(n, "item"), nativeWindow(set))
 	}
 	if n := a.l.table.Total(); n >= a.l.cfg.MaxRunning {
-		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), a.l.cfg.MaxRunning)
+		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), a.l.cfg.MaxRunning)
 	}
 	if why := a.l.halt.reason(); why != "" {
 		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})

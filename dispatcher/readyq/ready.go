@@ -154,6 +154,9 @@ func RankOf(p events.Priority, ageStep time.Duration, k projector.ReadyKey) Rank
 	return Rank((int64(p)-int64(events.PriorityDefault))*int64(ageStep) - k.OrderAt)
 }
 
+// Group returns the item's group, empty for none.
+func (b *Head) Group() string { return b.group }
+
 // Take takes the item out of its queue, which ends its group's turn.
 func (b *Head) Take() {
 	b.win.Remove(b.Key)

@@ -1,13 +1,14 @@
 package seats
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
 
-// maxFresh bounds the items of a Fresh.
-const maxFresh = 1024
+// maxFresh bounds the items of a Fresh: those of two batches.
+const maxFresh = 2048
 
 // Fresh holds items that were queued by decisions that are not durable yet, and so are in
 // no queue: they may be assigned in the same batch. The zero value is empty.
@@ -31,9 +32,6 @@ func (f *Fresh) Add(id events.ID, at events.Seq) {
 	f.items = append(f.items, freshItem{id, at})
 }
 
-// Pass notes that the decision at a position has queued an item that is not added.
-func (f *Fresh) Pass(at events.Seq) { f.passed = at }
-
 // Durable forgets the items up to a position: they are in their queues now.
 func (f *Fresh) Durable(last events.Seq) {
 	n := 0
@@ -46,14 +44,20 @@ func (f *Fresh) Durable(last events.Seq) {
 // Moved forgets all items, since positions have changed; at is the last.
 func (f *Fresh) Moved(at events.Seq) { f.items, f.passed = nil, at }
 
-// All returns the items; none, while an item that is not here may go before them. last is
-// the last durable position.
-func (f *Fresh) All(last events.Seq) (ids []events.ID) {
-	if last < f.passed {
-		return nil
+// All returns the items.
+func (f *Fresh) All() iter.Seq[events.ID] {
+	return func(yield func(events.ID) bool) {
+		for _, it := range f.items {
+			if !yield(it.id) {
+				return
+			}
+		}
 	}
-	for _, it := range f.items {
-		ids = append(ids, it.id)
-	}
-	return ids
 }
+
+// None reports whether there are no items.
+func (f *Fresh) None() bool { return len(f.items) == 0 }
+
+// Whole reports whether all items that were queued by decisions that are not durable yet
+// are here. last is the last durable position.
+func (f *Fresh) Whole(last events.Seq) bool { return last >= f.passed }

@@ -59,7 +59,7 @@ const maxRows = 4096
 
 // Set sets the seats, and returns the workers that have none any more, or another. runs
 // calls fn with the runs of all workers.
-func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, t events.Type, n int))) (left []events.WorkerID) {
+func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox string, t events.Type, n int))) (left []events.WorkerID) {
 	old, fresh := s.by, false
 	s.by, s.rows = make(map[events.WorkerID]*Seat, len(list)), map[lanes.Key]*row{}
 	for i := range list {
@@ -78,8 +78,8 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, t events.T
 		}
 	}
 	if len(s.by) > 0 || fresh {
-		runs(func(w events.WorkerID, t events.Type, n int) {
-			if seat := s.by[w]; seat != nil {
+		runs(func(w events.WorkerID, inbox string, t events.Type, n int) {
+			if seat := s.by[w]; seat != nil && seat.counts(inbox) {
 				seat.count(string(t), n)
 			}
 		})
@@ -99,10 +99,12 @@ func (s *Seats) Any() bool { return len(s.by) > 0 }
 // Of returns a worker's seat, nil for none.
 func (s *Seats) Of(w events.WorkerID) *Seat { return s.by[w] }
 
-// Count adds by, 1 or -1, to the runs of a worker. It ignores workers without a seat.
-func (s *Seats) Count(w events.WorkerID, t events.Type, by int) {
+// Count adds by, 1 or -1, to the runs of a worker that came by an inbox; empty: that it
+// has pulled, or that an earlier owner has given it. It ignores workers without a seat, and
+// the runs of their earlier lives: those take no slot of the present one.
+func (s *Seats) Count(w events.WorkerID, inbox string, t events.Type, by int) {
 	seat := s.by[w]
-	if seat == nil {
+	if seat == nil || !seat.counts(inbox) {
 		return
 	}
 	s.change(seat, func() { seat.count(string(t), by) })
@@ -135,6 +137,8 @@ func (s *Seats) change(seat *Seat, fn func()) {
 		r.free += seat.leftOf(r.typ)
 	}
 }
+
+func (seat *Seat) counts(inbox string) bool { return inbox == "" || inbox == seat.Inbox }
 
 func (seat *Seat) count(typ string, by int) {
 	seat.runs += by

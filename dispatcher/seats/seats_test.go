@@ -3,6 +3,7 @@ package seats
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
@@ -11,7 +12,7 @@ import (
 
 var email = lanes.Key{Type: "email"}
 
-func noRuns(func(events.WorkerID, events.Type, int)) {}
+func noRuns(func(events.WorkerID, string, events.Type, int)) {}
 
 func TestTheMostFreeIsChosen(t *testing.T) {
 	s := New()
@@ -25,21 +26,21 @@ func TestTheMostFreeIsChosen(t *testing.T) {
 	var order []events.WorkerID
 	for seat := s.Choose(email); seat != nil; seat = s.Choose(email) {
 		order = append(order, seat.Worker)
-		s.Count(seat.Worker, "email", 1)
+		s.Count(seat.Worker, seat.Inbox, "email", 1)
 	}
 	if got := fmt.Sprint(order); got != "[b a b a b]" {
 		t.Errorf("in order %s", got)
 	}
 	gpu := lanes.Key{Type: "email", Name: "gpu"}
-	s.Count("b", "email", -1)
-	s.Count("a", "email", -1)
+	s.Count("b", "", "email", -1)
+	s.Count("a", "", "email", -1)
 	if s.Free(gpu) != 1 || s.Free(email) != 2 || s.FreeAll() != 2 || !s.Shared() {
 		t.Errorf("%d with gpu, %d in all, %d of all types", s.Free(gpu), s.Free(email), s.FreeAll())
 	}
 	if seat := s.Choose(gpu); seat == nil || seat.Worker != "b" {
 		t.Errorf("for gpu it is %+v", seat)
 	}
-	if s.Count("nobody", "email", 1); s.FreeAll() != 2 {
+	if s.Count("nobody", "", "email", 1); s.FreeAll() != 2 {
 		t.Error("the runs of a worker without a seat count")
 	}
 }
@@ -48,13 +49,13 @@ func TestBoundsOfTypes(t *testing.T) {
 	s := New()
 	s.Set([]Seat{{Worker: "a", Inbox: "1", Types: []string{"email", "page"}, Slots: 5, Most: map[string]int{"email": 2}}}, noRuns)
 	page := lanes.Key{Type: "page"}
-	s.Count("a", "email", 1)
-	s.Count("a", "email", 1)
+	s.Count("a", "", "email", 1)
+	s.Count("a", "", "email", 1)
 	if s.Free(email) != 0 || s.Free(page) != 3 || s.Choose(email) != nil {
 		t.Errorf("free for email %d, for page %d", s.Free(email), s.Free(page))
 	}
-	s.Count("a", "email", 1) // an earlier owner's: more than there should be
-	if s.Count("a", "page", 1); s.Free(email) != 0 || s.Free(page) != 1 {
+	s.Count("a", "", "email", 1) // an earlier owner's: more than there should be
+	if s.Count("a", "", "page", 1); s.Free(email) != 0 || s.Free(page) != 1 {
 		t.Errorf("free for email %d, for page %d", s.Free(email), s.Free(page))
 	}
 }
@@ -69,7 +70,10 @@ func TestWorkersRestAndLeave(t *testing.T) {
 	if s.Free(email) != 0 || s.Choose(email) != nil || !s.Of("a").Resting() {
 		t.Error("a worker that rests is given something")
 	}
-	runs := func(fn func(events.WorkerID, events.Type, int)) { fn("a", "email", 3); fn("x", "email", 1) }
+	runs := func(fn func(events.WorkerID, string, events.Type, int)) {
+		fn("a", "", "email", 3)
+		fn("x", "", "email", 1)
+	}
 	if left := s.Set([]Seat{one}, runs); left != nil || s.Free(email) != 0 {
 		t.Errorf("the same life: left %v, free %d", left, s.Free(email))
 	}
@@ -117,10 +121,10 @@ func TestFreeIsTheSum(t *testing.T) {
 				at := rng.IntN(3)
 				list = append(list, Seat{Worker: events.WorkerID(fmt.Sprint("w", i)), Inbox: fmt.Sprint(rng.IntN(3)), Types: []string{types[at], types[(at+1)%3]}, Slots: rng.IntN(5), Most: map[string]int{types[at]: 1 + rng.IntN(3)}})
 			}
-			s.Set(list, func(fn func(events.WorkerID, events.Type, int)) {
+			s.Set(list, func(fn func(events.WorkerID, string, events.Type, int)) {
 				for w, of := range runs {
 					for typ, n := range of {
-						fn(events.WorkerID(w), events.Type(typ), n)
+						fn(events.WorkerID(w), "", events.Type(typ), n)
 					}
 				}
 			})
@@ -137,7 +141,7 @@ func TestFreeIsTheSum(t *testing.T) {
 				by = -1
 			}
 			runs[w][typ] += by
-			s.Count(events.WorkerID(w), events.Type(typ), by)
+			s.Count(events.WorkerID(w), "", events.Type(typ), by)
 		}
 		for _, typ := range types {
 			key := lanes.Key{Type: events.Type(typ)}
@@ -156,23 +160,41 @@ func TestFresh(t *testing.T) {
 	id := func(n byte) events.ID { return events.ID{n} }
 	f.Add(id(1), 10)
 	f.Add(id(2), 12)
-	if got := f.All(9); len(got) != 2 || got[0] != id(1) {
+	if got := slices.Collect(f.All()); len(got) != 2 || got[0] != id(1) || f.None() {
 		t.Errorf("all: %v", got)
 	}
 	f.Durable(11)
-	if got := f.All(11); len(got) != 1 || got[0] != id(2) {
+	if got := slices.Collect(f.All()); len(got) != 1 || got[0] != id(2) {
 		t.Errorf("behind 11: %v", got)
-	}
-	if f.Pass(13); f.All(12) != nil || len(f.All(13)) != 1 {
-		t.Errorf("one that is not here is passed: %v", f.All(12))
 	}
 	for n := range maxFresh + 1 {
 		f.Add(id(3), events.Seq(20+n))
 	}
-	if f.All(20) != nil {
+	if f.Whole(20) {
 		t.Error("one for which there was no room is passed")
 	}
-	if f.Moved(5000); f.All(4999) != nil || len(f.All(5000)) != 0 {
+	if f.Moved(5000); f.Whole(4999) || !f.None() {
 		t.Error("they are kept although their positions have changed")
+	}
+}
+
+// The runs of an earlier life take no slot of the present one; those of which the life is
+// not known do.
+func TestLivesHaveTheirOwnSlots(t *testing.T) {
+	s := New()
+	runs := func(fn func(events.WorkerID, string, events.Type, int)) {
+		fn("a", "1", "email", 2)
+		fn("a", "2", "email", 1)
+		fn("a", "", "email", 1)
+	}
+	s.Set([]Seat{{Worker: "a", Inbox: "2", Types: []string{"email"}, Slots: 4}}, runs)
+	if got := s.Free(email); got != 2 {
+		t.Errorf("%d free, want 2", got)
+	}
+	if s.Count("a", "1", "email", -1); s.Free(email) != 2 {
+		t.Errorf("%d free after the end of a run of an earlier life", s.Free(email))
+	}
+	if s.Count("a", "2", "email", -1); s.Free(email) != 3 {
+		t.Errorf("%d free after the end of a run", s.Free(email))
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Holder is a worker that runs items of a lane.
+// Holder is a worker that runs items of a lane. Inbox is that of the dispatches: it tells
+// the lives of a worker apart.
 type Holder struct {
 	Lane   lanes.Key
 	Worker events.WorkerID
+	Inbox  string
 }
 
 // Held counts the runs of workers, by lane. Runs of a worker that takes no new work (it is
@@ -20,7 +22,7 @@ type Held struct {
 	Away   map[lanes.Key]int
 	Active map[events.WorkerID]bool
 	// Counted, if set, is called for each change of a worker's runs, by 1 or -1.
-	Counted func(w events.WorkerID, t events.Type, by int)
+	Counted func(h Holder, by int)
 }
 
 // NewHeld returns an empty Held.
@@ -28,9 +30,9 @@ func NewHeld() Held { return Held{By: map[Holder]int{}, Away: map[lanes.Key]int{
 
 // Count adds by, 1 or -1, to the runs of the dispatch's worker.
 func (h *Held) Count(d *Dispatch, by int) {
-	k := Holder{lanes.Key{Type: d.Type, Name: d.Lane}, d.Worker}
+	k := Holder{lanes.Key{Type: d.Type, Name: d.Lane}, d.Worker, d.Inbox}
 	if h.Counted != nil {
-		h.Counted(d.Worker, d.Type, by)
+		h.Counted(k, by)
 	}
 	if h.By[k] += by; h.By[k] == 0 {
 		delete(h.By, k)

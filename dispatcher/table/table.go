@@ -26,7 +26,8 @@ type Dispatch struct {
 	Claimed   bool
 	Worker    events.WorkerID
 	Lingering bool      // the item has moved on, and the worker has not let go yet
-	Inbox     string    // of the worker that it was assigned to; empty: it went to a lane
+	Inbox     string    // of the worker that it was assigned to; empty: it went to a lane, or an earlier owner sent it
+	Sent      bool      // it was sent to the inbox
 	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
 	Heard     time.Time // last heartbeat that named the run
 	Seq       uint64    // message's sequence in its stream; 0: not known
@@ -172,6 +173,13 @@ func (t *Table) Linger(d *Dispatch) {
 	if t.ByID[d.ID] == d {
 		delete(t.ByID, d.ID)
 	}
+}
+
+// Inherit notes to which inbox an earlier owner has sent a claimed dispatch.
+func (t *Table) Inherit(d *Dispatch, inbox string) {
+	t.Held.Count(d, -1)
+	d.Inbox, d.Sent = inbox, true
+	t.Held.Count(d, 1)
 }
 
 // Current returns the token under which the item may be claimed, 0 for none.
