@@ -83,6 +83,13 @@ func (f *flight) letGo(d *table.Dispatch) {
 		f.l.leases.nativeEnded(d)
 	}
 	f.l.sender.dirty[d.Type] = true
+	if seat := f.l.assigner.seats.Of(d.Worker); seat != nil && len(seat.Types) > 1 { // the slot may be any of theirs
+		for _, t := range seat.Types {
+			if !f.l.ready.Empty(events.Type(t)) {
+				f.l.sender.dirty[events.Type(t)] = true
+			}
+		}
+	}
 	f.roomChanged(d.Type, d.Group)
 }
 
