@@ -86,7 +86,7 @@ type Workers struct {
 	ProbeTimeout  time.Duration // to answer one; less than the interval
 	ProbeFailures int           // in a row, that make a worker unhealthy
 
-	Assign bool `json:",omitzero"` // items to the workers that offer an inbox
+	NoAssign bool `json:",omitzero"` // workers pull, even those that offer an inbox
 }
 
 // Retention says how long the log grows before it is cut.

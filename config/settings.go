@@ -177,7 +177,7 @@ func (w *Workers) fields() []field {
 		at("sweep_interval_ms", &w.SweepInterval, span(time.Second, time.Hour), time.Minute, "how often the engine looks for what a lost signal missed, such as a run whose lease ended unnoticed; 1s to 1h"),
 		at("probe_interval_ms", &w.ProbeInterval, span(100*time.Millisecond, time.Hour), time.Minute, "how often a worker that offers a probe is asked whether it is healthy; 100ms to 1h"),
 		at("probe_timeout_ms", &w.ProbeTimeout, span(10*time.Millisecond, time.Hour), 5*time.Second, "how long the answer may take; 10ms up to, and less than, `probe_interval_ms`"),
-		at("assign", &w.Assign, truth, false, "assign items to the workers that offer an inbox, instead of waiting for them to pull and claim ([DISPATCH.md](../internals/DISPATCH.md))"),
+		at("assign", &w.NoAssign, unless, false, "assign items to the workers that offer an inbox, instead of waiting for them to pull and claim ([DISPATCH.md](../internals/DISPATCH.md))"),
 		at("probe_failures", &w.ProbeFailures, integer[int](1, 100), 2, "failed probes in a row that make a worker unhealthy, until the next good answer; 1 to 100"),
 	}
 }

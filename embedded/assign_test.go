@@ -23,7 +23,7 @@ import (
 // assigning is an engine that assigns items to workers.
 func assigning(o Options) Options {
 	o.Config = config.Default()
-	o.Config.Workers.Assign = true
+	o.Config.Workers.NoAssign = false
 	return o
 }
 
@@ -262,7 +262,7 @@ func TestAssignedRunsOutliveTheEngine(t *testing.T) {
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.
 func TestInboxesAreTheirWorkers(t *testing.T) {
 	slow(t)
-	e := guarded(t, func(c *config.Config) { c.Workers.Assign = true })
+	e := guarded(t)
 	c, refused := as(t, e, "work")
 	for _, inbox := range []string{"*", ">", "a.b", "a b", "_INBOX", "é", fmt.Sprintf("%065d", 1)} {
 		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: inbox})

@@ -360,7 +360,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
-		CutEvents: e.cfg.Retention.CutEvents, Assign: e.cfg.Workers.Assign,
+		CutEvents: e.cfg.Retention.CutEvents, Assign: !e.cfg.Workers.NoAssign,
 	}
 	if c.Children, err = childReader(e.nc, e.names()); err != nil {
 		return err

@@ -200,7 +200,7 @@ func (r *rig) startNode(ctx context.Context, dir string, cluster config.Cluster)
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
-	c.Workers.Assign = r.o.Assign
+	c.Workers.NoAssign = !r.o.Assign
 	if r.o.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: r.password, Roles: access.All}}
 	}
