@@ -36,7 +36,7 @@ func (s streamwrightSystem) About() About {
 		Versions: []string{"Streamwright at this commit"},
 		Settings: []string{
 			fmt.Sprintf("`engine serve` with `durability = %q`", s.sync()),
-			assigning(config.Default().Workers.Assign),
+			assigning(!config.Default().Workers.NoAssign),
 			"`[defaults] max_queued = 2_000_000`: the default refuses an item beyond 1,000,000",
 			"submits by `Client.Submit`, bulk by `Client.SubmitMany`; a `workers.Worker` with the slots as its `Concurrency`",
 			"five durable events an item; a claim is durable before its handler starts; ended items are kept for 24 h, as by default",

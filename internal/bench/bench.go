@@ -54,7 +54,7 @@ type Options struct {
 	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
-	Assign       bool // items to workers, instead of having them claim
+	Pull         bool // workers pull and claim, instead of being assigned items
 	Users        bool // with users: clients have an account of their own
 	Nodes        int  // engines in this process that form a cluster; default 1, which forms none
 	JSON         bool
@@ -200,7 +200,7 @@ func (r *rig) startNode(ctx context.Context, dir string, cluster config.Cluster)
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
-	c.Workers.NoAssign = !r.o.Assign
+	c.Workers.NoAssign = r.o.Pull
 	if r.o.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: r.password, Roles: access.All}}
 	}
