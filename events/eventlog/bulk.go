@@ -21,8 +21,8 @@ import (
 
 // A stretch that is most of a log comes as a snapshot of its stream: an archive
 // of its messages, compressed, in chunks. That takes the server and the client
-// a third of the CPU time that a consumer takes, which sends each message by
-// itself. A snapshot locks nothing, and checks each record as any read does.
+// much less CPU time than a consumer takes, which sends each message by itself.
+// A snapshot locks nothing, and checks each record as any read does.
 
 // Bounds of reading a snapshot.
 const (
