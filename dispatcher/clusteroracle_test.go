@@ -35,6 +35,8 @@ type oracle struct {
 	pushedAs  map[events.ID]events.Token       // the last time that an item was sent to a lane
 	began     map[string][]time.Time
 	limited   map[events.Type]events.TypeSettings
+	sent      events.Token               // the newest dispatch to a lane
+	sentBy    events.Token               // the newest when a type's settings were last made: its claim may be refused
 	onShelf   map[events.ID]*events.Item // queued, as of through
 	lastAt    time.Time
 	epoch     events.Epoch
@@ -153,7 +155,7 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.ticks[key] = true
 	case *events.TypeConfigured:
-		o.limited[ev.Type] = b.Settings
+		o.limited[ev.Type], o.sentBy = b.Settings, o.sent
 	case *events.FormatRaised:
 		o.raised = ev.Seq
 		o.c.figures.raised++
@@ -280,7 +282,7 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
 		return
 	}
 	o.look()
-	o.pushedAs[it.ID] = token
+	o.sent, o.pushedAs[it.ID] = max(o.sent, token), token
 	if o.life(it.ID, l.pipe.appended) == nil {
 		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
 		return

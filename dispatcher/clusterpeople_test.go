@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -239,6 +240,9 @@ func (p *people) report(tries int, m *simMsg, worker, event string, start bool, 
 func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMsg, event string, got wire.Reported) {
 	c := p.c
 	c.oracle.look()
+	if !got.OK && got.Error.Code == events.CodeAtCapacity && strings.HasPrefix(got.Error.Message, "type ") && m.token > c.oracle.sentBy {
+		c.failf("n%d has dispatched %s under %s, and refuses its claim: %s", n.n, m.id, m.token, got.Error.Message)
+	}
 	if !got.OK || got.Position == "" {
 		return // not taken, or only put back
 	}

@@ -158,7 +158,7 @@ exec = ["sh", "-c", 'echo first >&2; echo $$ > %[1]s/talking; while [ ! -e %[1]s
 func TestKilledWorker(t *testing.T) {
 	const lease = time.Second
 	dir := t.TempDir()
-	s := serve(t, fmt.Sprintf("[types.job]\nlease_ms = %q\n", lease))
+	s := serve(t, fmt.Sprintf("[workers]\nassign = false # its renewals are to be seen\n[types.job]\nlease_ms = %q\n", lease))
 	victim := begin(t, s.url(), "work", "job", "--id", "victim", "--", "sh", "-c", "echo $$ > "+dir+"/child; sleep 1000")
 	id := s.submit(streamwright.Item{Type: "job"})
 	child := pidIn(t, filepath.Join(dir, "child"))
