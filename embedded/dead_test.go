@@ -234,7 +234,7 @@ func TestARejectedSubmissionIsReplayedCorrected(t *testing.T) {
 	}
 	seq := page.Rejected[0].Seq
 	r, err := c.Rejected().Get(ctx, seq)
-	if err != nil || r.Text != `{to: kelly}` || r.IntakeSeq != 0 { // it was not in the intake
+	if err != nil || r.Text != `{to: kelly}` || r.IntakeSeq != 0 && r.IntakeSeq != bad { // 0: it never was in the intake
 		t.Fatalf("%+v, %v", r, err)
 	}
 	fix := streamwright.Correction{Seq: seq, Params: json.RawMessage(`{"to":"kelly"}`)}
