@@ -76,7 +76,7 @@ var varies = []struct {
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`), "TIME"},
 	{regexp.MustCompile(`\d+ events|position \d+|log 1 to \d+`), "EVENTS"},
 	{regexp.MustCompile(`duration_ms=\d+`), "duration_ms=N"},
-	{regexp.MustCompile(`(queued|starting) \d+(\.\d+)?m?s(, )?`), ""}, // none if it took no millisecond
+	{regexp.MustCompile(`(in all: )?((queued|starting|ran) \d+(\.\d+)?m?s(, )?)+`), ""}, // none if it took no millisecond
 	{regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`), "SPAN"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\S+/data\b`), "FOLDER"},
