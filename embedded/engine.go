@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/events/eventlog/staging"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing/itemspans"
@@ -128,10 +130,11 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // for new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
-	copies     copies       // set once the server is there
-	advanced   atomic.Int64 // how far Advance has moved the clock
-	nc         *nats.Conn   // the engine's own
-	quotas     *quota.Book  // nil: there are none
+	staging    *staging.Folder // nil: appends are staged on disk, or not at all
+	copies     copies          // set once the server is there
+	advanced   atomic.Int64    // how far Advance has moved the clock
+	nc         *nats.Conn      // the engine's own
+	quotas     *quota.Book     // nil: there are none
 	userRoles  userRoles
 	outside    *outside
 	eventLog   eventlog.Log
@@ -282,8 +285,13 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 			return s.holdNatives(ctx, e.names())
 		}
 	}
-	e.srv, err = startServer(so)
-	return err
+	if e.srv, err = startServer(so); err != nil {
+		return err
+	}
+	if m == nil && e.dir != nil && e.Durability() == config.Always {
+		e.staging = staging.Open(filepath.Join(e.srv.ns().StoreDir(), e.names().Account(), "streams", e.names().EventStream(0)), e.log)
+	}
+	return nil
 }
 
 // holdTimeout bounds what is done before a server that starts is used.
@@ -529,6 +537,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
+	do(e.staging != nil, e.staging.Close)
 	do(e.dir != nil, func() error { return e.dir.Close() })
 	do(e.profiler != nil, func() error { return e.profiler.stop(ctx) })
 	return errors.Join(errs...)

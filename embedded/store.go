@@ -134,7 +134,7 @@ func (e *Engine) logConfig() eventlog.Config {
 		Connect:  e.logConnect,
 		Existing: knownLog && !e.o.SetStoreAside,
 		Replicas: e.copies.replicas, Placement: e.copies.placement,
-		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
+		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Staged: e.staging.Ready, Memory: e.o.Memory, Logger: e.log,
 	}
 }
 

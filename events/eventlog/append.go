@@ -42,7 +42,8 @@ import (
 // message asks for an ack. In file storage with one replica the server first
 // writes it to a store of its own, so that a crash in the middle is completed
 // at restart (if the last message stored belongs to an unfinished batch), and
-// then again to the stream. With more replicas it is proposed to them as one.
+// then again to the stream. Package staging keeps that store in memory. With more
+// replicas the batch is proposed to them as one.
 
 // atomicFrom is the number of events from which an append to a stream with one
 // replica, on a server that syncs every write, is an atomic batch. Measured with
@@ -50,6 +51,9 @@ import (
 // that much each, a batch about 2 ms and little more for each event, so that
 // they meet at 11 or 12 events. A slower disk moves both alike.
 const atomicFrom = 12
+
+// stagedFrom is the same where the server stages the batch in memory.
+const stagedFrom = 3
 
 // strangersAfter is the number of appends that expect foreign messages after
 // some have interrupted one.
@@ -150,9 +154,17 @@ func (a *Appended) place(n int, behind events.Seq) {
 	a.Places = append(a.Places, Place{N: n, Seq: behind + 1})
 }
 
-// atomic reports whether an append of n events is an atomic batch.
+// atomic reports whether the append of n events that has been encoded is an atomic batch.
 func (l *JetStream) atomic(n int) bool {
-	return n > 1 && (l.replicated || l.cfg.SyncAlways && n >= atomicFrom)
+	switch {
+	case n == 1:
+		return false
+	case l.replicated:
+		return true
+	case !l.cfg.SyncAlways || n < stagedFrom:
+		return false
+	}
+	return l.cfg.Staged != nil && l.cfg.Staged(len(l.enc.buf)) || n >= atomicFrom
 }
 
 // attempt is one append on its way.

@@ -51,6 +51,16 @@ func BenchmarkAppend(b *testing.B) {
 			}
 		}
 	}
+	for _, n := range []int{2, 3, 4, 6, 8, 12, 100, 1000} {
+		b.Run(fmt.Sprintf("staged/always/n=%d", n), func(b *testing.B) {
+			s, _, f := stagedStream(b, b.TempDir())
+			l := openLog(b, Config{Connect: inProcess(s), SyncAlways: true})
+			if !f.Ready(1 << 20) {
+				b.Skip("there is no room in memory")
+			}
+			benchAppend(b, l, n, true)
+		})
+	}
 }
 
 // BenchmarkDial compares the ways to reach a server in the same process.

@@ -51,6 +51,10 @@ type Config struct {
 	// atomic batches the cheaper way for several events. It does not configure
 	// the server.
 	SyncAlways bool
+	// Staged reports whether the server will stage an atomic batch of so many bytes in
+	// memory (see package staging), where that is the cheaper way already for fewer events.
+	// It is called before an append, by one goroutine at a time. nil: it never does.
+	Staged func(bytes int) bool
 	// Memory keeps the stream in the server's memory: for tests.
 	Memory bool
 	// MaxBytes bounds the stream; 0 or less: only by the server's storage.
