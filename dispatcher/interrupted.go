@@ -101,7 +101,7 @@ func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
 		}
 	}
 	l.retention.Renumber(moved)
-	l.assigner.fresh.Moved(l.state.Meta().Applied)
+	l.assigner.fresh.Renumber(moved)
 	for _, seq := range []*events.Seq{&l.acked.settling.upTo, &l.follow.from} {
 		*seq = moved(*seq)
 	}

@@ -41,8 +41,13 @@ func (f *Fresh) Durable(last events.Seq) {
 	f.items = slices.Delete(f.items, 0, n)
 }
 
-// Moved forgets all items, since positions have changed; at is the last.
-func (f *Fresh) Moved(at events.Seq) { f.items, f.passed = nil, at }
+// Renumber corrects the positions after some have moved.
+func (f *Fresh) Renumber(moved func(events.Seq) events.Seq) {
+	for i := range f.items {
+		f.items[i].seq = moved(f.items[i].seq)
+	}
+	f.passed = moved(f.passed)
+}
 
 // All returns the items.
 func (f *Fresh) All() iter.Seq[events.ID] {

@@ -173,8 +173,13 @@ func TestFresh(t *testing.T) {
 	if f.Whole(20) {
 		t.Error("one for which there was no room is passed")
 	}
-	if f.Moved(5000); f.Whole(4999) || !f.None() {
-		t.Error("they are kept although their positions have changed")
+	n := len(f.items)
+	f.Renumber(func(seq events.Seq) events.Seq { return seq + 5000 })
+	if f.Whole(5020) || !f.Whole(5020+maxFresh) {
+		t.Error("the position that is passed has not moved")
+	}
+	if f.Durable(5012); len(f.items) != n-1 {
+		t.Errorf("%d of %d are left behind the position to which the first has moved", len(f.items), n)
 	}
 }
 
