@@ -96,6 +96,7 @@ is missed.`,
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to `file`")
 	f.StringVar(&o.MemProfile, "memprofile", "", "write a profile of all allocations to `file`")
+	f.StringVar(&o.Trace, "trace", "", "write an execution trace, some 10 MB a second, to `file`")
 	f.StringVar(&o.Dir, "tmp", "", "`folder` in which data folders are made (default the system's)")
 	return cmd
 }

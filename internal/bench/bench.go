@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"runtime/trace"
 	"slices"
 	"sync"
 	"time"
@@ -60,6 +61,7 @@ type Options struct {
 	JSON         bool
 	CPUProfile   string // file
 	MemProfile   string // file, of all allocations
+	Trace        string // file, for go tool trace
 }
 
 func (o Options) withDefaults() Options {
@@ -113,6 +115,17 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if o.Trace != "" {
+		f, err := os.Create(o.Trace)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := trace.Start(f); err != nil {
+			return err
+		}
+		defer trace.Stop()
 	}
 	if o.MemProfile != "" {
 		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
