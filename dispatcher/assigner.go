@@ -41,6 +41,7 @@ type assigner struct {
 	// adopted holds what an earlier owner left claimed or running, until its worker is
 	// heard of.
 	adopted []*table.Dispatch
+	began   time.Time // of this ownership
 }
 
 // assign decides that a worker runs an item, if one with an inbox has a slot free for it.
@@ -72,11 +73,6 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	return true, nil
 }
 
-// queued notes that a decision has queued an item.
-func (a *assigner) queued(id events.ID) {
-	a.fresh.Add(id, a.l.state.Meta().Applied)
-}
-
 // candidate is a fresh item that may be assigned in the batch that queues it.
 type candidate struct {
 	td    *typeDispatch
@@ -86,8 +82,7 @@ type candidate struct {
 	group string
 	lane  string
 	given bool
-	// held says that the run that has ended is not gone from the table yet.
-	held bool
+	held  bool // the run that has ended is not gone from the table yet
 }
 
 // gather finds the fresh items that may run, for one step. The first by rank comes first.

@@ -249,7 +249,7 @@ func (l *loop) apply(dec *core.Decision) error {
 	for i := range dec.Events {
 		switch ev := &dec.Events[i]; ev.Kind {
 		case events.KindQueued, events.KindReleased, events.KindRescheduled, events.KindReplayed:
-			l.assigner.queued(ev.ID)
+			l.assigner.fresh.Add(ev.ID, l.state.Meta().Applied)
 		}
 	}
 	dec.Events = nil

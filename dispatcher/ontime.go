@@ -99,6 +99,11 @@ func (t *timers) due(now time.Time) error {
 			}
 			continue
 		}
+		if spared := t.l.assigner.began.Add(startWithin); it.State == events.StateClaimed && it.Token < events.NewToken(t.l.state.Meta().Epoch, 0) && spared.After(now) {
+			k.At = spared.UnixNano() // of an earlier owner: there was nobody to report its start to
+			t.Insert(k)
+			continue
+		}
 		if _, _, err := t.l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
 			return err
 		}

@@ -243,7 +243,7 @@ func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Du
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
-	l.leases.since = now
+	l.leases.since, l.assigner.began = now, now
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
