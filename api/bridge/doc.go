@@ -32,6 +32,23 @@
 // once: it is dispatched again, with no attempt used. Messages are acked only
 // behind the engine's durable answer.
 //
+// # Why it pulls
+//
+// The bridge offers no inbox, so items are not assigned to its workers. An inbox says that
+// slots are open all the time; an HTTP worker's are open only while it polls. Both ways to
+// bridge that were tried, on two cores:
+//
+// A worker whose inbox stays open is given items while it doesn't poll. One worker of 10 slots
+// that ran its items in turn, 50 ms each, beside two workers of 1 slot, kept items waiting for
+// 65 ms in the median and 230 ms at p90, where pulling took 1.1 ms and 1.6 ms. Handing back
+// after 20 ms what nobody had polled for left 22 ms at p90, and made two more events for each
+// such item. And the gain is small where it does no harm: 13% of the CPU, for workers with one
+// slot and items that run for 5 ms.
+//
+// An inbox that opens and closes with each poll takes two registrations, at which the engine
+// looks at all its workers anew. With a single worker an item cost 2.1 ms of CPU in place of
+// 1.8 ms; with 100 workers each registration costs 0.4 ms more, with 1,000 workers 3 ms more.
+//
 // # Bounds
 //
 // At most [MaxWorkers] sessions; each has at most one open poll (a second one

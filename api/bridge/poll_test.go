@@ -212,6 +212,24 @@ func TestStopEndsPolls(t *testing.T) {
 	}
 }
 
+// A worker takes an item only in a poll, even if it has the most slots free: what comes while
+// it does not poll goes to the first that does, and was never anybody else's.
+func TestAWorkerThatDoesNotPollTakesNothing(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, embedded.Options{})
+	busy := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 10})
+	free := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
+	e.submit(t, "step", `{}`)
+	busy.one()
+	id := e.submit(t, "step", `{}`)
+	if it := free.one(); it.ID != id || it.Attempt != 1 {
+		t.Errorf("polled %+v", it)
+	}
+	if got := e.kinds(t, id); !slices.Equal(got, []string{"created", "queued", "claimed", "running"}) {
+		t.Errorf("the item's history is %v", got)
+	}
+}
+
 func TestBoundsOfPollsAndReports(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, embedded.Options{})
