@@ -54,7 +54,7 @@ func TestStagedAppend(t *testing.T) {
 	s = startServer(t, dir, func(o *server.Options) { o.SyncAlways = true })
 	cfg.Connect = inProcess(s)
 	l := openLog(t, cfg)
-	after = mustAppend(t, l, after, decision(5, "b"))
+	mustAppend(t, l, after, decision(5, "b"))
 	staged()
 	if got := len(readAll(t, l).marks); got != 10 {
 		t.Errorf("the log has %d events, want 10", got)
