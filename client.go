@@ -37,7 +37,8 @@ type Client struct {
 // Connect connects to NATS servers, given as one URL or several separated by
 // commas; the default is the URL of [WithContext], or nats://127.0.0.1:4222. It
 // waits for the connection until ctx ends, at most DefaultConnectTimeout. If the
-// connection is lost later, the client reconnects in the background, without limit.
+// connection is lost later, the client reconnects in the background, without limit. It takes a server
+// that has been silent for 15 seconds for lost, unless [WithNATS] sets other pings.
 // Connect does not check that an engine is there: the first request does.
 //
 // The error is an *events.Error that says what was tried and what to do.
@@ -54,6 +55,7 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	nopts := append([]nats.Option{
 		nats.Name(set.name), nats.Timeout(DefaultConnectTimeout), nats.SetCustomDialer(dial), nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		connect.Alive,
 	}, login...)
 	nopts = append(nopts, set.nats...)
 	nopts = append(nopts, connect.Inbox("", url, nopts)...)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
@@ -346,5 +348,18 @@ func waitUntil(t *testing.T, ok func() bool) {
 			t.Fatal("it does not come about")
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// A server whose machine has lost power says nothing: the client must not wait for it as
+// long as the NATS client does by default.
+func TestConnectNoticesASilentServer(t *testing.T) {
+	e := fakeengine.Start(t)
+	if o := connect(t, e).Conn().Opts; o.PingInterval*time.Duration(o.MaxPingsOut+1) > 15*time.Second {
+		t.Errorf("a ping each %s, %d unanswered: it takes longer than 15 s", o.PingInterval, o.MaxPingsOut)
+	}
+	own := connect(t, e, streamwright.WithNATS(nats.PingInterval(time.Hour)))
+	if got := own.Conn().Opts.PingInterval; got != time.Hour {
+		t.Errorf("a ping each %s, and the caller has asked for one an hour", got)
 	}
 }

@@ -9,11 +9,20 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/access"
 )
+
+// Alive is the option with which a connection finds out within 15 seconds that its server
+// has fallen silent, as one does whose machine loses power, and goes to another. The NATS
+// client's own defaults take up to six minutes.
+func Alive(o *nats.Options) error {
+	o.PingInterval, o.MaxPingsOut = 5*time.Second, 2
+	return nil
+}
 
 // Options returns the NATS client's options for resolved settings. The files
 // must exist and be readable.

@@ -90,7 +90,7 @@ func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
 	}
-	all = append(all, nats.ErrorHandler(o.denied.handler(o.log, "the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it")), nats.Timeout(outsideTimeout))
+	all = append(all, nats.ErrorHandler(o.denied.handler(o.log, "the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it")), nats.Timeout(outsideTimeout), connect.Alive)
 	all = append(all, opts...)
 	all = append(all, connect.Inbox(s.User, s.URL, all)...)
 	where := streamwright.Redact(s.URL)

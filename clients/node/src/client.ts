@@ -64,7 +64,8 @@ const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
 
 /**
  * Connects to NATS, by default at nats://127.0.0.1:4222. Later losses of the
- * connection are repaired in the background, for ever. It does not ask whether an
+ * connection are repaired in the background, for ever; a server that has been silent
+ * for 15 s counts as lost. It does not ask whether an
  * engine is there: the first request will tell.
  */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
@@ -74,7 +75,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Client> {
   if (credsFile !== undefined) nats.authenticator = credsAuthenticator(await readFile(credsFile));
   let nc: NatsConnection;
   try {
-    nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, reconnectTimeWait: 250, timeout: 5_000, ...nats });
+    nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, reconnectTimeWait: 250, timeout: 5_000, pingInterval: 5_000, maxPingOut: 2, ...nats });
   } catch (err) {
     if (err instanceof AuthorizationError || err instanceof UserAuthenticationExpiredError) {
       throw new StreamwrightError("unauthenticated", `the NATS server refused the login (${textOf(err)}): give credentials that it knows`, { cause: err });
