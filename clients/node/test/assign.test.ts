@@ -16,6 +16,7 @@ interface Wire {
   /** Has the worker receive a message on its inbox, as if the server had sent it. */
   deliver(message: { data: string; reply?: string; headers?: MsgHdrs }): void;
   reports: { id: string; event: string; start?: boolean; reason?: string }[];
+  /** Those that were answered. */
   heartbeats: { in_flight?: { id: string }[]; inbox?: string }[];
   pulls: number;
 }
@@ -45,8 +46,9 @@ function tap(client: Client): Wire {
   nc.request = (subject, body, options) => {
     const said = (): any => JSON.parse(String(body));
     if (subject === "work.api.report") wire.reports.push(...said());
-    if (subject === "work.api.heartbeat") wire.heartbeats.push(said());
-    return request.call(nc, subject, body, options);
+    const reply = request.call(nc, subject, body, options);
+    if (subject === "work.api.heartbeat") void reply.then(() => wire.heartbeats.push(said()), () => {});
+    return reply;
   };
   nc.publish = (subject, ...rest) => {
     if (subject.startsWith("$JS.API.CONSUMER.MSG.NEXT.")) wire.pulls++;
