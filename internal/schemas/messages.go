@@ -20,7 +20,7 @@ func Endpoints() []wire.Endpoint {
 // messages lists the types of messages other than requests and replies.
 var messages = []reflect.Type{
 	reflect.TypeFor[wire.ErrorReply](), reflect.TypeFor[wire.Control](), reflect.TypeFor[wire.Probe](),
-	reflect.TypeFor[wire.LogRecord](), reflect.TypeFor[events.Outcome](),
+	reflect.TypeFor[wire.Assigned](), reflect.TypeFor[wire.LogRecord](), reflect.TypeFor[events.Outcome](),
 }
 
 // payloads are the payloads of all kinds of events but the inner ones.

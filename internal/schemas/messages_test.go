@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 // compiler reads the schemas as they are committed.
@@ -147,5 +149,27 @@ func TestOnlyRequestsAreClosed(t *testing.T) {
 		if err := check(s, doc); err != nil {
 			t.Errorf("%s refuses %s: %v", ref, doc, err)
 		}
+	}
+}
+
+// A message of assigned items is what its schema says.
+func TestAssignedItemsAreValid(t *testing.T) {
+	s, err := compiler(t).Compile("types.json#/$defs/Assigned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := wire.Assigned{
+		ID: "01M841CVKQ3Q8DF3RSQ4DG7BGG", Type: "email", Token: "k", Attempt: 1, LeaseMS: 1, TimeoutMS: 1,
+		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Labels: map[string]string{"a": "b"}, Ask: true, Params: []byte(`{"n":1}`),
+	}
+	least := wire.Assigned{ID: all.ID, Type: "email", Token: "k", Attempt: 1, LeaseMS: 1}
+	for _, a := range []wire.Assigned{all, least} {
+		doc := string(wire.AppendAssigned(nil, &a))[1:] // behind the [ of the message
+		if err := check(s, doc); err != nil {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+	if check(s, `{"id":"x"}`) == nil {
+		t.Error("an item without a token is valid")
 	}
 }

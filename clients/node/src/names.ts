@@ -37,6 +37,10 @@ export class Names {
   probe(worker: string): string {
     return `${this.prefix}.probe.${worker}`;
   }
+  /** Where the engine sends the items that it assigns to a worker; word is what the worker has registered as its inbox. */
+  inbox(worker: string, word: string): string {
+    return `${this.prefix}.assign.${worker}.${word}`;
+  }
   submit(type: string): string {
     return `${this.prefix}.submit.${type}`;
   }

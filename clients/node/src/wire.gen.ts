@@ -28,6 +28,23 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
+/** Assigned is an item that the engine has claimed for a worker and sends to its inbox. A message has an array of them. */
+export interface Assigned {
+  /** Ask says that earlier runs have left something for this one: the worker reports the claim, with start, and the answer has it. */
+  ask?: boolean;
+  attempt: number;
+  /** Bytes is the length of Params, for readers that are no JSON parsers. */
+  bytes: number;
+  id: string;
+  labels?: { [key: string]: string };
+  lease_ms: number;
+  params: unknown;
+  timeout_ms?: number;
+  token: string;
+  traceparent?: string;
+  type: string;
+}
+
 /** Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;

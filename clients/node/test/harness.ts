@@ -38,9 +38,14 @@ export class Engine {
   /** more is added to the configuration. */
   static async start(more = ""): Promise<Engine> {
     const e = new Engine();
-    writeFileSync(join(e.#dir, "engine.toml"), config + more);
+    e.configure(more);
     await e.start();
     return e;
+  }
+
+  /** Has the next start add more to the configuration, in place of what was added. */
+  configure(more: string): void {
+    writeFileSync(join(this.#dir, "engine.toml"), config + more);
   }
 
   async start(): Promise<void> {

@@ -60,8 +60,8 @@ describe("worker processes", { timeout: 120_000 }, () => {
 
 describe("worker and an engine's restart", { timeout: 120_000 }, () => {
   it("goes on: what runs is completed once, and new items are taken", async () => {
-    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-      const engine = await Engine.start();
+    for (const [signal, assign] of [["SIGTERM", true], ["SIGKILL", true], ["SIGTERM", false], ["SIGKILL", false]] as const) {
+      const engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
       try {
         const client = await engine.client();
         const started = deferred();

@@ -8,12 +8,12 @@ import { aborted, deferred, Engine } from "./harness.js";
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const code = (wanted: string) => (err: unknown) => (err instanceof StreamwrightError || err instanceof RunStopped) && err.code === wanted;
 
-describe("worker", { timeout: 120_000 }, () => {
+for (const assign of [true, false]) describe(assign ? "worker that items are assigned to" : "worker that pulls", { timeout: 120_000 }, () => {
   let engine: Engine;
   let client: Client;
   const running: Worker[] = [];
   before(async () => {
-    engine = await Engine.start();
+    engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
     client = await engine.client();
   });
   afterEach(async () => {
@@ -208,7 +208,7 @@ describe("worker", { timeout: 120_000 }, () => {
           return "first";
         },
       },
-      concurrency: 2,
+      concurrency: 1, // an assigned item that waits unread would lose its lease, too
     });
     const item = await other.wait(await submit("short"));
     assert.ok(["cancelled", "lease_lost"].includes((await reason.promise as RunStopped).code));
@@ -330,7 +330,7 @@ describe("worker", { timeout: 120_000 }, () => {
   });
 
   it("registers at once when an engine that has become the owner calls all workers", async () => {
-    const own = await Engine.start('\n[workers]\nheartbeat_interval_ms = "10m"\n\n[types.called]\nlease_ms = "40m"\n'); // no heartbeat in this test
+    const own = await Engine.start(`\n[workers]\nassign = ${assign}\nheartbeat_interval_ms = "10m"\n\n[types.called]\nlease_ms = "40m"\n`); // no heartbeat in this test
     try {
       const c = await own.client();
       const w = new Worker(c, { id: "called", types: { called: async () => "done" } });

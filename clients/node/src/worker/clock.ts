@@ -49,7 +49,8 @@ export class Clock {
     if (run.gaveUp || (run.letGo && run.stop !== "cancelled")) return;
     if (core.link.connected) {
       run.contactAt = at;
-      if (run.msg.reply) core.link.nc.publish(run.msg.reply, "+WPI");
+      const { reply } = run.dispatch; // heartbeats keep what has none
+      if (reply) core.link.nc.publish(reply, "+WPI");
       return;
     }
     const lost = run.contactAt + run.leaseMs;

@@ -9,7 +9,8 @@ import type * as wire from "../wire.gen.js";
 import { Clock } from "./clock.js";
 import { execute } from "./execute.js";
 import { FailureLog } from "./faillog.js";
-import { benchedMs, now, prefetchBelowMs, slowRunMs } from "./limits.js";
+import { benchedMs, holdMs, now, prefetchBelowMs, slowRunMs } from "./limits.js";
+import { Inbox } from "./inbox.js";
 import type { Line } from "./line.js";
 import type { Said } from "./outcome.js";
 import type { Consumer } from "./pulls.js";
@@ -42,7 +43,7 @@ export class Core {
   registered = false;
   session = "";
   consumers = new Map<string, Consumer>();
-  /** Everything pulled and not gone, by token. */
+  /** Everything dispatched to this worker and not gone, by token. */
   readonly runs = new Map<string, Run>();
   readonly lines = new Map<Run, Line>();
   /** Another worker has registered under the id. */
@@ -52,6 +53,7 @@ export class Core {
   readonly failures: FailureLog;
   readonly reports: Reports;
   readonly sessions: Session;
+  readonly inbox: Inbox;
   readonly stats: WorkerStats = { registered: false, held: 0, running: 0, settling: 0, completed: 0, failed: 0, released: 0, spawned: 0, snoozed: 0, refused: 0, leasesLost: 0 };
   readonly id: string;
   readonly concurrency: number;
@@ -80,6 +82,7 @@ export class Core {
     this.clock = new Clock(this);
     this.reports = new Reports(this);
     this.sessions = new Session(this);
+    this.inbox = new Inbox(this);
   }
 
   /** What the engine is told of this worker. */
@@ -87,7 +90,7 @@ export class Core {
     const { id, capabilities, concurrency, host, version, probe } = this.made;
     const all: wire.Register = { worker: id, types: [...this.types.keys()], capabilities, slots: concurrency, host, version, probe };
     if (this.session !== "") all.session = this.session;
-    return all;
+    return { ...all, ...this.inbox.offer() };
   }
 
   // Counts.
@@ -128,7 +131,7 @@ export class Core {
     this.#waiters.look();
   }
 
-  // Pulls.
+  // Pulls, and what comes.
 
   /** Whether the worker takes work now. */
   get pulling(): boolean {
@@ -159,25 +162,31 @@ export class Core {
     for (const c of this.consumers.values()) c.refill();
   }
 
+  /** Why an item that comes now is handed back; empty: it is not. */
+  get unwanted(): string {
+    if (this.phase !== "active") return "shutdown";
+    if (this.shunned !== "") return "unhealthy";
+    return this.replaced ? "replaced" : "";
+  }
+
   /** Takes in a dispatched message. */
   arrive(msg: Msg): void {
     const run = parseRun(msg, this.types, now());
     if (typeof run === "string") {
       this.log.error(`a dispatched message can't be run and is dropped: ${run}`);
-      return this.#ack(msg);
+      return this.#ack(msg.reply);
     }
     if (this.runs.has(run.token)) return this.log.warn(`a dispatched message of item ${run.id} came twice; the second is ignored`);
     this.runs.set(run.token, run);
     this.setState(run, "held");
-    if (this.phase !== "active") return this.#handBack(run, "shutdown");
-    if (this.shunned !== "") return this.#handBack(run, "unhealthy");
-    if (this.replaced) return this.#handBack(run, "replaced");
+    const unwanted = this.unwanted;
+    if (unwanted !== "") return this.handBack(run, unwanted);
     this.#held.push(run);
     this.#admit();
     if (run.state !== "held") return;
     if (this.#held.length > this.#allowance) {
       this.#held.pop(); // it is the last
-      return this.#handBack(run, "no_slot");
+      return this.handBack(run, "no_slot");
     }
     this.dueBy(run.holdUntil);
   }
@@ -191,14 +200,19 @@ export class Core {
         rest.push(run);
         continue;
       }
-      this.setState(run, "claiming");
-      this.reports.add(run, { event: "claim", start: true, attempt: run.attempt });
+      this.claim(run);
     }
     this.#held = rest;
   }
 
-  /** Returns a message that was never claimed. */
-  #handBack(run: Run, reason: string): void {
+  /** Asks for an item that there is a slot for. */
+  claim(run: Run): void {
+    this.setState(run, "claiming");
+    this.reports.add(run, { event: "claim", start: true, attempt: run.attempt });
+  }
+
+  /** Returns an item that was not begun. */
+  handBack(run: Run, reason: string): void {
     this.setState(run, "returning");
     this.reports.add(run, { event: "release", reason });
   }
@@ -206,7 +220,7 @@ export class Core {
   handBackHeld(reason: string): void {
     const held = this.#held;
     this.#held = [];
-    for (const run of held) this.#handBack(run, reason);
+    for (const run of held) this.handBack(run, reason);
   }
 
   /** Uses what a run has left. */
@@ -216,12 +230,12 @@ export class Core {
     this.noteDrained();
   }
 
-  #ack(msg: Msg): void {
-    if (msg.reply && !this.link.closed) this.link.nc.publish(msg.reply, "+ACK");
+  #ack(reply: string | undefined): void {
+    if (reply && !this.link.closed) this.link.nc.publish(reply, "+ACK");
   }
 
   #finish(run: Run): void {
-    this.#ack(run.msg); // ahead of whoever waits for the run's end, such as stop
+    this.#ack(run.dispatch.reply); // ahead of whoever waits for the run's end, such as stop
     this.setState(run, "gone");
   }
 
@@ -245,16 +259,22 @@ export class Core {
       this.setState(run, "settling");
       return this.reports.add(run, { event: "release", reason: this.replaced ? "replaced" : "shutdown" });
     }
+    this.begin(run);
+    void execute(this, run, reply, asked);
+  }
+
+  /** Counts a run as running. */
+  begin(run: Run): void {
     this.setState(run, "running");
     run.renewAt = run.receivedAt + run.leaseMs / 3;
     this.dueBy(run.renewAt);
-    void execute(this, run, reply, asked);
   }
 
   /** A handler has come to its end. */
   ended(run: Run, outcome: Said, tookMs: number): void {
     run.abort = undefined;
     this.#meanRunMs += (tookMs - this.#meanRunMs) / 8;
+    run.registration.took(tookMs);
     if (run.gaveUp) this.setState(run, "gone"); // no ack: the lease decides
     else if (run.letGo) this.#letGo(run);
     else {
@@ -266,11 +286,11 @@ export class Core {
   }
 
   /**
-   * Ends a run whose outcome the engine does not want. It holds the slot of a
-   * cancelled one until it hears that the handler is done, so it is told.
+   * Ends a run whose outcome the engine does not want. It holds the slot of one that
+   * was cancelled, or assigned, until it hears that the handler is done, so it is told.
    */
   #letGo(run: Run): void {
-    if (run.stop !== "cancelled" && !run.refused) return this.#finish(run);
+    if (run.stop !== "cancelled" && !run.refused && !run.assigned) return this.#finish(run);
     this.setState(run, "settling");
     this.reports.add(run, { event: "release", reason: "cancelled" });
   }
@@ -282,6 +302,8 @@ export class Core {
     else if (this.#failInstead(p, reply, code)) return;
     else if (code === "too_large" || code.startsWith("bad_")) this.log.error(`the engine refused the ${said.event} of item ${run.id}: ${reply.error?.message}`);
     else if (run.state !== "returning" && !run.letGo) this.log.warn(`the ${said.event} of item ${run.id} came too late and was refused: ${code}`);
+    // The engine assigns nothing more before it has heard what runs.
+    if (run.assigned && run.state === "returning" && this.phase === "active") this.sessions.beatBy(now() + holdMs);
     this.#finish(run);
   }
 
@@ -346,7 +368,7 @@ export class Core {
   /** Acts on the refusal of a claim since the id is another worker's. */
   claimedByNobody(run: Run): void {
     this.needRegister(); // the answer to that says what to do with the runs
-    this.#handBack(run, "replaced");
+    this.handBack(run, "replaced");
   }
 
   /**
@@ -432,6 +454,6 @@ export class Core {
     this.#held = this.#held.filter((r) => at < r.holdUntil);
     for (const run of this.#held) this.dueBy(run.holdUntil);
     if (late.length > 0) this.#meanRunMs = slowRunMs;
-    for (const run of late) this.#handBack(run, "no_slot");
+    for (const run of late) this.handBack(run, "no_slot");
   }
 }

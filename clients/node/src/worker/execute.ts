@@ -6,7 +6,7 @@ import type { Core } from "./core.js";
 import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
 import { blobFailure, failure, resultText, snoozed, spawned, type Said } from "./outcome.js";
-import { parseLabels, type Run } from "./run.js";
+import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel } from "./types.js";
 
 /** Runs the handler of a granted run and reports what came of it. It never rejects. */
@@ -73,7 +73,8 @@ async function withChildrenStored(core: Core, run: Run, report: Said): Promise<S
 
 /** The item as its handler sees it, with its params, wherever they are. */
 async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Item> {
-  let text = run.msg.string();
+  const { dispatch } = run;
+  let text = dispatch.text();
   let params: unknown = JSON.parse(text);
   try {
     const ref = blobRef(params);
@@ -85,7 +86,6 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
     if (signal.aborted || err instanceof WorkError) throw err;
     throw blobFailure("the params could not be had", err instanceof StreamwrightError && err.code === "too_large" ? new StreamwrightError("bad_params", err.message) : err);
   }
-  const header = (name: string): string => run.msg.headers?.get(name) ?? "";
   const continuation = reply.continuation;
   return {
     id: run.id,
@@ -93,9 +93,9 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
     attempt: Math.max(reply.attempt ?? 0, run.attempt),
     params,
     text,
-    labels: parseLabels(header("Work-Labels")),
+    labels: dispatch.labels,
     deadline,
-    trace: header("traceparent") || undefined,
+    trace: dispatch.trace,
     checkpoint: reply.checkpoint,
     continuation: continuation && { name: continuation.name ?? "", children: (continuation.children ?? []) as Outcome[] },
   };

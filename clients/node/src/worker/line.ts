@@ -14,6 +14,19 @@ interface Progress {
 /** Codes that say that the run does not count any more. */
 const over = new Set(["stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"]);
 
+/** Acts on the answer to a report from the middle of a run. */
+export function midRunAnswered(core: Core, run: Run, error: StreamwrightError | undefined): void {
+  if (!error) return;
+  if (!over.has(error.code)) {
+    core.log.warn(`the engine refused a report from the middle of the run of item ${run.id}: ${error.message}`);
+  } else if (run.state === "running" && run.stop === undefined) {
+    // It was cancelled, has timed out, or another has its item; the engine may
+    // still count its slot.
+    run.refused = true;
+    core.endRun(run, "lease_lost", true);
+  }
+}
+
 /** What a run has to tell before its end. */
 export class Line {
   #latest: Progress | undefined; // not told yet
@@ -47,7 +60,7 @@ export class Line {
     this.#tellAt = at + progressEveryMs;
     const settled = (error?: StreamwrightError): void => {
       this.#telling = false;
-      this.#answered(error);
+      midRunAnswered(this.core, this.run, error);
       this.tell(now());
     };
     this.core.reports.add(this.run, this.core.reports.pending(this.run, this.#report(latest), { midRun: settled }));
@@ -94,7 +107,7 @@ export class Line {
         stop = () => reject(signal.reason);
         signal.addEventListener("abort", stop, { once: true });
         const answered = (error?: StreamwrightError): void => {
-          this.#answered(error);
+          midRunAnswered(this.core, this.run, error);
           if (error) reject(signal.aborted ? signal.reason : error);
           else resolve();
         };
@@ -104,19 +117,6 @@ export class Line {
     } finally {
       given = true;
       signal.removeEventListener("abort", stop);
-    }
-  }
-
-  /** Acts on the answer to a report from the middle of the run. */
-  #answered(error: StreamwrightError | undefined): void {
-    if (!error) return;
-    if (!over.has(error.code)) {
-      this.core.log.warn(`the engine refused a report from the middle of the run of item ${this.run.id}: ${error.message}`);
-    } else if (this.run.state === "running" && this.run.stop === undefined) {
-      // It was cancelled, has timed out, or another has its item; the engine may
-      // still count its slot.
-      this.run.refused = true;
-      this.core.endRun(this.run, "lease_lost", true);
     }
   }
 }

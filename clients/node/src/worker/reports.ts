@@ -26,6 +26,11 @@ const transient = new Set(["unavailable", "not_owner", "internal", "timeout", "q
 /** Codes that say that the engine does not know this worker: not the item's fault. */
 const unknown = new Set(["unknown_worker", "worker_id_in_use"]);
 
+/** Every report of an assigned item's run but these counts as its start, too, if none has been reported. */
+function startOf({ run, said }: Pending): { start?: true } {
+  return run.assigned && said.event !== "start" && said.event !== "release" ? { start: true } : {};
+}
+
 /**
  * The queue of reports. Up to two requests are on their way at once, each with
  * whatever was there, so a lone claim leaves at once and a busy worker batches
@@ -50,6 +55,11 @@ export class Reports {
 
   pending(run: Run, said: Said, extra: Partial<Pending> = {}): Pending {
     return { run, said, bytes: 200 + Buffer.byteLength(toJson(said) ?? ""), tries: 0, ...extra };
+  }
+
+  /** Sends reports at once, whatever else is on its way. */
+  addNow(batch: Pending[]): void {
+    void this.#send(batch);
   }
 
   /** Makes everything that waits for another try due. */
@@ -101,7 +111,7 @@ export class Reports {
   /** Sends a batch and acts on the answers; returns what must be asked again. */
   async #ask(batch: Pending[], asked: number): Promise<Pending[]> {
     const { core } = this;
-    const body = batch.map((p) => ({ id: p.run.id, token: p.run.token, worker: core.id, session: core.session, ...p.said }));
+    const body = batch.map((p) => ({ id: p.run.id, token: p.run.token, worker: core.id, session: core.session, ...startOf(p), ...p.said }));
     let replies: Reported[];
     try {
       replies = JSON.parse(await core.link.request(core.names.api("report"), toJson(body)!, requestMs)) as Reported[];

@@ -2,16 +2,16 @@ import type { Msg } from "@nats-io/nats-core";
 
 import { RunStopped, type StopCode } from "../errors.js";
 import { isId } from "../ids.js";
-import { defaultLeaseMs, holdMs } from "./limits.js";
+import { defaultLeaseMs, holdMs, slowRunMs, startAfterMs } from "./limits.js";
 import type { Handler } from "./types.js";
 
 /**
- * Where a pulled message is in its life:
- *   held       waiting for a slot
+ * Where a dispatched item is in its life:
+ *   held       pulled, and waiting for a slot
  *   claiming   has a slot; the claim is on its way
  *   running    granted: the handler runs, the lease is renewed
  *   settling   the handler has returned and left its slot; the outcome is on its way
- *   returning  handed back unclaimed; the release is on its way
+ *   returning  handed back, not begun; the release is on its way
  *   gone       answered, and acked
  */
 export type RunState = "held" | "claiming" | "running" | "settling" | "returning" | "gone";
@@ -20,14 +20,43 @@ export type RunState = "held" | "claiming" | "running" | "settling" | "returning
 export class Registration {
   held = 0;
   inSlots = 0;
+  #meanRunMs = slowRunMs;
   constructor(
     readonly type: string,
     readonly handler: Handler,
     readonly limit: number,
   ) {}
+
+  /** Notes how long a handler has taken. */
+  took(ms: number): void {
+    this.#meanRunMs += (ms - this.#meanRunMs) / 8;
+  }
+
+  /** Whether runs are mostly over before their start would be reported. */
+  get quick(): boolean {
+    return this.#meanRunMs < startAfterMs;
+  }
 }
 
-/** One dispatch of one item, from the pull to the ack. */
+/** What the engine says of an item that it sends to a worker. */
+export interface Dispatch {
+  readonly id: string;
+  readonly token: string;
+  readonly attempt: number;
+  readonly leaseMs: number;
+  /** How long the attempt may take; 0 if it does not say. */
+  readonly timeoutMs: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly trace: string | undefined;
+  /** The params, as they were submitted. */
+  readonly text: () => string;
+  /** Where a pulled message is acked and renewed. */
+  readonly reply?: string | undefined;
+  /** The engine has claimed the item for this worker: there is nothing to ack and to renew. */
+  readonly assigned?: true;
+}
+
+/** One dispatch of one item, from its coming to the answer to its end. */
 export class Run {
   state: RunState = "gone"; // until it is counted
   renewAt = 0;
@@ -44,16 +73,22 @@ export class Run {
   /** Stop no longer waits for it. */
   gaveUp = false;
 
+  readonly id: string;
+  readonly token: string;
+  readonly attempt: number;
+  readonly leaseMs: number;
+
   constructor(
-    readonly id: string,
-    readonly token: string,
-    readonly attempt: number,
+    readonly dispatch: Dispatch,
     readonly registration: Registration,
-    readonly msg: Msg,
-    readonly leaseMs: number,
     readonly receivedAt: number,
   ) {
+    ({ id: this.id, token: this.token, attempt: this.attempt, leaseMs: this.leaseMs } = dispatch);
     this.contactAt = receivedAt;
+  }
+
+  get assigned(): boolean {
+    return this.dispatch.assigned === true;
   }
 
   /** Whether the lease has run out if it was never renewed. */
@@ -68,7 +103,7 @@ export class Run {
 
   /** How long the attempt may take; 0 if nobody has said. */
   timeoutMs(said: number | undefined): number {
-    return said || parseDuration(this.msg.headers?.get("Work-Deadline") ?? "");
+    return said || this.dispatch.timeoutMs;
   }
 
   /** Aborts the handler's signal, now or as soon as it has one. */
@@ -90,7 +125,18 @@ export function parseRun(msg: Msg, types: ReadonlyMap<string, Registration>, at:
   if (!registration) return `item ${id} is of type "${type}", which this worker has no handler for`;
   const attempt = Number(header("Work-Attempt") || "0");
   if (!Number.isSafeInteger(attempt)) return `item ${id} has "${header("Work-Attempt")}" for an attempt`;
-  return new Run(id, token, attempt, registration, msg, parseDuration(header("Work-Lease")) || defaultLeaseMs, at);
+  const dispatch: Dispatch = {
+    id,
+    token,
+    attempt,
+    leaseMs: parseDuration(header("Work-Lease")) || defaultLeaseMs,
+    timeoutMs: parseDuration(header("Work-Deadline")),
+    labels: parseLabels(header("Work-Labels")),
+    trace: header("traceparent") || undefined,
+    text: () => msg.string(),
+    reply: msg.reply,
+  };
+  return new Run(dispatch, registration, at);
 }
 
 const units: Record<string, number> = { ns: 1e-6, us: 1e-3, "µs": 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };

@@ -36,7 +36,6 @@ export class Session {
   constructor(private readonly core: Core) {}
 
   start(): void {
-    this.#beatAt = now() + this.heartbeatMs;
     this.#loop = this.#run();
   }
 
@@ -51,6 +50,13 @@ export class Session {
   kick(): void {
     this.#kicked = true;
     if (this.#tries === 0) this.#wake();
+  }
+
+  /** Sends a heartbeat no later than that. */
+  beatBy(at: number): void {
+    if (at >= this.#beatAt) return;
+    this.#beatAt = at;
+    this.kick();
   }
 
   /** Takes the next step now, whatever has failed. */
@@ -87,7 +93,6 @@ export class Session {
       if (core.phase !== "active" || core.shunned || core.replaced) await this.closeLanes();
       if (core.phase === "active" && !core.registered) {
         await this.register();
-        this.#beatAt = core.shunned ? now() : now() + this.heartbeatMs;
       } else if (!core.registered || confirm || now() >= this.#beatAt) {
         await this.#beat();
         this.#beatAt = now() + this.heartbeatMs;
@@ -121,7 +126,12 @@ export class Session {
       const { core } = this;
       if (core.phase !== "active") return;
       const epoch = core.link.epoch;
-      const reply = await this.#call<wire.Registered>("register", core.registration());
+      let reply = await this.#call<wire.Registered>("register", core.registration());
+      if (reply.assigns && !core.inbox.isOpen) {
+        core.session = reply.session;
+        core.inbox.open();
+        reply = await this.#call<wire.Registered>("register", core.registration());
+      }
       await this.#adopt(reply, epoch);
     });
   }
@@ -144,9 +154,11 @@ export class Session {
     for (const c of fresh.values()) c.mend();
     core.session = reply.session;
     if (reply.heartbeat_ms > 0) this.heartbeatMs = Math.max(reply.heartbeat_ms, minHeartbeatMs);
+    // A registration does not say what runs, nor that all is well: a heartbeat is due.
+    this.#beatAt = reply.assigns || core.shunned ? now() : now() + this.heartbeatMs;
     core.registered = epoch === core.link.epoch;
     core.replaced = false;
-    core.log.info(`registered as ${core.id}, session ${reply.session}, ${fresh.size} consumers`);
+    core.log.info(`registered as ${core.id}, session ${reply.session}, ${reply.assigns ? "items are assigned" : `${fresh.size} consumers`}`);
     core.refillAll();
     core.reports.retryNow();
     const old = [...known.values()].filter((c) => fresh.get(c.name) !== c);
@@ -157,7 +169,7 @@ export class Session {
     const { core } = this;
     const inFlight: wire.RunRef[] = [];
     for (const r of core.runs.values()) {
-      if (r.state === "running" || r.state === "settling") inFlight.push({ id: r.id, token: r.token });
+      if (r.state === "running" || r.state === "settling" || r.assigned) inFlight.push({ id: r.id, token: r.token });
     }
     const health = { memory_bytes: process.memoryUsage.rss(), cpu: this.#cpu(), load: core.busy / core.concurrency };
     let reply: wire.HeartbeatReply;

@@ -5,6 +5,7 @@ import type { Msg, Subscription } from "@nats-io/nats-core";
 
 import type { Client } from "../client.js";
 import { StreamwrightError, textOf } from "../errors.js";
+import { fromEngine } from "../link.js";
 import type { Control, Probe, Probed } from "../wire.gen.js";
 import { Core } from "./core.js";
 import { abandonMs, farewellMs, maxConcurrency, probeMs, settleMs } from "./limits.js";
@@ -24,9 +25,9 @@ const silent = (): void => {};
 const console_: Logger = { debug: silent, info: silent, warn: (t) => console.warn(t), error: (t) => console.error(t) };
 
 /**
- * Runs work items of the types that it has handlers for: it pulls what the engine
- * dispatches, asks for each, runs the handler, keeps the lease, and reports what
- * came of it. It is started once, and does not close the client.
+ * Runs work items of the types that it has handlers for: it takes what the engine
+ * assigns to it, or pulls what it dispatches and asks for each, runs the handler,
+ * keeps the lease, and reports what came of it. It is started once, and does not close the client.
  */
 export class Worker {
   readonly id: string;
@@ -174,14 +175,14 @@ export class Worker {
     core.clock.stop();
     this.#unlisten();
     for (const s of this.#subscriptions) s.unsubscribe();
+    core.inbox.close();
     for (const c of core.consumers.values()) if (!c.closed) c.drop();
     if (!core.link.closed) await within(farewellMs, core.link.nc.flush()); // the last acks are on their way
   }
 
   #control(subject: string, err: Error | null, msg: Msg): void {
     if (err) return this.#core.log.error(`the control subject can't be read: ${err.message}`);
-    // Not the engine's: an answer of the NATS server to somebody who named this subject for the reply.
-    if (msg.subject !== subject || msg.reply || msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k)) || msg.headers?.code) return;
+    if (!fromEngine(msg, subject)) return;
     try {
       const c = msg.json<Control>();
       if (subject !== this.#core.names.controlAll()) this.#core.obey(c);
