@@ -32,7 +32,7 @@ the log is killed, and then another, and each is started again.`,
 				return demo.Guard(a.In, guard)
 			}
 			program, err := os.Executable()
-			if err != nil {
+			if err != nil && cluster { // one node needs it only to have its folder removed if it is killed
 				return fmt.Errorf("find this program, to start more of it: %w", err)
 			}
 			o := demo.Options{Dir: ".", Out: a.Out, Program: program}
