@@ -33,6 +33,7 @@ func TestLimitsOfTheExample(t *testing.T) {
 	got := c.Settings("summarise")
 	want := events.ProtectedTypeSettings()
 	want.Pool, want.PoolWeight, want.MaxQueued, want.GroupBy, want.GroupCapacity = "llm", 2, 10_000, "tenant", 2
+	want.AssignBy = "tenant"
 	want.QueueSteps = []events.QueueStep{{Over: 5000, MinPriority: 5}}
 	want.Rates = []events.RateLimit{
 		{Per: "tenant", At: "submit", N: 100, IntervalMS: 60_000, Burst: 200},
@@ -46,7 +47,7 @@ func TestLimitsOfTheExample(t *testing.T) {
 		t.Fatalf("%+v", l)
 	}
 	patch := c.Types["summarise"].Patch
-	if names := patch.Named(); strings.Join(names, " ") != "max_queued queue_steps rates pool pool_weight group_by group_capacity" {
+	if names := patch.Named(); strings.Join(names, " ") != "assign_by max_queued queue_steps rates pool pool_weight group_by group_capacity" {
 		t.Fatalf("%q", names)
 	}
 	if got := patch.Conflicts(want); len(got) > 0 {
@@ -85,6 +86,7 @@ func TestBadLimits(t *testing.T) {
 		"[defaults]\npool = \"llm\"":                                 "engine.toml:2: defaults.pool is \"llm\"",
 		"[pools.llm]\nslots = 0":                                     "engine.toml:2: pools.llm.slots is 0: it must be 1 to",
 		"[types.a]\ngroup_by = \"me\"":                               "engine.toml:2: types.a.group_by is \"me\"",
+		"[types.a]\nassign_by = \"me\"":                              "engine.toml:2: types.a.assign_by is \"me\": it must be tenant or label:NAME, or most_free or round_robin",
 		"[types.a]\nqueue_steps = [{ over = 1 }]":                    "engine.toml:2: types.a.queue_steps [0] says nothing",
 		"[types.a]\nqueue_steps = [{ over = 1, min_priority = 12 }]": "engine.toml:2: types.a.queue_steps has an element 1 whose min_priority is 12",
 		"[types.a]\nrates = [1]":                                     "engine.toml:2: types.a.rates has 1 as its element 1",

@@ -48,7 +48,7 @@ type assigner struct {
 // taken is false if the decision is refused. REQUIRES: room in the batch and at a worker;
 // the item is queued and not dispatched.
 func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings, now time.Time) (taken bool, err error) {
-	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane})
+	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane}, set.AssignBy, it)
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)

@@ -58,6 +58,7 @@ func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *wor
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
 	set.MaxAttempts, set.Capacity = 50, 8
+	set.AssignBy = []string{"", events.AssignRoundRobin, events.PerTenant}[seed/2%3]
 	c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	c.choose = c.rng.IntN
 	c.steps = func() int { return c.rng.IntN(8) - 1 }

@@ -64,6 +64,7 @@ func newPeople(c *cluster) *people {
 		p.set.GroupCapacity = 1 + c.rng.IntN(2)
 		p.set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, IntervalMS: 10_000, Burst: 2}}
 	}
+	p.set.AssignBy = []string{"", events.AssignRoundRobin, events.PerTenant, events.PerLabel + "customer"}[c.rng.IntN(4)]
 	if c.cutting {
 		p.set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
 	}
@@ -372,8 +373,11 @@ func (p *people) submit() {
 		if p.rng.IntN(3) == 0 {
 			s.ID, s.IdempotencyKey = events.ID{}, "key-"+strconv.Itoa(p.rng.IntN(8))
 		}
-		if len(p.set.Rates) > 0 {
+		switch {
+		case len(p.set.Rates) > 0 || p.set.AssignBy == events.PerTenant:
 			s.Tenant = "t" + strconv.Itoa(p.rng.IntN(3))
+		case strings.HasPrefix(p.set.AssignBy, events.PerLabel):
+			s.Labels = map[string]string{"customer": strconv.Itoa(p.rng.IntN(5))}
 		}
 		if p.rng.IntN(6) == 0 && len(p.order) > 0 {
 			s.After, s.AfterPolicy = []events.ID{p.order[p.rng.IntN(len(p.order))]}, events.AfterRun

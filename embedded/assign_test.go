@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -257,6 +259,132 @@ func TestAssignedRunsOutliveTheEngine(t *testing.T) {
 	if err := w.Stop(testContext(t)); err != nil {
 		t.Error(err)
 	}
+}
+
+// The items of a customer go to one worker: also when it works for another owner, and not
+// while it has no slot free. Those of a worker that goes spread over the others, which keep
+// theirs. Other types have their own way.
+func TestATypeSaysWhoIsAssignedItsItems(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	o := assigning(quiet(t.TempDir()))
+	o.NATSListen = "127.0.0.1:0"
+	o.Config.Types = map[events.Type]config.Type{"email": {Patch: config.Patch{"assign_by": "label:customer"}}}
+	e := mustStart(t, o)
+	url := e.URL()
+	o.NATSListen = url[len("nats://"):]
+	c := mustClient(t, e)
+	if _, err := c.Types().Configure(testContext(t), "page", map[string]any{"assign_by": events.AssignRoundRobin}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Types().Configure(testContext(t), "email", map[string]any{"assign_by": events.PerTenant}); events.CodeOf(err) != events.CodeSetInFile {
+		t.Errorf("what the file sets is changed: %v", err)
+	}
+	began, hold := make(chan struct{}), make(chan struct{})
+	stop := map[string]func(){}
+	for i := range 3 {
+		id := fmt.Sprint("w", i)
+		stop[id] = serveAs(t, url, id, func(_ context.Context, it *workers.RawItem) (any, error) {
+			if string(it.Raw) == `"long"` {
+				close(began)
+				<-hold
+			}
+			return nil, nil
+		}, "email", "page")
+	}
+	submit := func(item streamwright.Item) string {
+		t.Helper()
+		s, err := c.Submit(testContext(t), item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	ran := func(id string) string {
+		t.Helper()
+		it, err := c.Wait(testContext(t), id)
+		if err != nil || it.State != events.StateCompleted {
+			t.Fatalf("%+v %v", it, err)
+		}
+		return string(it.Worker)
+	}
+	all := func(n int) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d workers take turns", n), func() bool {
+			seen := map[string]bool{}
+			for range n {
+				seen[ran(submit(streamwright.Item{Type: "page"}))] = true
+			}
+			return len(seen) == n
+		})
+	}
+	const customers = 11
+	of := func(i int) streamwright.Item {
+		return streamwright.Item{Type: "email", Labels: map[string]string{"customer": fmt.Sprint("c", i)}}
+	}
+	homes := func() (list []string) {
+		t.Helper()
+		for i := range customers {
+			list = append(list, ran(submit(of(i))))
+		}
+		return list
+	}
+	all(3)
+	first := homes()
+	if again := homes(); !slices.Equal(again, first) {
+		t.Errorf("first %s, then %s", first, again)
+	}
+	stopEngine(t, e)
+	e = mustStart(t, o)
+	c = mustClient(t, e)
+	all(3)
+	if again := homes(); !slices.Equal(again, first) {
+		t.Errorf("with one owner %s, with the next %s", first, again)
+	}
+	long := of(0)
+	long.Params = "long"
+	id := submit(long)
+	<-began
+	if w := ran(submit(of(0))); w == first[0] {
+		t.Errorf("%s has run two at once", w)
+	}
+	close(hold)
+	if w := ran(id); w != first[0] {
+		t.Errorf("the first was with %s, not %s", w, first[0])
+	}
+	stop[first[0]]()
+	for i, w := range homes() {
+		if moved := w != first[i]; moved != (first[i] == first[0]) {
+			t.Errorf("%s has gone: customer %d was with %s, and is with %s", first[0], i, first[i], w)
+		}
+	}
+}
+
+// serveAs runs a worker with a name and one slot.
+func serveAs(t *testing.T, url, id string, handle workers.Handler, types ...string) (stop func()) {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler), ID: events.WorkerID(id), Concurrency: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range types {
+		workers.HandleRaw(w, typ, handle)
+	}
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		if err := w.Stop(testContext(t)); err != nil {
+			t.Errorf("stop worker %s: %v", id, err)
+		}
+		nc.Close()
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.

@@ -47,6 +47,9 @@ type TypeSettings struct {
 	GroupCapacity int       `json:"group_capacity,omitempty"` // items of one group that run at once; 0: no limit
 	Retain        Retention `json:"retain,omitzero"`
 	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: claim (the default) or ack
+	// AssignBy says which worker with a free slot is assigned an item: most_free (the
+	// default), round_robin, or, by a hash, the same for a tenant or for a label:NAME.
+	AssignBy string `json:"assign_by,omitempty"`
 
 	// TimeoutSet and MaxAttemptsSet say that somebody chose these two values,
 	// though it be the default: then no built-in policy of a failure code
@@ -144,6 +147,7 @@ func (s TypeSettings) Validate() error {
 	errs = append(errs, s.validateDedup()...)
 	errs = append(errs, s.validateLimits()...)
 	errs = append(errs, s.validateProtocol()...)
+	errs = append(errs, s.validateAssignBy()...)
 	return errors.Join(errs...)
 }
 
@@ -211,7 +215,7 @@ func (r Retention) validate() (errs []error) {
 // default (a limit, a rate) stays zero.
 func UnsetTypeSettings() TypeSettings {
 	s := DefaultTypeSettings()
-	s.DedupPolicy, s.PoisonAfter, s.PoolWeight, s.GroupBy = DedupMerge, DefaultPoisonAfter, 1, "tenant"
+	s.DedupPolicy, s.PoisonAfter, s.PoolWeight, s.GroupBy, s.AssignBy = DedupMerge, DefaultPoisonAfter, 1, PerTenant, AssignMostFree
 	s.Circuit = s.Circuit.WithDefaults()
 	keep := func(state ItemState) int64 { return Retention{}.For(state).Milliseconds() }
 	s.Retain = Retention{CompletedMS: keep(StateCompleted), DeadMS: keep(StateDead), CancelledMS: keep(StateCancelled), MergedMS: keep(StateMerged)}
@@ -256,6 +260,23 @@ func (s TypeSettings) validateProtocol() []error {
 		return nil
 	}
 	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", Clip(string(s.Protocol), 64), ProtocolClaim, ProtocolAck)}
+}
+
+// The values of [TypeSettings.AssignBy] beside [PerTenant] and [PerLabel].
+const (
+	AssignMostFree   = "most_free" // also spelled as the empty string
+	AssignRoundRobin = "round_robin"
+)
+
+func (s TypeSettings) validateAssignBy() []error {
+	switch s.AssignBy {
+	case "", AssignMostFree, AssignRoundRobin:
+		return nil
+	}
+	if err := checkKey(s.AssignBy); err != nil {
+		return []error{fmt.Errorf("assign_by %w, or %s or %s", err, AssignMostFree, AssignRoundRobin)}
+	}
+	return nil
 }
 
 // nativePrefix begins the name that stands for all native workers of a type.

@@ -48,6 +48,18 @@ func (s TypeSettings) GroupKey() string {
 // Weight returns the type's share of its pool.
 func (s TypeSettings) Weight() int { return max(s.PoolWeight, 1) }
 
+// ValueOf returns what a submission or an item has for a key ([PerTenant], or a label's),
+// empty for nothing.
+func ValueOf(key, tenant string, labels map[string]string) string {
+	if key == PerTenant {
+		return tenant
+	}
+	if name, ok := strings.CutPrefix(key, PerLabel); ok {
+		return labels[name]
+	}
+	return ""
+}
+
 func checkKey(key string) error {
 	name, label := strings.CutPrefix(key, PerLabel)
 	switch {

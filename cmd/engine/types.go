@@ -215,12 +215,15 @@ func parseMillis(text string) (int64, error) {
 	return d.Milliseconds(), nil
 }
 
-// limitsOf describes the limits of a type beyond its capacity, and a protocol other
-// than claim.
+// limitsOf describes the limits of a type beyond its capacity, and a protocol and a
+// choice of workers other than the default.
 func limitsOf(s events.TypeSettings) string {
 	var parts []string
 	if s.Native() {
 		parts = append(parts, "protocol "+string(s.Protocol))
+	}
+	if s.AssignBy != "" && s.AssignBy != events.AssignMostFree {
+		parts = append(parts, "assigned by "+console.Clean(s.AssignBy))
 	}
 	if s.MaxQueued > 0 && s.MaxQueued != events.DefaultMaxQueued {
 		parts = append(parts, "queue "+console.Count(s.MaxQueued))

@@ -5,6 +5,9 @@
 // are counted from their decision on, whoever made it, so that a worker is never sent more
 // than it has slots for. A run counts until the worker has let go of it.
 //
+// Of the workers that have a slot free, a type's setting assign_by says who is given an
+// item: see [Seats.Choose].
+//
 // Seats are volatile: they say who is given an item, never what an event means.
 package seats
 
@@ -30,13 +33,16 @@ type Seat struct {
 	turn    uint64         // of the last item that it was given
 	resting bool           // it is given nothing before its next heartbeat
 	rows    []*row
+	hash    uint64 // of Worker
 }
 
 // row holds the seats that serve a lane.
 type row struct {
-	typ   string
-	seats []*Seat
-	free  int // slots, of all seats
+	typ    string
+	filled bool            // seats and free are those of the present seats
+	seats  []*Seat         // by name
+	free   int             // slots, of all seats
+	last   events.WorkerID // whose turn was the last: see inTurn
 }
 
 // Seats holds the seats. It is not safe for concurrent use.
@@ -61,7 +67,10 @@ const maxRows = 4096
 // calls fn with the runs of all workers.
 func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox string, t events.Type, n int))) (left []events.WorkerID) {
 	old, fresh := s.by, false
-	s.by, s.rows = make(map[events.WorkerID]*Seat, len(list)), map[lanes.Key]*row{}
+	s.by = make(map[events.WorkerID]*Seat, len(list))
+	for _, r := range s.rows {
+		r.filled, r.seats, r.free = false, nil, 0
+	}
 	for i := range list {
 		seat := list[i]
 		if was := old[seat.Worker]; was != nil {
@@ -69,6 +78,7 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox stri
 		} else {
 			fresh = true
 		}
+		seat.hash = hash(string(seat.Worker))
 		seat.ofType = make(map[string]int, len(seat.Most))
 		s.by[seat.Worker] = &seat
 	}
@@ -160,6 +170,9 @@ func (seat *Seat) left() int {
 
 // leftOf returns how many more items of a type a seat can take.
 func (seat *Seat) leftOf(typ string) int {
+	if len(seat.Most) == 0 { // an access to an empty map would take as long as all the rest
+		return seat.left()
+	}
 	if most, bound := seat.Most[typ]; bound {
 		return max(min(seat.left(), most-seat.ofType[typ]), 0)
 	}
@@ -169,13 +182,17 @@ func (seat *Seat) leftOf(typ string) int {
 // row returns the seats that serve a lane.
 func (s *Seats) row(key lanes.Key) *row {
 	r := s.rows[key]
-	if r != nil {
+	if r == nil {
+		if len(s.rows) >= maxRows {
+			s.forgetRows()
+		}
+		r = &row{typ: string(key.Type)}
+		s.rows[key] = r
+	}
+	if r.filled {
 		return r
 	}
-	if len(s.rows) >= maxRows {
-		s.forgetRows()
-	}
-	r = &row{typ: string(key.Type)}
+	r.filled = true
 	for _, seat := range s.by {
 		if slices.Contains(seat.Types, r.typ) && seat.Offer.Covers(key.Name) {
 			r.seats, r.free = append(r.seats, seat), r.free+seat.leftOf(r.typ)
@@ -183,7 +200,6 @@ func (s *Seats) row(key lanes.Key) *row {
 		}
 	}
 	slices.SortFunc(r.seats, func(a, b *Seat) int { return cmp.Compare(a.Worker, b.Worker) })
-	s.rows[key] = r
 	return r
 }
 
@@ -210,22 +226,3 @@ func (s *Seats) Shared() bool { return s.shared }
 
 // FreeAll returns how many items can be assigned now, of all types.
 func (s *Seats) FreeAll() int { return s.free }
-
-// Choose returns the seat with the most free slots for an item of a lane; of equals, the
-// one that was last given an item the longest ago. nil: none can take it.
-func (s *Seats) Choose(key lanes.Key) (best *Seat) {
-	r := s.row(key)
-	if r.free <= 0 {
-		return nil
-	}
-	most := 0
-	for _, seat := range r.seats {
-		left := seat.leftOf(r.typ)
-		if left > most || left > 0 && left == most && seat.turn < best.turn {
-			best, most = seat, left
-		}
-	}
-	s.turns++
-	best.turn = s.turns
-	return best
-}

@@ -24,7 +24,7 @@ func TestTheMostFreeIsChosen(t *testing.T) {
 		{Worker: "b", Inbox: "2", Types: []string{"email", "page"}, Slots: 3, Offer: lanes.Offer{"gpu"}},
 	}, noRuns)
 	var order []events.WorkerID
-	for seat := s.Choose(email); seat != nil; seat = s.Choose(email) {
+	for seat := s.Choose(email, "", nil); seat != nil; seat = s.Choose(email, "", nil) {
 		order = append(order, seat.Worker)
 		s.Count(seat.Worker, seat.Inbox, "email", 1)
 	}
@@ -37,7 +37,7 @@ func TestTheMostFreeIsChosen(t *testing.T) {
 	if s.Free(gpu) != 1 || s.Free(email) != 2 || s.FreeAll() != 2 || !s.Shared() {
 		t.Errorf("%d with gpu, %d in all, %d of all types", s.Free(gpu), s.Free(email), s.FreeAll())
 	}
-	if seat := s.Choose(gpu); seat == nil || seat.Worker != "b" {
+	if seat := s.Choose(gpu, "", nil); seat == nil || seat.Worker != "b" {
 		t.Errorf("for gpu it is %+v", seat)
 	}
 	if s.Count("nobody", "", "email", 1); s.FreeAll() != 2 {
@@ -51,7 +51,7 @@ func TestBoundsOfTypes(t *testing.T) {
 	page := lanes.Key{Type: "page"}
 	s.Count("a", "", "email", 1)
 	s.Count("a", "", "email", 1)
-	if s.Free(email) != 0 || s.Free(page) != 3 || s.Choose(email) != nil {
+	if s.Free(email) != 0 || s.Free(page) != 3 || s.Choose(email, "", nil) != nil {
 		t.Errorf("free for email %d, for page %d", s.Free(email), s.Free(page))
 	}
 	s.Count("a", "", "email", 1) // an earlier owner's: more than there should be
@@ -67,7 +67,7 @@ func TestWorkersRestAndLeave(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 	s.Rest("a")
-	if s.Free(email) != 0 || s.Choose(email) != nil || !s.Of("a").Resting() {
+	if s.Free(email) != 0 || s.Choose(email, "", nil) != nil || !s.Of("a").Resting() {
 		t.Error("a worker that rests is given something")
 	}
 	runs := func(fn func(events.WorkerID, string, events.Type, int)) {
@@ -148,8 +148,9 @@ func TestFreeIsTheSum(t *testing.T) {
 			if got, want := s.Free(key), sum(typ); got != want {
 				t.Fatalf("%d free for %s, want %d", got, typ, want)
 			}
-			if seat := s.Choose(key); (seat != nil) != (sum(typ) > 0) {
-				t.Fatalf("%d free for %s, and the choice is %+v", sum(typ), typ, seat)
+			by := ways[rng.IntN(len(ways))]
+			if seat := s.Choose(key, by, tenant(rng.IntN(5))); (seat != nil) != (sum(typ) > 0) || seat != nil && seat.leftOf(typ) == 0 {
+				t.Fatalf("%d free for %s, and the choice by %s is %+v", sum(typ), typ, by, seat)
 			}
 		}
 	}

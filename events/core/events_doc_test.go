@@ -214,6 +214,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"settings.pool_weight":      "its share of that pool when it is contended; absent: 1",
 		"settings.group_by":         "what makes a group: `tenant` (the default), `label:NAME`, `none`",
 		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
+		"settings.assign_by":        "which worker with a free slot is assigned an item: `most_free` (the default), `round_robin`, or by a hash of the `tenant` or a `label:NAME`",
 		"settings.protocol":         "how items reach their workers: `ack` ([NATIVE.md](../guides/NATIVE.md)); absent: by claims",
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},

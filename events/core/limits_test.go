@@ -234,6 +234,7 @@ func TestRateLimitsAreExact(t *testing.T) {
 func TestLimitSettingsReportEveryFault(t *testing.T) {
 	s := events.DefaultTypeSettings()
 	s.MaxQueued, s.GroupCapacity, s.PoolWeight, s.Pool, s.GroupBy = -1, -1, events.MaxPoolWeight+1, "No pool", "label:a=b"
+	s.AssignBy = "least_busy"
 	s.QueueSteps = []events.QueueStep{{Over: 5, MinPriority: 1}, {Over: 5, Sources: []string{""}}, {Over: 9}}
 	s.Rates = []events.RateLimit{{Per: "x", At: "y", N: 1, IntervalMS: 1}, {Per: events.PerType, At: events.AtSubmit}, {Per: events.PerType, At: events.AtSubmit, N: 5000, IntervalMS: 1},
 		{Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, IntervalMS: 5, Burst: -1}, {Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, IntervalMS: 5},
@@ -242,7 +243,7 @@ func TestLimitSettingsReportEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("valid")
 	}
-	for _, part := range []string{"max_queued is", "group_capacity is", "pool_weight is", "pool is", "group_by is", "queue_steps[1].over", "queue_steps[1].sources",
+	for _, part := range []string{"max_queued is", "group_capacity is", "pool_weight is", "pool is", "group_by is", "assign_by is", "queue_steps[1].over", "queue_steps[1].sources",
 		"queue_steps[2] says nothing", "rates[0].per is", "rates[0].at is", "rates[1].interval_ms", "rates[2].n is", "rates[3].burst", "rates[3].per is",
 		"rates[4] has the per", "rates[5].burst"} {
 		if !strings.Contains(err.Error(), part) {

@@ -42,6 +42,7 @@ func (s *sim) limitedSettings() events.TypeSettings {
 	set.MaxQueued = pick(s, "max queued", 0, 3, 6)
 	set.QueueSteps = pick(s, "steps", nil, []events.QueueStep{}, []events.QueueStep{{Over: 1, MinPriority: 6, Sources: []string{}}, {Over: 2, Sources: []string{"api"}}})
 	set.GroupBy = pick(s, "group by", "", events.PerTenant, events.PerNone, events.PerLabel+"team", "label:")
+	set.AssignBy = pick(s, "assign by", "", events.AssignRoundRobin, events.PerTenant, events.PerLabel+"team", "least_busy")
 	set.Capacity = pick(s, "capacity", set.Capacity, 1, 2)
 	set.GroupCapacity = pick(s, "group capacity", 0, 1, 2)
 	set.Pool = pick(s, "pool", "", "", "llm", "unknown")
@@ -118,7 +119,7 @@ func (s *sim) limited(before limitsBefore, dec Decision) {
 				taken = cr.Rates
 			}
 			if s.oracle.items[ev.ID].cur.State != events.StateMerged {
-				s.ratesKept(ev, events.AtSubmit, taken, func(per string) string { return valueOf(per, cr.Tenant, cr.Labels) })
+				s.ratesKept(ev, events.AtSubmit, taken, func(per string) string { return events.ValueOf(per, cr.Tenant, cr.Labels) })
 			} else if len(taken) > 0 {
 				s.t.Fatalf("a merged item counts: %v", taken)
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -282,7 +281,7 @@ func (s *submission) terms() error {
 		t := termsOf(cr)
 		t.Parent, t.Spawn = s.parent.ID, s.spawn
 	}
-	if g := valueOf(s.typ.Settings.GroupKey(), cr.Tenant, cr.Labels); g != "" {
+	if g := events.ValueOf(s.typ.Settings.GroupKey(), cr.Tenant, cr.Labels); g != "" {
 		termsOf(cr).Group = g
 	}
 	return nil
@@ -294,18 +293,6 @@ func termsOf(cr *events.Created) *events.SubmitOptions {
 		cr.SubmitOptions = &events.SubmitOptions{}
 	}
 	return cr.SubmitOptions
-}
-
-// valueOf returns what a submission has for a key (PerTenant, or a label's),
-// empty for nothing.
-func valueOf(key, tenant string, labels map[string]string) string {
-	if key == events.PerTenant {
-		return tenant
-	}
-	if name, ok := strings.CutPrefix(key, events.PerLabel); ok {
-		return labels[name]
-	}
-	return ""
 }
 
 // judged records the host's score and verdict.
@@ -399,7 +386,7 @@ func (s *submission) admit() error {
 	if len(set.Rates) == 0 {
 		return nil
 	}
-	taken, err := s.takeRates(s.c.Type, set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
+	taken, err := s.takeRates(s.c.Type, set, events.AtSubmit, func(per string) string { return events.ValueOf(per, s.cr.Tenant, s.cr.Labels) })
 	if len(taken) > 0 {
 		termsOf(s.cr).Rates = taken
 	}

@@ -13,7 +13,7 @@ func TestUnsetTypeSettings(t *testing.T) {
 	if err := u.Validate(); err != nil {
 		t.Error(err)
 	}
-	if u.PoisonAfter != PoisonAfter(zero) || u.PoolWeight != zero.Weight() || u.GroupKey() != zero.GroupKey() || u.Circuit != zero.Circuit.WithDefaults() {
+	if u.PoisonAfter != PoisonAfter(zero) || u.PoolWeight != zero.Weight() || u.GroupKey() != zero.GroupKey() || u.AssignBy != events.AssignMostFree || u.Circuit != zero.Circuit.WithDefaults() {
 		t.Errorf("%+v", u)
 	}
 	for _, state := range []events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged} {

@@ -165,7 +165,7 @@ func TestPlaceholdersAreTheDefaults(t *testing.T) {
 	p.see(".settings", "Circuit: probes")
 	for name, want := range map[string]string{
 		"circuit.probes": fmt.Sprint(events.DefaultProbes), "circuit.min_runs": fmt.Sprint(events.DefaultCircuitMinRuns), "poison_after": fmt.Sprint(events.DefaultPoisonAfter),
-		"circuit.window_ms": "1m", "circuit.cooldown_ms": "30s", "retain.dead_ms": "30d", "retain.completed_ms": "1d", "group_by": "tenant", "max_queued": "no limit",
+		"circuit.window_ms": "1m", "circuit.cooldown_ms": "30s", "retain.dead_ms": "30d", "retain.completed_ms": "1d", "group_by": "tenant", "assign_by": "most_free", "max_queued": "no limit",
 	} {
 		p.until(fmt.Sprintf(`document.getElementsByName(%s)[0].placeholder === %s`, quote(name), quote(want)))
 	}

@@ -1515,6 +1515,8 @@ export interface TypeReply {
 export interface TypeSettings {
   /** waiting this long equals one priority */
   age_step_ms: number;
+  /** AssignBy says which worker with a free slot is assigned an item: most_free (the default), round_robin, or, by a hash, the same for a tenant or for a label:NAME. */
+  assign_by?: string;
   backoff: Backoff;
   /** items dispatched or running at most */
   capacity: number;

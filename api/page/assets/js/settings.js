@@ -16,6 +16,7 @@ export const GROUPS = [
     { path: 'lease_ms', kind: 'duration', label: 'Lease', hint: 'how long a worker may be silent before its item goes to another; a run keeps the lease it began with' },
     { path: 'max_attempts', kind: 'count', label: 'Attempts', hint: 'before an item is dead' },
     { path: 'age_step_ms', kind: 'duration', label: 'Age step', hint: 'waiting this long equals one priority' },
+    { path: 'assign_by', kind: 'words', label: 'Assigned by', hint: 'most_free, round_robin, tenant or label:NAME: which worker gets an item', unset: DEFAULT },
     { path: 'max_params_bytes', kind: 'count', label: 'Maximum params bytes', hint: 'larger ones are refused' },
   ]],
   ['Backoff', [
