@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test browser short race lint docs fuzz ci
+.PHONY: help build test browser short race lint docs fuzz profile ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ docs: ## Write the generated parts of the documentation anew
 
 fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m
 	tools/fuzz.sh $(or $(TIME),1m)
+
+profile: ## Measure anew what the compiler optimizes the engine by
+	go build -pgo=off -o bin/ ./cmd/engine
+	bin/engine bench --durability interval --only flow,burndown,bulk --items 60000 --cpuprofile bin/interval.prof
+	bin/engine bench --durability always --only flow,burndown,bulk,rebuild --items 40000 --cpuprofile bin/always.prof
+	go tool pprof -proto bin/interval.prof bin/always.prof > cmd/engine/default.pgo
 
 ci: ## Run what CI runs
 	.ci/run

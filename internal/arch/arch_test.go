@@ -77,7 +77,7 @@ func root(t *testing.T) string {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps,Error", "./...")
+	cmd := exec.Command("go", "list", "-e", "-pgo=off", "-json=ImportPath,Imports,Deps,Error", "./...")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {

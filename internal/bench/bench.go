@@ -99,33 +99,40 @@ func (o Options) validate() error {
 	return nil
 }
 
+// recording is written to a file while everything is measured.
+type recording struct {
+	path  string // empty: it is not wanted
+	begin func(io.Writer) error
+	end   func()
+}
+
+// start begins it, and returns what ends it.
+func (r recording) start() (stop func(), err error) {
+	if r.path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(r.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.begin(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { r.end(); f.Close() }, nil
+}
+
 // Run measures, writes each figure as it comes, and at the end the table of goals.
 func Run(ctx context.Context, o Options) (err error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if o.CPUProfile != "" {
-		f, err := os.Create(o.CPUProfile)
+	for _, r := range []recording{{o.CPUProfile, pprof.StartCPUProfile, pprof.StopCPUProfile}, {o.Trace, trace.Start, trace.Stop}} {
+		stop, err := r.start()
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
-	if o.Trace != "" {
-		f, err := os.Create(o.Trace)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := trace.Start(f); err != nil {
-			return err
-		}
-		defer trace.Stop()
+		defer stop()
 	}
 	if o.MemProfile != "" {
 		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
