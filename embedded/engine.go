@@ -289,7 +289,7 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 		return err
 	}
 	if m == nil && e.dir != nil && e.Durability() == config.Always {
-		e.staging = staging.Open(filepath.Join(e.srv.ns().StoreDir(), e.names().Account(), "streams", e.names().EventStream(0)), e.log)
+		e.staging = staging.Open(filepath.Join(e.srv.ns().StoreDir(), e.names().Account(), "streams", e.names().EventStream(0)), FreeSpace, e.log)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func stagedStream(t testing.TB, dir string) (s *server.Server, stream string, f 
 	t.Helper()
 	s = startServer(t, dir, func(o *server.Options) { o.SyncAlways = true })
 	stream = filepath.Join(s.StoreDir(), "$G", "streams", "WORK_EVENTS_0")
-	f = staging.Open(stream, slog.New(slog.DiscardHandler))
+	f = staging.Open(stream, func(string) (uint64, error) { return 1 << 30, nil }, slog.New(slog.DiscardHandler))
 	if f == nil {
 		t.Skip("there is no file system in memory here")
 	}
@@ -61,8 +61,8 @@ func TestStagedAppend(t *testing.T) {
 	}
 }
 
-// TestPowerLossInAStagedAppend has a part of an append on disk, and its staged copy
-// gone with the memory that it was in: the log goes on behind the part.
+// TestPowerLossInAStagedAppend has a part of an append on disk and loses its staged
+// copy, as a power loss does: the log goes on behind the part.
 func TestPowerLossInAStagedAppend(t *testing.T) {
 	dir := t.TempDir()
 	s, stream, f := stagedStream(t, dir)

@@ -16,15 +16,6 @@ func inMemory(dir string) bool {
 	return unix.Statfs(dir, &st) == nil && st.Type == unix.TMPFS_MAGIC
 }
 
-// free returns how many bytes this process may still write to the file system of dir.
-func free(dir string) uint64 {
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil {
-		return 0
-	}
-	return st.Bavail * uint64(st.Bsize)
-}
-
 // own reports whether a folder is this user's alone.
 func own(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// folderName is what the server calls the folder, in that of a stream.
+	// folderName is the name that the server gives its folder, beside a stream's blocks.
 	folderName = "batches"
 	// spare is the room, in bytes, that must be left in memory beside an append.
 	spare = 8 << 20
@@ -35,19 +35,17 @@ const (
 type Folder struct {
 	link string // the server's folder
 	dir  string // in memory
+	free func(dir string) (uint64, error)
 	log  *slog.Logger
 	full bool // it had no room once, and is out of use
 }
 
 // Open makes the folder in memory for the stream whose blocks are in streamDir, and
 // empties it. It must be called when the server has started and before anything
-// is appended. Where there is no file system in memory, or it can't be used, it
-// returns nil.
-func Open(streamDir string, log *slog.Logger) *Folder {
-	return open(streamDir, memory, log)
-}
-
-func open(streamDir, memory string, log *slog.Logger) *Folder {
+// is appended. free returns how many bytes can still be written to the file system of
+// a folder. Where there is no file system in memory, or it can't be used, Open returns
+// nil.
+func Open(streamDir string, free func(dir string) (uint64, error), log *slog.Logger) *Folder {
 	if !inMemory(memory) {
 		return nil
 	}
@@ -57,7 +55,7 @@ func open(streamDir, memory string, log *slog.Logger) *Folder {
 	}
 	sum := sha256.Sum256([]byte(abs))
 	f := &Folder{
-		link: filepath.Join(abs, folderName), log: log,
+		link: filepath.Join(abs, folderName), free: free, log: log,
 		dir: filepath.Join(memory, fmt.Sprintf("streamwright-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:8]))),
 	}
 	if err := f.make(); err != nil {
@@ -94,9 +92,9 @@ func (f *Folder) Ready(bytes int) bool {
 			return false // the server has made the folder itself, or the stream is gone
 		}
 	}
-	if free := free(f.dir); free < 2*uint64(bytes)+spare {
+	if free, err := f.free(f.dir); err != nil || free < 2*uint64(bytes)+spare {
 		f.full = true
-		f.log.Warn("appends are no longer staged in memory, which makes them slower: it has no room", "folder", f.dir, "free_bytes", free)
+		f.log.Warn("there is no room in memory to stage appends: they are slower from now on", "folder", f.dir, "free_bytes", free, "error", err)
 		_ = os.Remove(f.link) // at worst the server finds no room either, and refuses the append
 		return false
 	}

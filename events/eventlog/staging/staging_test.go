@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
+func roomy(string) (uint64, error) { return 1 << 30, nil }
+
 // stream returns the folder of a stream, and what stages it.
 func stream(t *testing.T) (dir string, f *Folder) {
 	t.Helper()
 	dir = t.TempDir()
-	if f = Open(dir, slog.New(slog.DiscardHandler)); f == nil {
+	if f = Open(dir, roomy, slog.New(slog.DiscardHandler)); f == nil {
 		t.Skip("there is no file system in memory here")
 	}
 	t.Cleanup(func() {
@@ -53,9 +55,14 @@ func TestReady(t *testing.T) {
 	if !f.Ready(1 << 20) {
 		t.Error("link and folder are gone and were not made anew")
 	}
-	if f.Ready(1 << 60) {
-		t.Error("memory has room for any append")
+	f.free = func(string) (uint64, error) { return spare + 1<<20, nil }
+	if !f.Ready(1 << 19) {
+		t.Error("an append for which there is just room is not staged")
 	}
+	if f.Ready(1<<19 + 1) {
+		t.Error("an append is staged for which there is no room")
+	}
+	f.free = roomy
 	if _, err := os.Lstat(link); !os.IsNotExist(err) {
 		t.Error("without room, the link is still there")
 	}
@@ -85,7 +92,7 @@ func TestNotOurs(t *testing.T) {
 		if err := forge(f.dir); err != nil {
 			t.Fatal(err)
 		}
-		if g := Open(dir, slog.New(slog.DiscardHandler)); g != nil {
+		if g := Open(dir, roomy, slog.New(slog.DiscardHandler)); g != nil {
 			t.Errorf("%s in place of the folder was accepted", name)
 		}
 		if err := os.RemoveAll(f.dir); err != nil {
@@ -97,7 +104,7 @@ func TestNotOurs(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	dir, f := stream(t)
 	write(t, filepath.Join(f.dir, "of a process that was killed"))
-	if g := Open(dir, slog.New(slog.DiscardHandler)); g == nil || !g.Ready(1) {
+	if g := Open(dir, roomy, slog.New(slog.DiscardHandler)); g == nil || !g.Ready(1) {
 		t.Fatal("the folder can't be opened again")
 	}
 	if left, err := os.ReadDir(f.dir); err != nil || len(left) > 0 {
@@ -106,8 +113,8 @@ func TestLeftovers(t *testing.T) {
 }
 
 func TestNone(t *testing.T) {
-	if f := open(t.TempDir(), t.TempDir(), slog.New(slog.DiscardHandler)); f != nil {
-		t.Error("a folder on disk counts as memory")
+	if inMemory("/proc") {
+		t.Error("another file system counts as memory")
 	}
 	var f *Folder
 	if f.Ready(1) || f.Close() != nil {
