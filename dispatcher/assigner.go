@@ -26,7 +26,8 @@ import (
 
 // startWithin is the longest from an assignment to the report that the item has started,
 // if appends take no time. Each of slowAppends may pass in between: of the claim, of the
-// worker's last report, of its next one.
+// worker's last report, of its next one. Of a shorter lease, only a part may pass: its end
+// would use an attempt.
 const (
 	startWithin = 5 * time.Second
 	slowAppends = 4
@@ -41,7 +42,10 @@ type assigner struct {
 	// adopted holds what an earlier owner left claimed or running, until its worker is
 	// heard of.
 	adopted []*table.Dispatch
-	began   time.Time // of this ownership
+	// spared are those of them whose time to start has passed: until grace, since there was
+	// nobody to report it to.
+	spared []events.ID
+	grace  time.Time
 }
 
 // assign decides that a worker runs an item, if one with an inbox has a slot free for it.
@@ -52,7 +56,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin + slowAppends*l.pipe.took})
+	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: min(startWithin+slowAppends*l.pipe.took, 3*set.Lease()/4)})
 	if err != nil {
 		if events.CodeOf(err) == events.CodeStaleToken {
 			return true, nil // it has expired: its timer ends it
@@ -216,7 +220,7 @@ func (a *assigner) registryChanged() error {
 	if len(left) == 0 {
 		return nil
 	}
-	for d := range inOrder(a.l.table.ByToken) {
+	for d := range table.InOrder(a.l.table.ByToken) {
 		if d.Inbox == "" || !slices.Contains(left, d.Worker) || a.holds(d) {
 			continue
 		}
@@ -292,6 +296,39 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 	}
 	clear(a.adopted[len(rest):])
 	a.adopted = rest
+	return nil
+}
+
+// spares reports whether an item that an earlier owner has assigned is left its worker,
+// though its time to start has passed.
+func (a *assigner) spares(it *events.Item, now time.Time) bool {
+	if !a.inherited(it) || !a.grace.After(now) {
+		return false
+	}
+	a.spared = append(a.spared, it.ID)
+	return true
+}
+
+func (a *assigner) inherited(it *events.Item) bool {
+	return it != nil && it.State == events.StateClaimed && it.Token < events.NewToken(a.l.state.Meta().Epoch, 0)
+}
+
+// endGrace takes back what has been spared and has not started since.
+func (a *assigner) endGrace(now time.Time) error {
+	for len(a.spared) > 0 && !a.grace.After(now) && a.l.pipe.room() {
+		id := a.spared[0]
+		a.spared = a.spared[1:]
+		it, err := a.l.state.Item(id)
+		if err != nil {
+			return err
+		}
+		if !a.inherited(it) {
+			continue
+		}
+		if _, _, err := a.l.decide(core.Due{ID: id, Random: random()}); fatal(err) != nil {
+			return err
+		}
+	}
 	return nil
 }
 

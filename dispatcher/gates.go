@@ -101,7 +101,7 @@ func (g *gates) next() time.Time {
 // withdrawIf takes back the unclaimed dispatches that match.
 func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
 	f.noteAcks()
-	for d := range inOrder(f.l.table.ByToken) {
+	for d := range table.InOrder(f.l.table.ByToken) {
 		if !match(d) {
 			continue
 		}

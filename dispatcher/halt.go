@@ -25,9 +25,6 @@ func (h *halt) reason() string {
 
 func (h *halt) on() bool { return h.reason() != "" }
 
-// halted reports whether nothing new is begun.
-func (l *loop) halted() bool { return l.halt.on() }
-
 // HoldDispatch stops everything that makes new work or begins it. why is the reason then
 // given for waiting items; an empty one lets work go on. It holds dispatching, schedules,
 // spawned children, follow-ups of ended items, and the rounds and passes of retention, but

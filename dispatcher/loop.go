@@ -347,7 +347,9 @@ func (l *loop) nextDue() (at time.Time) {
 		at = l.schedules.Next()
 	}
 	if l.pipe.room() {
-		at = clock.Sooner(at, l.gates.next())
+		if at = clock.Sooner(at, l.gates.next()); len(l.assigner.spared) > 0 {
+			at = clock.Sooner(at, l.assigner.grace)
+		}
 		if k, ok := l.timers.Min(); ok {
 			at = clock.Sooner(at, time.Unix(0, k.At))
 		}

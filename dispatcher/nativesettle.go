@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -60,7 +61,7 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 		return false, nil
 	}
 	if !s.decided {
-		for d := range inOrder(a.l.table.Natives) {
+		for d := range table.InOrder(a.l.table.Natives) {
 			if d.Word == nil || d.Lingering {
 				continue
 			}

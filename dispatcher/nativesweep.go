@@ -48,7 +48,7 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 			waiting[d.Type] = append(waiting[d.Type], natsio.Stored{Token: tok, Seq: d.Seq})
 		}
 	}
-	for _, d := range byToken(overdue) {
+	for _, d := range table.Sorted(overdue) {
 		if !a.l.pipe.room() {
 			a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
 			break
@@ -128,7 +128,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 	a.l.cfg.Logger.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.Natives))
 	a.l.flight.noteAcks()
 	a.ended, a.cleaning = nil, false
-	for d := range inOrder(a.l.table.Natives) {
+	for d := range table.InOrder(a.l.table.Natives) {
 		delete(a.l.table.BySeq, d.Seq)
 		d.Seq, d.After, d.Word = 0, 0, nil
 		if d.Lingering {

@@ -1,10 +1,6 @@
 package dispatcher
 
 import (
-	"cmp"
-	"iter"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -158,7 +154,7 @@ func (f *flight) pushFailed(now time.Time) {
 func (f *flight) dispatchLost(now time.Time) error {
 	f.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.Total())
 	f.noteAcks()
-	for d := range inOrder(f.l.table.ByToken) {
+	for d := range table.InOrder(f.l.table.ByToken) {
 		if d.Native {
 			continue
 		}
@@ -262,25 +258,6 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 	return le.l.assigner.heard(w, runs)
 }
 
-// byToken sorts dispatches by their tokens: nothing that is decided depends on the order of
-// a map.
-func byToken(all []*table.Dispatch) []*table.Dispatch {
-	slices.SortFunc(all, func(a, b *table.Dispatch) int { return cmp.Compare(a.Token, b.Token) })
-	return all
-}
-
-// inOrder returns dispatches in the order of their tokens, and leaves out those that are
-// removed meanwhile.
-func inOrder(m map[events.Token]*table.Dispatch) iter.Seq[*table.Dispatch] {
-	return func(yield func(*table.Dispatch) bool) {
-		for _, tok := range slices.Sorted(maps.Keys(m)) {
-			if d := m[tok]; d != nil && !yield(d) {
-				return
-			}
-		}
-	}
-}
-
 // watchOrphans sets the time at which orphans must be looked at next.
 func (le *leases) watchOrphans(now time.Time) {
 	le.nextOrphan = time.Time{}
@@ -292,7 +269,7 @@ func (le *leases) watchOrphans(now time.Time) {
 // expireOrphans ends the runs whose message is gone and whose worker has been silent for a
 // lease.
 func (le *leases) expireOrphans(now time.Time) error {
-	for d := range inOrder(le.l.table.Orphans) {
+	for d := range table.InOrder(le.l.table.Orphans) {
 		if d.Heard.Add(le.leaseOf(d)).After(now) {
 			continue
 		}

@@ -26,6 +26,9 @@ func (l *loop) onTime() error {
 	if err := l.timers.due(due); err != nil {
 		return err
 	}
+	if err := l.assigner.endGrace(due); err != nil {
+		return err
+	}
 	if err := l.gates.due(due); err != nil {
 		return err
 	}
@@ -99,9 +102,7 @@ func (t *timers) due(now time.Time) error {
 			}
 			continue
 		}
-		if spared := t.l.assigner.began.Add(startWithin); it.State == events.StateClaimed && it.Token < events.NewToken(t.l.state.Meta().Epoch, 0) && spared.After(now) {
-			k.At = spared.UnixNano() // of an earlier owner: there was nobody to report its start to
-			t.Insert(k)
+		if t.l.assigner.spares(it, now) {
 			continue
 		}
 		if _, _, err := t.l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
@@ -167,7 +168,7 @@ func (f *flight) lostPushes(now time.Time) error {
 			late = append(late, d)
 		}
 	}
-	for _, d := range byToken(late) {
+	for _, d := range table.Sorted(late) {
 		if d.Native {
 			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err

@@ -210,6 +210,7 @@ func (j *fileSchedules) decide(l *loop, i int) error {
 // adoptRuns adds to the table what the last owner left claimed or running. Each counts as
 // an orphan, kept by its worker's heartbeats, until its message is found.
 func (l *loop) adoptRuns(now time.Time) error {
+	l.leases.since, l.assigner.grace = now, now.Add(startWithin)
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
 			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
@@ -243,7 +244,6 @@ func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Du
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
-	l.leases.since, l.assigner.began = now, now
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}

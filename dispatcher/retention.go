@@ -42,7 +42,7 @@ func (l *loop) newRetention() *retention.Retention {
 		Sweep: l.cfg.Sweep, SyncWithin: l.cfg.SyncWithin, CutEvents: l.cfg.CutEvents,
 		Appended: func() events.Seq { return l.pipe.appended },
 		CutLog:   func(below events.Seq) { l.out.CutLog(below) },
-		Halted:   l.halted,
+		Halted:   func() bool { return l.halt.on() },
 	})
 }
 
