@@ -37,9 +37,10 @@ type Client struct {
 // Connect connects to NATS servers, given as one URL or several separated by
 // commas; the default is the URL of [WithContext], or nats://127.0.0.1:4222. It
 // waits for the connection until ctx ends, at most DefaultConnectTimeout. If the
-// connection is lost later, the client reconnects in the background, without limit. It takes a server
-// that has been silent for 15 seconds for lost, unless [WithNATS] sets other pings.
-// Connect does not check that an engine is there: the first request does.
+// connection is lost later, the client reconnects in the background, without
+// limit. A server that has been silent for 15 seconds counts as lost, unless
+// [WithNATS] sets other pings. Connect does not check that an engine is there: the
+// first request does.
 //
 // The error is an *events.Error that says what was tried and what to do.
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {

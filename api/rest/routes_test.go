@@ -121,7 +121,7 @@ func TestSubmitEstimatesTheWait(t *testing.T) {
 	release := make(chan struct{})
 	r.work("slow", 2, func(ctx context.Context, it *workers.Item[any]) (any, error) {
 		if it.Params == nil {
-			time.Sleep(20 * time.Millisecond) // a run that takes its time
+			time.Sleep(100 * time.Millisecond) // a run that takes its time
 			return nil, nil
 		}
 		select {
@@ -138,8 +138,8 @@ func TestSubmitEstimatesTheWait(t *testing.T) {
 			return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+id, "").State == events.StateRunning
 		})
 	}
-	// Those that are not sent have a place in the queue. Two slots, 20 ms each, of which up to
-	// the first few count as the start.
+	// Those that are not sent have a place in the queue. Two slots, 100 ms each, of which the
+	// first few may count as the start.
 	var last struct {
 		Ahead           *int   `json:"ahead"`
 		EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
@@ -151,7 +151,7 @@ func TestSubmitEstimatesTheWait(t *testing.T) {
 			EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
 		}](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"slow","params":1}`)
 	}
-	if last.Ahead == nil || *last.Ahead < 1 || last.EstimatedWaitMS == nil || *last.EstimatedWaitMS < 15*int64(*last.Ahead-1)/2 {
+	if last.Ahead == nil || *last.Ahead < 1 || last.EstimatedWaitMS == nil || *last.EstimatedWaitMS < 90*int64(*last.Ahead-1)/2 {
 		t.Errorf("the last of 20 behind two busy slots: ahead %v, estimated wait %v", show(last.Ahead), show(last.EstimatedWaitMS))
 	}
 	due := want[struct {

@@ -152,7 +152,7 @@ func TestOnlyRequestsAreClosed(t *testing.T) {
 	}
 }
 
-// A message of assigned items is what its schema says.
+// TestAssignedItemsAreValid holds a message of assigned items against its schema.
 func TestAssignedItemsAreValid(t *testing.T) {
 	s, err := compiler(t).Compile("types.json#/$defs/Assigned")
 	if err != nil {
