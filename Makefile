@@ -26,7 +26,7 @@ race: ## Run one package's tests under the race detector: make race PKG=./dispat
 lint: ## Check format, vet and staticcheck
 	@test -z "$$(git ls-files '*.go' | xargs gofmt -l)" || { echo 'gofmt would change:'; git ls-files '*.go' | xargs gofmt -l; exit 1; }
 	@check=$$(go tool -modfile=tools/go.mod -n staticcheck) && for module in $$(git ls-files 'go.mod' '*/go.mod' ':!tools/go.mod' | xargs -n 1 dirname); do \
-		echo "$$module: vet and staticcheck"; (cd $$module && go vet ./... && $$check ./...) || exit 1; done
+		echo "$$module: vet and staticcheck"; (cd $$module && go vet -pgo=off ./... && GOFLAGS="$(GOFLAGS) -pgo=off" $$check ./...) || exit 1; done
 
 docs: ## Write the generated parts of the documentation anew
 	go test ./events/core -update
