@@ -35,11 +35,11 @@ docs: ## Write the generated parts of the documentation anew
 fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m
 	tools/fuzz.sh $(or $(TIME),1m)
 
-profile: ## Measure anew what the compiler optimizes the engine by
+profile: ## Measure the profile again that the compiler optimizes the engine by
 	go build -pgo=off -o bin/ ./cmd/engine
 	bin/engine bench --durability interval --only flow,burndown,bulk --items 60000 --cpuprofile bin/interval.prof
 	bin/engine bench --durability always --only flow,burndown,bulk,rebuild --items 40000 --cpuprofile bin/always.prof
-	go tool pprof -proto bin/interval.prof bin/always.prof > cmd/engine/default.pgo
+	go tool pprof -proto -output=cmd/engine/default.pgo bin/interval.prof bin/always.prof
 
 ci: ## Run what CI runs
 	.ci/run

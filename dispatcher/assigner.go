@@ -25,9 +25,9 @@ import (
 // heartbeats keep its lease.
 
 // startWithin is the longest from an assignment to the report that the item has started,
-// if appends take no time. Each of slowAppends may pass in between: of the claim, of the
-// worker's last report, of its next one. Of a shorter lease, only a part may pass: its end
-// would use an attempt.
+// if appends take no time. Three appends may come in between: of the claim, of the
+// worker's last report, and of its next one; slowAppends leaves room for one more. A
+// shorter lease ends first, and uses an attempt.
 const (
 	startWithin = 5 * time.Second
 	slowAppends = 4
@@ -42,8 +42,8 @@ type assigner struct {
 	// adopted holds what an earlier owner left claimed or running, until its worker is
 	// heard of.
 	adopted []*table.Dispatch
-	// spared are those of them whose time to start has passed: until grace, since there was
-	// nobody to report it to.
+	// spared holds claims of an earlier owner that should have started by now. They are left
+	// alone until grace: without an owner, no start could be reported.
 	spared []events.ID
 	grace  time.Time
 }
@@ -56,7 +56,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: min(startWithin+slowAppends*l.pipe.took, 3*set.Lease()/4)})
+	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin + slowAppends*l.pipe.took})
 	if err != nil {
 		if events.CodeOf(err) == events.CodeStaleToken {
 			return true, nil // it has expired: its timer ends it
@@ -299,10 +299,10 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 	return nil
 }
 
-// spares reports whether an item that an earlier owner has assigned is left its worker,
-// though its time to start has passed.
-func (a *assigner) spares(it *events.Item, now time.Time) bool {
-	if !a.inherited(it) || !a.grace.After(now) {
+// spares reports whether an item that was claimed under an earlier owner stays with its
+// worker although its time to start has passed, and notes it for endGrace.
+func (a *assigner) spares(it *events.Item) bool {
+	if !a.inherited(it) || !a.grace.After(a.l.clock.Now()) {
 		return false
 	}
 	a.spared = append(a.spared, it.ID)
@@ -313,11 +313,16 @@ func (a *assigner) inherited(it *events.Item) bool {
 	return it != nil && it.State == events.StateClaimed && it.Token < events.NewToken(a.l.state.Meta().Epoch, 0)
 }
 
-// endGrace takes back what has been spared and has not started since.
+// endGrace takes back what has been spared and has not started since, up to maxDue items.
 func (a *assigner) endGrace(now time.Time) error {
-	for len(a.spared) > 0 && !a.grace.After(now) && a.l.pipe.room() {
+	for range maxDue {
+		if len(a.spared) == 0 || a.grace.After(now) || !a.l.pipe.room() {
+			return nil
+		}
 		id := a.spared[0]
-		a.spared = a.spared[1:]
+		if a.spared = a.spared[1:]; len(a.spared) == 0 {
+			a.spared = nil
+		}
 		it, err := a.l.state.Item(id)
 		if err != nil {
 			return err

@@ -334,6 +334,9 @@ func (l *loop) nextWake() time.Duration {
 	if len(l.sender.dirty) > 0 {
 		at = clock.Sooner(at, l.flight.hold)
 	}
+	if len(l.assigner.spared) > 0 && l.pipe.room() {
+		at = clock.Sooner(at, l.assigner.grace)
+	}
 	if due := l.nextDue(); !due.IsZero() {
 		at = clock.Sooner(at, due.Add(l.clock.Lag()))
 	}
@@ -347,9 +350,7 @@ func (l *loop) nextDue() (at time.Time) {
 		at = l.schedules.Next()
 	}
 	if l.pipe.room() {
-		if at = clock.Sooner(at, l.gates.next()); len(l.assigner.spared) > 0 {
-			at = clock.Sooner(at, l.assigner.grace)
-		}
+		at = clock.Sooner(at, l.gates.next())
 		if k, ok := l.timers.Min(); ok {
 			at = clock.Sooner(at, time.Unix(0, k.At))
 		}

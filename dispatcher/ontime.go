@@ -26,7 +26,7 @@ func (l *loop) onTime() error {
 	if err := l.timers.due(due); err != nil {
 		return err
 	}
-	if err := l.assigner.endGrace(due); err != nil {
+	if err := l.assigner.endGrace(now); err != nil {
 		return err
 	}
 	if err := l.gates.due(due); err != nil {
@@ -102,7 +102,7 @@ func (t *timers) due(now time.Time) error {
 			}
 			continue
 		}
-		if t.l.assigner.spares(it, now) {
+		if !clock.Passed(it.ExpiryAt(), now) && t.l.assigner.spares(it) {
 			continue
 		}
 		if _, _, err := t.l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {

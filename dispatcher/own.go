@@ -254,6 +254,7 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 		return err
 	}
 	l.leases.watchOrphans(now)
+	l.assigner.grace = l.clock.Now().Add(startWithin) // from now on there is somebody to report to
 	return nil
 }
 

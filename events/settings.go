@@ -48,7 +48,8 @@ type TypeSettings struct {
 	Retain        Retention `json:"retain,omitzero"`
 	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: claim (the default) or ack
 	// AssignBy says which worker with a free slot is assigned an item: most_free (the
-	// default), round_robin, or, by a hash, the same for a tenant or for a label:NAME.
+	// default), round_robin, or, for tenant and label:NAME, the same worker for all
+	// items with the same value, chosen by a hash.
 	AssignBy string `json:"assign_by,omitempty"`
 
 	// TimeoutSet and MaxAttemptsSet say that somebody chose these two values,
@@ -273,10 +274,14 @@ func (s TypeSettings) validateAssignBy() []error {
 	case "", AssignMostFree, AssignRoundRobin:
 		return nil
 	}
-	if err := checkKey(s.AssignBy); err != nil {
+	switch err := checkKey(s.AssignBy); {
+	case err == nil:
+		return nil
+	case strings.HasPrefix(s.AssignBy, PerLabel):
+		return []error{fmt.Errorf("assign_by %w", err)}
+	default:
 		return []error{fmt.Errorf("assign_by %w, or %s or %s", err, AssignMostFree, AssignRoundRobin)}
 	}
-	return nil
 }
 
 // nativePrefix begins the name that stands for all native workers of a type.

@@ -129,10 +129,10 @@ func (o Options) pebble() *pebble.Options {
 		Logger:                     pebbleLogger{o.Logger},
 	}
 	po.TargetFileSizes[0] = 8 << 20
-	// Each flush while a backlog is worked off is full of deleted index entries.
-	// Pebble would merge it with the last level at once, again and again: four
-	// fifths of all compaction. Without that, the list of a state that has just
-	// become empty takes 11 ms in place of 3, until the ordinary compactions.
+	// While a backlog is worked off, each flush is full of deleted index entries, and
+	// Pebble would compact it again at once: four fifths of what compactions wrote in a
+	// burn-down of 300,000 items. Without that, listing a state that 1,200,000 items have
+	// just left took 11 ms instead of 3, until the ordinary compactions.
 	po.Experimental.TombstoneDenseCompactionThreshold = -1
 	if o.bulk {
 		po.L0StopWritesThreshold = 64

@@ -50,7 +50,7 @@ func (r *row) mostFree() (best *Seat) {
 	return best
 }
 
-// inTurn returns the next seat behind the last one that has a slot free. REQUIRES: one is
+// inTurn returns the next seat after the last one chosen that has a slot free. REQUIRES: one is
 // free.
 func (r *row) inTurn() *Seat {
 	at, found := slices.BinarySearchFunc(r.seats, r.last, func(seat *Seat, w events.WorkerID) int {

@@ -99,9 +99,9 @@ func (o Options) validate() error {
 	return nil
 }
 
-// recording is written to a file while everything is measured.
+// recording is a profile or trace, written to a file while Run measures.
 type recording struct {
-	path  string // empty: it is not wanted
+	path  string // empty: none
 	begin func(io.Writer) error
 	end   func()
 }

@@ -152,7 +152,7 @@ func TestOnlyRequestsAreClosed(t *testing.T) {
 	}
 }
 
-// TestAssignedItemsAreValid holds a message of assigned items against its schema.
+// TestAssignedItemsAreValid checks a message of assigned items against its schema.
 func TestAssignedItemsAreValid(t *testing.T) {
 	s, err := compiler(t).Compile("types.json#/$defs/Assigned")
 	if err != nil {

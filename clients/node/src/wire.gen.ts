@@ -1515,7 +1515,7 @@ export interface TypeReply {
 export interface TypeSettings {
   /** waiting this long equals one priority */
   age_step_ms: number;
-  /** AssignBy says which worker with a free slot is assigned an item: most_free (the default), round_robin, or, by a hash, the same for a tenant or for a label:NAME. */
+  /** AssignBy says which worker with a free slot is assigned an item: most_free (the default), round_robin, or, for tenant and label:NAME, the same worker for all items with the same value, chosen by a hash. */
   assign_by?: string;
   backoff: Backoff;
   /** items dispatched or running at most */
