@@ -37,6 +37,9 @@ const (
 	askEach = 50 * time.Millisecond
 	// requestWithin bounds one try of a request, which may wait for an owner.
 	requestWithin = 15 * time.Second
+	// patience is how long the client tries a request again. A machine that is busy with
+	// other things elects and takes over slowly.
+	patience = time.Minute
 )
 
 // process is a node: a child process, which may be killed and started again.
@@ -166,7 +169,7 @@ func (d *clusterDemo) connectAll(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if d.client, err = streamwright.New(d.conns[0]); err != nil {
+	if d.client, err = streamwright.New(d.conns[0], streamwright.WithPatience(patience)); err != nil {
 		return err
 	}
 	d.worker, err = workers.New(d.conns[1], workers.Config{ID: "demo", Concurrency: d.Slots, Logger: quiet})
