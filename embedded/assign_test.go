@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -367,24 +366,7 @@ func serveAs(t *testing.T, url, id string, handle workers.Handler, types ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler), ID: events.WorkerID(id), Concurrency: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, typ := range types {
-		workers.HandleRaw(w, typ, handle)
-	}
-	if err := w.Start(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() {
-		if err := w.Stop(testContext(t)); err != nil {
-			t.Errorf("stop worker %s: %v", id, err)
-		}
-		nc.Close()
-	})
-	t.Cleanup(stop)
-	return stop
+	return serveOn(t, nc, workers.Config{ID: events.WorkerID(id), Concurrency: 1}, handle, types...)
 }
 
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.

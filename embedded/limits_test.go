@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +23,14 @@ func serve(t *testing.T, e *Engine, slots int, handle func(context.Context, *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler), Names: e.names(), Concurrency: slots})
+	return serveOn(t, nc, workers.Config{Names: e.names(), Concurrency: slots}, handle, types...)
+}
+
+// serveOn runs a worker on a connection, which it closes, until stop is called.
+func serveOn(t *testing.T, nc *nats.Conn, cfg workers.Config, handle workers.Handler, types ...string) (stop func()) {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	w, err := workers.New(nc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,17 +40,12 @@ func serve(t *testing.T, e *Engine, slots int, handle func(context.Context, *wor
 	if err := w.Start(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		if err := w.Stop(testContext(t)); err != nil {
-			t.Errorf("stop worker: %v", err)
+			t.Errorf("stop worker %s: %v", cfg.ID, err)
 		}
 		nc.Close()
-	}
+	})
 	t.Cleanup(stop)
 	return stop
 }

@@ -39,7 +39,7 @@ type Seat struct {
 // row holds the seats that serve a lane.
 type row struct {
 	typ    string
-	filled bool            // seats and free are those of the present seats
+	filled bool            // seats and free have been computed since the last Set
 	seats  []*Seat         // by name
 	free   int             // slots, of all seats
 	last   events.WorkerID // whose turn was the last: see inTurn

@@ -61,8 +61,8 @@ func TestStagedAppend(t *testing.T) {
 	}
 }
 
-// TestPowerLossInAStagedAppend has a part of an append on disk and loses its staged
-// copy, as a power loss does: the log goes on behind the part.
+// TestPowerLossInAStagedAppend leaves a part of an append on disk and removes its staged
+// copy, as a power loss does. The log must go on after that part.
 func TestPowerLossInAStagedAppend(t *testing.T) {
 	dir := t.TempDir()
 	s, stream, f := stagedStream(t, dir)

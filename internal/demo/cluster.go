@@ -37,8 +37,8 @@ const (
 	askEach = 50 * time.Millisecond
 	// requestWithin bounds one try of a request, which may wait for an owner.
 	requestWithin = 15 * time.Second
-	// patience is how long the client tries a request again. A machine that is busy with
-	// other things elects and takes over slowly.
+	// patience is how long the client retries a request: elections and takeovers are slow
+	// on a busy machine.
 	patience = time.Minute
 )
 

@@ -94,7 +94,7 @@ func (f *Folder) Ready(bytes int) bool {
 	}
 	if free, err := f.free(f.dir); err != nil || free < 2*uint64(bytes)+spare {
 		f.full = true
-		f.log.Warn("there is no room in memory to stage appends: they are slower from now on", "folder", f.dir, "free_bytes", free)
+		f.log.Warn("no room in memory to stage appends: they will be slower", "folder", f.dir, "free_bytes", free)
 		_ = os.Remove(f.link) // at worst the server finds no room either, and refuses the append
 		return false
 	}
