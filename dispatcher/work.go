@@ -182,7 +182,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
-	reply := wire.HeartbeatReply{IdleMS: e.registry.MayRest().Milliseconds()}
+	reply := wire.HeartbeatReply{IdleMS: e.registry.MayRest().Milliseconds(), Fence: events.NewToken(e.Epoch(), 0)}
 	reply.Status, reply.Reason = e.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
@@ -367,6 +368,59 @@ func serveAs(t *testing.T, url, id string, handle workers.Handler, types ...stri
 		t.Fatal(err)
 	}
 	return serveOn(t, nc, workers.Config{ID: events.WorkerID(id), Concurrency: 1}, handle, types...)
+}
+
+// An item that comes from an earlier owner, after the worker's heartbeat to this one, does
+// not run: it has been taken back.
+func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	o := assigning(Options{Memory: true})
+	o.Config.Workers.HeartbeatInterval = 100 * time.Millisecond
+	e := mustStart(t, o)
+	c := mustClient(t, e)
+	sent, beats := make(chan *nats.Msg, 10), make(chan *nats.Msg, 1000)
+	for subject, to := range map[string]chan *nats.Msg{e.names().InboxAll(): sent, e.names().API(wire.APIHeartbeat): beats} {
+		if _, err := e.nc.ChanSubscribe(subject, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began, hold := make(chan string, 10), make(chan struct{})
+	defer close(hold)
+	serve(t, e, 4, func(ctx context.Context, it *workers.RawItem) (any, error) {
+		began <- it.ID.String()
+		<-hold
+		return nil, nil
+	}, "email")
+	first, err := c.Submit(testContext(t), streamwright.Item{Type: "email"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := <-sent
+	if id := <-began; id != first.ID {
+		t.Fatalf("%s runs, not %s", id, first.ID)
+	}
+	<-beats
+	<-beats // the first has been answered
+	var items []wire.Assigned
+	if err := json.Unmarshal(msg.Data, &items); err != nil || len(items) != 1 {
+		t.Fatalf("%s: %v", msg.Data, err)
+	}
+	for i, epoch := range []events.Epoch{e.dispatcher.Epoch() - 1, e.dispatcher.Epoch()} {
+		items[0].ID, items[0].Token = ulid.Make().String(), events.NewToken(epoch, 1<<39).String()
+		body, err := json.Marshal(items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.nc.Publish(msg.Subject, body); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			if id := <-began; id != items[0].ID {
+				t.Errorf("%s runs, not %s", id, items[0].ID)
+			}
+		}
+	}
 }
 
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.

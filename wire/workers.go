@@ -79,6 +79,10 @@ type HeartbeatReply struct {
 	// IdleMS is how long a worker may be silent that has nothing and with which nothing is
 	// wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so.
 	IdleMS int64 `json:"idle_ms,omitempty"`
+	// Fence is the least token of this owner of the log. An assigned item that comes after
+	// this reply and has a lesser token was sent by an earlier owner and has been taken back:
+	// it must not run.
+	Fence events.Token `json:"fence,omitzero"`
 }
 
 // Unregister takes a worker out.

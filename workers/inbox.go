@@ -23,6 +23,8 @@ type inbox struct {
 	w    *Worker
 	word string // of the registration; empty: not open
 	sub  *nats.Subscription
+	// fence is what the last heartbeat was told: items with lesser tokens come too late.
+	fence events.Token
 
 	started []*run // their starts are to be reported, oldest first
 	timer   *time.Timer
@@ -91,13 +93,17 @@ func (b *inbox) receive(m *nats.Msg) {
 // take starts an assigned item. REQUIRES: mu.
 func (b *inbox) take(a *wire.Assigned, now time.Time) {
 	w := b.w
-	r, err := assignedRun(a, w.types, now)
+	token, err := wire.ParseToken(a.Token)
+	var r *run
+	if err == nil {
+		r, err = assignedRun(a, w.types, now)
+	}
 	if err != nil {
 		w.log.Error("an assigned item can't be run: it goes back to the engine", "item", a.ID, "err", err)
 		return
 	}
-	if w.table.runs[r.msg.Token] != nil {
-		return // the message came twice
+	if token < b.fence || w.table.runs[a.Token] != nil {
+		return // it came too late, or twice
 	}
 	r.line.w, r.line.run = w, r
 	w.table.runs[r.msg.Token] = r

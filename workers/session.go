@@ -266,6 +266,7 @@ func (s *session) beat(ctx context.Context) error {
 	}
 	s.Registered = s.Registered || s.w.phase != phaseActive
 	s.Beaten(&reply, sent)
+	s.w.inbox.fence = reply.Fence
 	s.endRuns(reply.Cancel, ErrLeaseLost)
 	s.follow()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func (l *load) check() {
 			continue
 		}
 		if twice++; twice <= 3 {
-			l.t.Errorf("the dispatch %s was given to workers as %q", token, messages)
+			l.t.Errorf("the dispatch %s was given to workers as %q; the item's events: %v", token, messages, book.of(token))
 		}
 	}
 	if twice > 3 {
@@ -109,6 +110,16 @@ func (l *load) open(book *logBook) (ids []string) {
 	return ids
 }
 
+// of returns the events of the item of a dispatch, which begins with its id if the root
+// client submitted it.
+func (b *logBook) of(dispatch string) []string {
+	id, _, _ := strings.Cut(dispatch, " ")
+	if it := b.items[id]; it != nil {
+		return it.kinds
+	}
+	return nil
+}
+
 // add judges one event by the item's earlier ones.
 func (b *logBook) add(ev streamwright.Event) {
 	if ev.Seq <= b.last {
@@ -131,7 +142,7 @@ func (b *logBook) add(ev streamwright.Event) {
 	fault := func(format string, args ...any) {
 		b.faults = append(b.faults, fmt.Sprintf("item %s, event %d: %s; its events: %v", ev.ID, ev.Seq, fmt.Sprintf(format, args...), it.kinds))
 	}
-	it.kinds = append(it.kinds, fmt.Sprintf("%d %s", ev.Seq, ev.Kind))
+	it.kinds = append(it.kinds, fmt.Sprintf("%d %s %s", ev.Seq, ev.Kind, ev.At.UTC().Format("15:04:05.000")))
 	if it.ended && ev.Kind != events.KindProgressed {
 		fault("%s after its end", ev.Kind)
 	}

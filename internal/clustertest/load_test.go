@@ -98,7 +98,7 @@ func (l *load) record(client int, in input, call int64, out output) {
 func (l *load) dispatched(token, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent[token] = append(l.sent[token], fmt.Sprintf("%d ms %s", l.now()/1e6, message))
+	l.sent[token] = append(l.sent[token], fmt.Sprintf("%s %s", time.Now().UTC().Format("15:04:05.000"), message))
 }
 
 func (l *load) partOf(id string) string {

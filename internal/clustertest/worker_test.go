@@ -122,22 +122,28 @@ func (w *rawWorker) pull(sub *nats.Subscription) *nats.Msg {
 	return nil
 }
 
-// handle claims an item, runs it for a moment and reports its end. Few runs fail, and
-// very few outlast their lease.
+// handle runs what a message brings, and acks it if its last report was answered: otherwise
+// the lease has to end.
 func (w *rawWorker) handle(msg *nats.Msg, seed int) {
-	defer func() { _ = msg.Respond([]byte("+ACK")) }()
-	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session, Event: "claim", Start: true}
+	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session}
 	w.l.dispatched(r.Token, msg.Reply)
 	w.mu.Lock()
 	w.inFlight[r.Token] = wire.RunRef{ID: r.ID, Token: r.Token}
 	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		delete(w.inFlight, r.Token)
-		w.mu.Unlock()
-	}()
-	if !w.report(opClaim, r, 2) {
-		return
+	if w.work(r, seed) {
+		_ = msg.Respond([]byte("+ACK"))
+	}
+	w.mu.Lock()
+	delete(w.inFlight, r.Token)
+	w.mu.Unlock()
+}
+
+// work claims an item, runs it for a moment and reports its end. Few runs fail, and very
+// few outlast their lease.
+func (w *rawWorker) work(r wire.Report, seed int) (answered bool) {
+	r.Event, r.Start = "claim", true
+	if granted, answered := w.report(opClaim, r, 2); !granted {
+		return answered
 	}
 	w.l.runs.Add(1)
 	switch {
@@ -146,18 +152,17 @@ func (w *rawWorker) handle(msg *nats.Msg, seed int) {
 	case seed < 500:
 		pause(w.l.work, time.Duration(seed%20)*time.Millisecond)
 	}
-	if seed%20 == 1 {
-		r.Event, r.Error = "fail", "it was its turn to fail"
-		w.report(opFail, r, 30)
-		return
-	}
+	op := opComplete
 	r.Event, r.Result = "complete", json.RawMessage(`{"by":"`+w.name+`"}`)
-	w.report(opComplete, r, 30)
+	if seed%20 == 1 {
+		op, r.Event, r.Result, r.Error = opFail, "fail", nil, "it was its turn to fail"
+	}
+	_, answered = w.report(op, r, 30)
+	return answered
 }
 
-// report asks until there is an answer, at most so many times, and reports
-// whether it was accepted.
-func (w *rawWorker) report(op string, r wire.Report, tries int) bool {
+// report asks until there is an answer, at most so many times.
+func (w *rawWorker) report(op string, r wire.Report, tries int) (accepted, answered bool) {
 	in := input{op: op, part: w.l.partOf(r.ID), id: r.ID, token: r.Token}
 	for range tries {
 		var reply []wire.Reported
@@ -166,7 +171,7 @@ func (w *rawWorker) report(op string, r wire.Report, tries int) bool {
 		if err == nil && out.refused == "" {
 			if len(reply) != 1 {
 				w.l.t.Errorf("one report is answered by %d", len(reply))
-				return false
+				return false, false
 			}
 			if !reply[0].OK {
 				code := reply[0].Error.Code
@@ -179,11 +184,11 @@ func (w *rawWorker) report(op string, r wire.Report, tries int) bool {
 			w.l.record(w.n, in, call, out)
 		}
 		if err == nil {
-			return out.refused == ""
+			return out.refused == "", true
 		}
 		pause(context.Background(), 100*time.Millisecond)
 	}
-	return false
+	return false, false
 }
 
 // libWorker is a worker of package workers.

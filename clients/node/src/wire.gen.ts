@@ -451,6 +451,8 @@ export interface Heartbeat {
 export interface HeartbeatReply {
   /** runs that must stop */
   cancel?: RunRef[];
+  /** Fence is the least token of this owner of the log. An assigned item that comes after this reply and has a lesser token was sent by an earlier owner and has been taken back: it must not run. */
+  fence?: string;
   /** IdleMS is how long a worker may be silent that has nothing and with which nothing is wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so. */
   idle_ms?: number;
   reason?: string;

@@ -57,6 +57,11 @@ function tap(client: Client): Wire {
   return wire;
 }
 
+/** Gives the items of a message another token. Those of an engine's first years are less than zzzzzzzz1. */
+function withToken(data: string, token: string): string {
+  return data.replace(/"token":"[^"]*"/, `"token":"${token}"`);
+}
+
 async function until(what: string, is: () => boolean): Promise<void> {
   for (const end = Date.now() + 30_000; !is(); await sleep(5)) assert.ok(Date.now() < end, what);
 }
@@ -148,6 +153,22 @@ describe("assigned items", { timeout: 120_000 }, () => {
     for (const { id } of limited) assert.equal((await client.wait(id!)).attempt, 1);
   });
 
+  it("do not run if they come from an earlier owner of the log", async () => {
+    const { client } = await start();
+    const wire = tap(client);
+    const runs: AbortSignal[] = [];
+    const go = deferred();
+    await work(client, { concurrency: 4, types: { email: (_: Item, ctx) => (runs.push(ctx.signal), go.promise) } });
+    await client.submit({ type: "email" });
+    await until("it runs", () => runs.length === 1);
+    await until("the engine has answered a heartbeat", () => wire.heartbeats.length > 0);
+    const data = wire.assigned[0]!.string();
+    for (const token of ["1", "zzzzzzz", "zzzzzzzz1"]) wire.deliver({ data: withToken(data, token) });
+    await until("the last runs, and is refused", () => runs[1]?.aborted === true);
+    assert.equal(runs.length, 2);
+    go.resolve();
+  });
+
   it("run once if their message comes twice, and not at all if it is not the engine's", async () => {
     const { client } = await start();
     const wire = tap(client);
@@ -164,12 +185,11 @@ describe("assigned items", { timeout: 120_000 }, () => {
     const { id } = await client.submit({ type: "email" });
     await until("it runs", () => began.length > 0);
     const data = wire.assigned[0]!.string();
-    const fake = (token: string): string => data.replace(/"token":"[^"]*"/, `"token":"${token}"`);
     const h = headers();
     h.set("Nats-Msg-Id", "1");
     wire.deliver({ data });
-    wire.deliver({ data: fake("1"), reply: "work.api.info" });
-    wire.deliver({ data: fake("2"), headers: h });
+    wire.deliver({ data: withToken(data, "zzzzzzzz1"), reply: "work.api.info" });
+    wire.deliver({ data: withToken(data, "zzzzzzzz2"), headers: h });
     wire.deliver({ data: "[nonsense]" });
     const second = (await client.submit({ type: "email" })).id!;
     await until("the second runs", () => began.includes(second));
@@ -199,7 +219,7 @@ describe("assigned items", { timeout: 120_000 }, () => {
     const { id } = await client.submit({ type: "email", params: "real" });
     await client.wait(id!);
     const data = wire.assigned[0]!.string();
-    const fakes = Array.from({ length: 3 }, (_, n) => data.replace(/"token":"[^"]*"/, `"token":"${n + 1}"`).replace('"real"', '"fake"').slice(1, -1));
+    const fakes = Array.from({ length: 3 }, (_, n) => withToken(data, `zzzzzzzz${n}`).replace('"real"', '"fake"').slice(1, -1));
     const beats = wire.heartbeats.length;
     wire.deliver({ data: `[${fakes.join()}]` });
     const stopped = await reason.promise;

@@ -31,6 +31,8 @@ export class Inbox {
   #looks: NodeJS.Timeout | undefined;
   #lookedAt = 0;
   #stalled = false; // what comes now may be old
+  /** What the last heartbeat was told: items with lesser tokens come too late. */
+  fence = "";
 
   constructor(private readonly core: Core) {}
 
@@ -93,7 +95,7 @@ export class Inbox {
     const { core } = this;
     const run = assignedRun(a, core.types, at);
     if (typeof run === "string") return core.log.error(`an assigned item can't be run and goes back to the engine: ${run}`);
-    if (core.runs.has(run.token)) return; // the message came twice
+    if (isLess(run.token, this.fence) || core.runs.has(run.token)) return; // it came too late, or twice
     core.runs.set(run.token, run);
     const unwanted = core.unwanted || (core.busy >= core.concurrency ? "no_slot" : "");
     if (unwanted !== "") return core.handBack(run, unwanted);
@@ -119,6 +121,11 @@ export class Inbox {
   #start(run: Run): Pending {
     return this.core.reports.pending(run, { event: "start" }, { midRun: (error) => midRunAnswered(this.core, run, error) });
   }
+}
+
+/** Compares tokens, which are numbers in base 36. */
+function isLess(a: string, b: string): boolean {
+  return a.length === b.length ? a < b : a.length < b.length;
 }
 
 /** An assigned item, with its params as they were submitted. */

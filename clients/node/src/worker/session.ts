@@ -180,6 +180,7 @@ export class Session {
       throw err;
     }
     core.registered ||= core.phase !== "active";
+    core.inbox.fence = reply.fence ?? "";
     core.endRuns(reply.cancel ?? [], "lease_lost");
     if (reply.should_drain) core.drainByEngine();
     core.takenFor(reply.status, reply.reason);
