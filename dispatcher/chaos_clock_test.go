@@ -79,3 +79,32 @@ func (c *chaos) tryAgainNow() {
 		c.do(far...)
 	}
 }
+
+// While the log's own times can't be trusted, a timer that passes between two looks at the
+// clock is not lost.
+func TestTimersPassUnderABlindClock(t *testing.T) {
+	s := newSim(t, nil)
+	const items = 200
+	first := s.at.Add(time.Hour)
+	for i := range items {
+		s.submit(core.Submit{ExpiresAt: first.Add(time.Duration(i) * time.Millisecond)})
+	}
+	s.tick(10 * time.Minute)
+	s.skew = -2 * time.Hour
+	s.crash()
+	if !s.l.clock.Status().Blind {
+		t.Fatalf("the clock is not blind: %+v", s.l.clock.Status())
+	}
+	s.tick(first.Add(2*time.Hour - time.Millisecond).Sub(s.at))
+	s.drift = 100 * time.Microsecond
+	for !s.at.After(first.Add(2*time.Hour + items*time.Millisecond)) {
+		s.settle()
+	}
+	s.drift = 0
+	s.tick(time.Hour)
+	left := 0
+	s.ok(s.store.InState(events.StateQueued, func(*events.Item) error { left++; return nil }))
+	if left > 0 {
+		t.Errorf("%d of %d items have not expired", left, items)
+	}
+}

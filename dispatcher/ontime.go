@@ -23,6 +23,7 @@ const pushTimeout = 5 * time.Second
 // workers and orphans, pushes without an answer, the sweep.
 func (l *loop) onTime() error {
 	now, due := l.clock.Now(), l.clock.Due()
+	l.state.SetDue(l.clock.BlindDue()) // no decision's time is earlier than due
 	if err := l.timers.due(due); err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ type sim struct {
 	ids       uint64
 	accept    *clock.Acceptance // of the next start
 	skew      time.Duration     // of the server's clock against the right one
+	drift     time.Duration     // time that passes with each look at the clock
 	known     time.Time         // as NoteTime has it
 	inboxes   map[string]string // of workers that have offered one
 	held      *batch            // taken by commit, for its next call
@@ -99,7 +100,10 @@ func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*
 	return s
 }
 
-func (s *sim) now() time.Time { return s.at }
+func (s *sim) now() time.Time {
+	s.at = s.at.Add(s.drift)
+	return s.at
+}
 
 func (s *sim) serverNow() time.Time { return s.at.Add(s.skew) }
 
