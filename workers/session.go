@@ -50,6 +50,9 @@ func (s *session) tryRegister(ctx context.Context) error {
 		if err := s.w.inbox.open(&req); err != nil {
 			return err
 		}
+		s.w.mu.Lock()
+		s.id = reply.Session // the id is ours, even if the next request fails
+		s.w.mu.Unlock()
 		req.Session, reply = reply.Session, wire.Registered{}
 		if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
 			return err

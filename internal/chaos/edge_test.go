@@ -200,12 +200,15 @@ func TestSitesUnderKills(t *testing.T) {
 	}
 	publishing.Wait()
 	t.Logf("%d submissions from each site, %d kills and cuts", n, rounds(n))
-	arrived(ctx, t, hubAt, map[string]int{"lab": n, "van": n})
-	if t.Failed() {
-		for _, p := range all {
-			t.Logf("%v:\n%s", p.args[1], p.log)
+	defer func() {
+		if t.Failed() {
+			for _, p := range all {
+				p.kill() // its log is whole then
+				t.Logf("%v:\n%s", p.args[1:], p.log)
+			}
 		}
-	}
+	}()
+	arrived(ctx, t, hubAt, map[string]int{"lab": n, "van": n})
 }
 
 // arrived waits until the hub has as many submissions of each site as wanted, and checks
