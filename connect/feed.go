@@ -214,6 +214,11 @@ func readDelivery(reply string) (d delivery, ok bool) {
 func (f *Feed) word(m *nats.Msg) error {
 	switch status := m.Header.Get("Status"); status {
 	case "100":
+		// Behind what it speaks of. Deliveries may be lost where a leaf connection was, and
+		// nothing more may come by which to notice.
+		if n, err := strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64); err == nil && n > f.last {
+			return f.lost("a delivery is missing")
+		}
 		return nil
 	case "408", "409":
 		if n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil { // a request has ended
