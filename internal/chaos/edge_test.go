@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -220,7 +220,7 @@ func arrived(ctx context.Context, t *testing.T, hub string, want map[string]int)
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
+	c, err := streamwright.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,47 +228,41 @@ func arrived(ctx context.Context, t *testing.T, hub string, want map[string]int)
 	for _, n := range want {
 		missing += n
 	}
-	var log jetstream.Stream
-	need.Eventually(t, "the hub answers", func() bool {
-		log, err = js.Stream(ctx, wire.Default.EventStream(0))
-		return err == nil
-	})
-	c, err := log.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{
-		wire.Default.EventFilter("0", "parcel", events.KindCreated.String()), wire.Default.EventFilter("0", "*", events.KindRejected.String()),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// check takes the next event.
-	check := func(msg jetstream.Msg) {
-		ev, err := events.DecodeEvent(msg.Data())
-		if err != nil {
+	var last events.Seq
+	take := func(ev streamwright.Event) error {
+		last = ev.Seq
+		if ev.Kind == events.KindRejected {
+			t.Fatalf("a submission was rejected: %s", ev.Data)
+		}
+		if ev.Kind != events.KindCreated {
+			return nil
+		}
+		var made struct {
+			Site   string
+			Params struct {
+				Site string
+				N    int
+			}
+		}
+		if err := json.Unmarshal(ev.Data, &made); err != nil {
 			t.Fatal(err)
 		}
-		made, ok := ev.Body.(*events.Created)
-		if !ok {
-			t.Fatalf("a submission was rejected: %s", msg.Data())
+		if p := made.Params; p.N != next[p.Site] || made.Site != p.Site {
+			t.Fatalf("site %s: submission %d came where %d was due: %s", p.Site, p.N, next[p.Site], ev.Data)
 		}
-		var p struct {
-			Site string
-			N    int
-		}
-		if err := json.Unmarshal(made.Params, &p); err != nil {
-			t.Fatal(err)
-		}
-		if p.N != next[p.Site] || made.Site != p.Site {
-			t.Fatalf("site %s: submission %d came where %d was due: %s", p.Site, p.N, next[p.Site], msg.Data())
-		}
-		next[p.Site]++
+		next[made.Site]++
 		missing--
+		return nil
 	}
-	for quiet := 0; missing > 0 || quiet < 2; quiet++ {
-		got, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))
-		if err != nil || ctx.Err() != nil || quiet > 60 {
+	for end, quiet := time.Now().Add(2*time.Minute), 0; missing > 0 || quiet < 2; quiet++ {
+		before := last
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := c.Tail(try, streamwright.TailOptions{FromSeq: last + 1}, take)
+		cancel()
+		if ctx.Err() != nil || time.Now().After(end) {
 			t.Fatalf("%d submissions are missing; arrived: %v; %v", missing, next, err)
 		}
-		for msg := range got.Messages() {
-			check(msg)
+		if last > before {
 			quiet = 0
 		}
 	}
