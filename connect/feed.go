@@ -214,8 +214,8 @@ func readDelivery(reply string) (d delivery, ok bool) {
 func (f *Feed) word(m *nats.Msg) error {
 	switch status := m.Header.Get("Status"); status {
 	case "100":
-		// Behind what it speaks of. Deliveries may be lost where a leaf connection was, and
-		// nothing more may come by which to notice.
+		// It comes after all deliveries that it counts. What was sent while a link between
+		// servers was cut is lost, and there may be no later delivery to show the gap.
 		if n, err := strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64); err == nil && n > f.last {
 			return f.lost("a delivery is missing")
 		}
