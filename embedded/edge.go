@@ -263,6 +263,9 @@ func (e *Edge) ensureStream(ctx context.Context) error {
 	s, err := e.js.Stream(ctx, cfg.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
+		if err := e.leftBehind(cfg.Name); err != nil {
+			return err
+		}
 		cfg.FirstSeq = uint64(time.Now().UnixMicro())
 		_, err = e.js.CreateStream(ctx, cfg)
 	case err == nil && s.CachedInfo().Config.MaxBytes != cfg.MaxBytes:
@@ -273,6 +276,23 @@ func (e *Edge) ensureStream(ctx context.Context) error {
 		return fmt.Errorf("make stream %s: %w", cfg.Name, err)
 	}
 	return nil
+}
+
+// leftBehind refuses to make a stream anew whose folder holds messages: the server has not
+// taken it for a stream, and would drop them. The two files are the last that it writes of
+// a new stream, so one whose making was broken off lacks the second.
+func (e *Edge) leftBehind(stream string) error {
+	dir := filepath.Join(e.dir.path, "jetstream", globalAccount, "streams", stream)
+	for _, file := range []string{"meta.inf", "meta.sum"} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			return nil
+		}
+	}
+	blocks, err := filepath.Glob(filepath.Join(dir, "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		return err
+	}
+	return fmt.Errorf("the NATS server can't read the site's stream, and the log says why: %s may hold submissions that are not decided; restore that folder, or move it away to begin anew without them", dir)
 }
 
 // run watches the link until ctx ends, and asks the hub what is decided.

@@ -238,6 +238,37 @@ func TestSiteFolder(t *testing.T) {
 	}
 }
 
+// What a site keeps is not dropped because the NATS server can't read it.
+func TestSiteStreamIsNotMadeAnewOverMessages(t *testing.T) {
+	t.Parallel()
+	o := EdgeOptions{Site: "lab", Hub: "127.0.0.1:1", Dir: t.TempDir(), NATSListen: "127.0.0.1:0"}
+	edge := mustStartEdge(t, o)
+	if _, err := edgeConn(t, edge).Request(wire.Default.Submit("parcel"), []byte(`1`), testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	stopEdge(t, edge)
+	file := filepath.Join(o.Dir, "jetstream", globalAccount, "streams", wire.Default.SiteStream("lab"), "meta.sum")
+	sum, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := StartEdge(testContext(t), o); err == nil {
+		stopEdge(t, e)
+		t.Error("it starts with a stream that can't be read")
+	} else if !strings.Contains(err.Error(), "can't read the site's stream") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, sum, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if st := edgeState(t, mustStartEdge(t, o)); st.Waiting != 1 {
+		t.Errorf("%d wait: %+v", st.Waiting, st)
+	}
+}
+
 // Users that a reload lets in do not disturb the sites.
 func TestSitesOutliveAReload(t *testing.T) {
 	slow(t)
