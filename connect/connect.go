@@ -148,13 +148,13 @@ func stripLogin(servers string) (bare string, had bool) {
 // JetStream opens the JetStream that has an engine's streams. It sends nothing. A request
 // for a stream that nobody answers is sent again, until the context ends or for 5 s.
 func JetStream(nc *nats.Conn, names wire.Names, opts ...jetstream.JetStreamOpt) (jetstream.JetStream, error) {
-	open := jetstream.New
-	if names.Domain != "" {
-		open = func(nc *nats.Conn, opts ...jetstream.JetStreamOpt) (jetstream.JetStream, error) {
-			return jetstream.NewWithDomain(nc, names.Domain, slices.Clone(opts)...)
-		}
+	var js jetstream.JetStream
+	var err error
+	if names.Domain == "" {
+		js, err = jetstream.New(nc, opts...)
+	} else {
+		js, err = jetstream.NewWithDomain(nc, names.Domain, slices.Clone(opts)...)
 	}
-	js, err := open(nc, opts...)
 	if err != nil {
 		return nil, err
 	}

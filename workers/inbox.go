@@ -23,7 +23,7 @@ type inbox struct {
 	w    *Worker
 	word string // of the registration; empty: not open
 	sub  *nats.Subscription
-	// fence is what the last heartbeat was told: items with lesser tokens come too late.
+	// fence is from the last heartbeat's reply: an item with a lesser token came too late.
 	fence events.Token
 
 	started []*run // their starts are to be reported, oldest first

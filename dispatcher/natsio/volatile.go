@@ -27,9 +27,10 @@ import (
 // and nobody publishes to them who wants an answer.
 
 const (
-	// lookVolatile bounds a look at a volatile stream of this ownership, after two of which
-	// the stream's server counts as dead: losing the stream costs more than the wait.
-	lookVolatile = time.Second
+	// lookVolatile bounds a look at a volatile stream of this ownership, in which it is asked
+	// for twice (see connect.JetStream). Then the stream's server counts as dead: losing the
+	// stream costs more than the wait.
+	lookVolatile = 2 * time.Second
 	// dropVolatile bounds the wait for the word that a stream is deleted, which nobody
 	// gives if its server is dead. makeVolatile bounds one try to make one, and
 	// replaceWithin all of them.
@@ -83,16 +84,10 @@ func (t *Topology) volatile(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 }
 
 // lookVolatile asks for a stream.
-func (t *Topology) lookVolatile(ctx context.Context, name string) (s jetstream.Stream, err error) {
-	for range 2 {
-		one, cancel := context.WithTimeout(ctx, lookVolatile)
-		s, err = t.js.Stream(one, name)
-		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
-	}
-	return s, err
+func (t *Topology) lookVolatile(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookVolatile)
+	defer cancel()
+	return t.js.Stream(ctx, name)
 }
 
 // replaceVolatile deletes a stream and makes it anew. The deletion needs no answer of

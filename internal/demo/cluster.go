@@ -37,8 +37,8 @@ const (
 	askEach = 50 * time.Millisecond
 	// requestWithin bounds one try of a request, which may wait for an owner.
 	requestWithin = 15 * time.Second
-	// patience is how long the client retries a request: elections and takeovers are slow
-	// on a busy machine.
+	// patience bounds the retries of a request. On a busy machine, elections and takeovers
+	// are slow.
 	patience = time.Minute
 )
 

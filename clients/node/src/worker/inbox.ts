@@ -31,7 +31,7 @@ export class Inbox {
   #looks: NodeJS.Timeout | undefined;
   #lookedAt = 0;
   #stalled = false; // what comes now may be old
-  /** What the last heartbeat was told: items with lesser tokens come too late. */
+  /** From the last heartbeat's reply: an item with a lesser token came too late. */
   fence = "";
 
   constructor(private readonly core: Core) {}
