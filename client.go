@@ -83,10 +83,14 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// New makes a client on a connection that the caller keeps and closes. Options for
-// connecting have no effect.
+// New makes a client on a connection that the caller keeps and closes. It refuses options
+// for connecting, such as a login, which that connection can't take any more.
 func New(nc *nats.Conn, opts ...Option) (*Client, error) {
-	return newClient(nc, newSettings(opts))
+	set := newSettings(opts)
+	if len(set.connecting) > 0 {
+		return nil, events.Refuse(events.CodeBadConfig, "new client: the connection is there already, so %s can't apply to it: give it to nats.Connect, or let streamwright.Connect make the connection", strings.Join(set.connecting, ", "))
+	}
+	return newClient(nc, set)
 }
 
 func newClient(nc *nats.Conn, set settings) (*Client, error) {

@@ -318,7 +318,7 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if s, err := c.Types().List(ctx); err != nil || len(s) != 1 {
 		t.Errorf("types: %+v, %v", s, err)
 	}
-	if s, err := c.Types().Configure(ctx, "email", map[string]any{"capacity": 7}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
+	if s, err := c.Types().Configure(ctx, "email", streamwright.Settings{Capacity: new(7)}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
 		t.Errorf("configure: %+v, %v", s, err)
 	}
 	if w, err := c.Workers().List(ctx); err != nil || len(w) != 1 {

@@ -15,6 +15,7 @@ import (
 type Definition[P, R any] struct {
 	typ      events.Type
 	defaults []ItemOption
+	settings Settings
 }
 
 // ItemOption sets fields of an item before it is submitted.
@@ -87,12 +88,41 @@ func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, e
 }
 
 // Handle makes w run fn for the items of this type. Params that do not fit P
-// fail the item for good, with code bad_params. A handler that spawns children
-// or snoozes, which is no R, is registered with [workers.Handle] instead.
-func (d *Definition[P, R]) Handle(w *workers.Worker, fn func(ctx context.Context, item *workers.Item[P]) (R, error), opts ...workers.Option) {
-	workers.Handle(w, string(d.typ), func(ctx context.Context, item *workers.Item[P]) (any, error) {
+// fail the item for good, with code bad_params. A handler spawns children or snoozes by
+// returning a [workers.Spawn] or [workers.Snooze] as its error:
+//
+//	return Thumbnail{}, workers.Snooze(time.Minute).Because("the upload has not ended")
+//
+// The error is that of [workers.Handle], which Start returns once more.
+func (d *Definition[P, R]) Handle(w *workers.Worker, fn func(ctx context.Context, item *workers.Item[P]) (R, error), opts ...workers.Option) error {
+	if fn == nil {
+		return workers.Handle[P](w, string(d.typ), nil, opts...)
+	}
+	return workers.Handle(w, string(d.typ), func(ctx context.Context, item *workers.Item[P]) (any, error) {
 		return fn(ctx, item)
 	}, opts...)
+}
+
+// WithSettings returns the definition with settings of the type, which
+// [Definition.Configure] puts in force:
+//
+//	var Resize = streamwright.Define[Picture, Thumbnail]("resize").WithSettings(streamwright.Settings{
+//		Capacity: new(20),
+//		Backoff:  &streamwright.Backoff{InitialMS: 5_000, Factor: 2, MaxMS: 60_000, Jitter: 0.3},
+//		Rates:    []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1_000}},
+//	})
+func (d *Definition[P, R]) WithSettings(s Settings) *Definition[P, R] {
+	with := *d
+	with.settings = s
+	return &with
+}
+
+// Configure puts the definition's settings in force, as [Types.Configure] does; a
+// worker's program calls it before it starts the worker. It needs the permissions of an
+// operator, changes nothing that is as wanted, and is CodeSetInFile if engine.toml sets
+// one of them.
+func (d *Definition[P, R]) Configure(ctx context.Context, c *Client) (TypeInfo, error) {
+	return c.Types().Configure(ctx, string(d.typ), d.settings)
 }
 
 // NewWorker makes a worker on the client's connection, with its login and its

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
@@ -159,5 +162,151 @@ func TestRefusalsMatchTheirError(t *testing.T) {
 	_, err := c.Get(ctx, "01JD3V6YB2M4C9W8ZK5T7QXRNE")
 	if !errors.Is(err, streamwright.ErrNotFound) || errors.Is(err, streamwright.ErrQueueFull) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A typed handler spawns and snoozes by its error; middleware sees neither as a failure.
+func TestDefinitionSpawnsAndSnoozes(t *testing.T) {
+	c, ctx := definedEngine(t), testContext(t)
+	w, err := streamwright.NewWorker(c, workers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failures atomic.Int32
+	err = w.Use(func(next workers.Handler) workers.Handler {
+		return func(ctx context.Context, it *workers.RawItem) (any, error) {
+			result, err := next(ctx, it)
+			if err != nil {
+				failures.Add(1)
+			}
+			return result, err
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crop := streamwright.Define[picture, thumbnail]("crop")
+	var snoozed atomic.Bool
+	err = errors.Join(
+		crop.Handle(w, func(_ context.Context, it *workers.Item[picture]) (thumbnail, error) {
+			return thumbnail{it.Params.Path}, nil
+		}),
+		resize.Handle(w, func(_ context.Context, it *workers.Item[picture]) (thumbnail, error) {
+			switch {
+			case !snoozed.Swap(true):
+				return thumbnail{}, fmt.Errorf("not yet: %w", workers.Snooze(time.Millisecond))
+			case it.Continuation == nil:
+				return thumbnail{}, workers.Spawn{Children: []workers.Child{{Type: "crop", Params: it.Params}}, Continue: true}
+			}
+			got, err := workers.Results[thumbnail](it.Continuation)
+			return thumbnail{"of " + got[0].Path}, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Stop(context.WithoutCancel(ctx)) })
+	sub, err := resize.Submit(ctx, c, picture{Path: "cat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := resize.Wait(ctx, c, sub.ID); err != nil || got.Path != "of cat" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if n := failures.Load(); n > 0 {
+		t.Errorf("middleware saw %d failures", n)
+	}
+	if err := resize.Handle(w, nil); !errors.Is(err, workers.ErrNotNew) {
+		t.Errorf("a handler after Start: %v", err)
+	}
+}
+
+// A definition's settings are put in force from beside the worker, and no others change.
+func TestDefinitionConfigures(t *testing.T) {
+	c, ctx := definedEngine(t), testContext(t)
+	before, err := c.Types().Configure(ctx, "resize", streamwright.Settings{MaxQueued: new(9), Circuit: &streamwright.CircuitSettings{Consecutive: 3, Probes: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := resize.WithSettings(streamwright.Settings{
+		Capacity: new(7), Timeout: new(90 * time.Second), MaxAttempts: new(4), MaxQueued: new(0),
+		Backoff: &streamwright.Backoff{InitialMS: 10, Factor: 3, MaxMS: 20},
+		Circuit: &streamwright.CircuitSettings{Consecutive: 5},
+		Rates:   []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}},
+	})
+	info, err := limited.Configure(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := before.Settings
+	want.Capacity, want.TimeoutMS, want.MaxAttempts, want.MaxQueued = 7, 90_000, 4, 0
+	want.TimeoutSet, want.MaxAttemptsSet = true, true
+	want.Backoff = streamwright.Backoff{InitialMS: 10, Factor: 3, MaxMS: 20}
+	want.Circuit = streamwright.CircuitSettings{Consecutive: 5}
+	want.Rates = []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}}
+	if !reflect.DeepEqual(info.Settings, want) {
+		t.Errorf("got  %+v\nwant %+v", info.Settings, want)
+	}
+	if _, err := resize.Configure(ctx, c); err != nil {
+		t.Errorf("of a definition without settings: %v", err)
+	}
+}
+
+// Settings has each setting of a type, under its name.
+func TestSettingsAreWhole(t *testing.T) {
+	has, derived := map[string]bool{}, map[string]bool{"timeout_set": true, "max_attempts_set": true}
+	for f := range reflect.TypeFor[streamwright.Settings]().Fields() {
+		has[f.Tag.Get("json")] = true
+	}
+	for f := range reflect.TypeFor[events.TypeSettings]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !has[name] && !derived[name] {
+			t.Errorf("Settings lacks %s", name)
+		}
+		delete(has, name)
+	}
+	for name := range has {
+		t.Errorf("types have no setting %q", name)
+	}
+}
+
+func TestNewRefusesOptionsOfAConnection(t *testing.T) {
+	c := definedEngine(t)
+	_, err := streamwright.New(c.Conn(), streamwright.WithPatience(0), streamwright.WithUser("a", "b"), streamwright.WithName("x"))
+	if events.CodeOf(err) != events.CodeBadConfig || !strings.Contains(err.Error(), "WithUser, WithName") || strings.Contains(err.Error(), "Patience") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := streamwright.New(c.Conn(), streamwright.WithPatience(0), streamwright.WithDomain("")); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The error of an item that has panicked is a line; the item has the stack.
+func TestOutcomeErrorIsOneLine(t *testing.T) {
+	c, ctx := definedEngine(t), testContext(t)
+	w, err := streamwright.NewWorker(c, workers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resize.Handle(w, func(context.Context, *workers.Item[picture]) (thumbnail, error) { panic("oh no") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Stop(context.WithoutCancel(ctx)) })
+	sub, err := resize.Submit(ctx, c, picture{}, func(it *streamwright.Item) { it.MaxAttempts = 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = resize.Wait(ctx, c, sub.ID)
+	var failed *streamwright.OutcomeError
+	if !errors.As(err, &failed) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "the handler panicked: oh no (panic)") {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(failed.Item.Error.Message, "goroutine") {
+		t.Errorf("the item has no stack: %q", failed.Item.Error.Message)
 	}
 }

@@ -3,6 +3,7 @@ package streamwright
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/blobs"
@@ -155,7 +156,8 @@ func (e *OutcomeError) Error() string {
 	text := fmt.Sprintf("item %s is %s", e.Item.ID, e.Item.State)
 	switch {
 	case e.Item.Error != nil:
-		return fmt.Sprintf("%s after %s: %s (%s)", text, events.Count(e.Item.Attempt, "attempt"), e.Item.Error.Message, e.Item.Error.Code)
+		first, _, _ := strings.Cut(e.Item.Error.Message, "\n") // what follows is a stack, say
+		return fmt.Sprintf("%s after %s: %s (%s)", text, events.Count(e.Item.Attempt, "attempt"), first, e.Item.Error.Code)
 	case e.Item.Reason != "":
 		return text + ": " + e.Item.Reason
 	case !e.Item.State.Terminal():

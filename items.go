@@ -215,7 +215,7 @@ type ReplayOptions struct {
 	Params      json.RawMessage // nil: as they were
 	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
 	Priority    *wire.Priority
-	MaxAttempts int    // further ones; 0: the type's
+	MaxAttempts int    // further ones; 0: as many as its submission or last replay chose, else the type's
 	Reason      string // for the history
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,27 +175,68 @@ func (l *link) retry(ctx context.Context, op string, patience time.Duration, try
 	var last error
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
-			return endOf(op, err, last)
+			return endOf(op, err, l.explained(op, last))
 		}
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return endOf(op, ctx.Err(), telling(last, err))
+			return endOf(op, ctx.Err(), l.explained(op, telling(last, err)))
 		}
 		wait := waits.After(err, tries)
 		if !repeat.May(err, once) || time.Since(start)+wait > l.patienceWith(err, patience) {
-			return repeat.Unknown(err, once)
+			return repeat.Unknown(l.explained(op, err), once)
 		}
 		if l.set.onRetry != nil {
 			l.set.onRetry(op, err)
 		}
 		last = err
 		if err := sleep.For(ctx, wait); err != nil {
-			return endOf(op, err, last)
+			return endOf(op, err, l.explained(op, last))
 		}
 	}
+}
+
+// noEngine is the error of a request that nobody has subscribed to.
+type noEngine struct{ error }
+
+func (e noEngine) Unwrap() error { return e.error }
+
+const (
+	// explainWithin bounds the question why nobody has answered.
+	explainWithin = time.Second
+	// maxExplained bounds its answer in an error, in bytes.
+	maxExplained = 1000
+)
+
+// explained returns the error of a request that is given up. If nobody has taken it or answered,
+// and a node is there that could not, the error says what that one knows.
+func (l *link) explained(op string, err error) error {
+	var none noEngine
+	unheard := errors.As(err, &none)
+	if !unheard && events.CodeOf(err) != events.CodeTimeout || op == wire.APINodes || err == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), explainWithin)
+	defer cancel()
+	msg, asked := l.nc.RequestWithContext(ctx, l.set.names.API(wire.APINodes), nil)
+	if asked != nil {
+		return err
+	}
+	var r wire.NodesReply
+	body, asked := content(wire.APINodes, msg)
+	if asked != nil || json.Unmarshal(body, &r) != nil {
+		return err
+	}
+	warnings := events.Clip(strings.Join(r.Warnings, "; "), maxExplained)
+	if !unheard {
+		if !slices.ContainsFunc(r.Streams, func(s wire.StreamReplicas) bool { return s.Spare < 0 }) {
+			return err
+		}
+		return events.Refuse(events.CodeTimeout, "%v; %s says: %s", message(err), r.Answered, warnings)
+	}
+	return repeat.Untaken(events.Refuse(events.CodeUnavailable, "no node owns the log at %s, so nothing is decided: `engine cluster` shows all nodes; %s says: %s", l.where(), r.Answered, warnings))
 }
 
 // patienceWith returns the patience after a try that has failed with err. A client that
@@ -259,7 +301,7 @@ func (l *link) failed(op string, err error) error {
 	case errors.As(err, &refused):
 		return err
 	case errors.Is(err, nats.ErrNoResponders):
-		return repeat.Untaken(events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where()))
+		return noEngine{repeat.Untaken(events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where()))}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return events.Refuse(events.CodeTimeout, "no reply to %s from the engine at %s in time", op, l.where())
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):

@@ -38,8 +38,17 @@ type settings struct {
 	onRetry    func(op string, err error)
 	connect    connect.Settings
 	nats       []nats.Option
-	inline     int   // bytes of params that go with the submission
-	maxBlob    int64 // bytes of a document in the object store
+	connecting []string // options that apply to a connection still to be made
+	inline     int      // bytes of params that go with the submission
+	maxBlob    int64    // bytes of a document in the object store
+}
+
+// connecting makes an option that applies to a connection still to be made.
+func connecting(name string, set func(*settings)) Option {
+	return func(s *settings) {
+		s.connecting = append(s.connecting, name)
+		set(s)
+	}
 }
 
 func newSettings(opts []Option) settings {
@@ -72,20 +81,22 @@ func WithPrefix(prefix string) Option {
 }
 
 // WithName names the connection in the server's monitoring.
-func WithName(name string) Option { return func(s *settings) { s.name = name } }
+func WithName(name string) Option {
+	return connecting("WithName", func(s *settings) { s.name = name })
+}
 
 // WithTLS verifies the server against a CA file and, if cert and key are
 // given, presents a client certificate. An empty ca is the system's.
 func WithTLS(ca, cert, key string) Option {
-	return func(s *settings) {
+	return connecting("WithTLS", func(s *settings) {
 		s.connect.TLS, s.connect.CA, s.connect.Cert, s.connect.Key = true, ca, cert, key
-	}
+	})
 }
 
 // WithNATS adds options of the NATS client to Connect. They come after the
 // package's own, so they win.
 func WithNATS(opts ...nats.Option) Option {
-	return func(s *settings) { s.nats = append(s.nats, opts...) }
+	return connecting("WithNATS", func(s *settings) { s.nats = append(s.nats, opts...) })
 }
 
 // WithTryTimeout bounds how long one try waits for its reply. Not positive:
@@ -131,28 +142,34 @@ func WithMaxDocument(n int64) Option {
 
 // WithCredentials logs in with a NATS credentials file (JWT and seed). It is
 // read again at each reconnect.
-func WithCredentials(file string) Option { return func(s *settings) { s.connect.Creds = file } }
+func WithCredentials(file string) Option {
+	return connecting("WithCredentials", func(s *settings) { s.connect.Creds = file })
+}
 
 // WithNkey logs in with the nkey whose seed is in a file.
-func WithNkey(file string) Option { return func(s *settings) { s.connect.Nkey = file } }
+func WithNkey(file string) Option {
+	return connecting("WithNkey", func(s *settings) { s.connect.Nkey = file })
+}
 
 // WithUser logs in with a name and a password.
 func WithUser(name, password string) Option {
-	return func(s *settings) { s.connect.User, s.connect.Password, s.connect.PasswordFile = name, password, "" }
+	return connecting("WithUser", func(s *settings) { s.connect.User, s.connect.Password, s.connect.PasswordFile = name, password, "" })
 }
 
 // WithUserFile logs in with a name and the password that is the first line of a
 // file, which is read again at each reconnect.
 func WithUserFile(name, passwordFile string) Option {
-	return func(s *settings) {
+	return connecting("WithUserFile", func(s *settings) {
 		s.connect.User, s.connect.Password, s.connect.PasswordFile = name, "", passwordFile
-	}
+	})
 }
 
 // WithContext takes the server, if Connect is given none, the login, TLS files,
 // JetStream domain and inbox prefix from a context of the nats program, by its
 // name or the absolute path of its file. Other options take precedence.
-func WithContext(name string) Option { return func(s *settings) { s.connect.Context = name } }
+func WithContext(name string) Option {
+	return connecting("WithContext", func(s *settings) { s.connect.Context = name })
+}
 
 // WithDomain names the JetStream domain that has the engine's streams, for a
 // client of a leaf node whose own JetStream is another or none.
@@ -164,14 +181,16 @@ func WithDomain(domain string) Option { return func(s *settings) { s.connect.Dom
 // engine's users have, _INBOX_ and the name, if the name has only letters,
 // digits, - and _; any other takes _INBOX.
 func WithInboxPrefix(prefix string) Option {
-	return func(s *settings) {
+	return connecting("WithInboxPrefix", func(s *settings) {
 		if prefix != "" {
 			s.connect.InboxPrefix = prefix
 		}
-	}
+	})
 }
 
 // WithConnection sets all of this at once, for programs that read it from their
 // command line or environment. It replaces what earlier options have set. The URL
 // passed to Connect takes precedence over the URL in c.
-func WithConnection(c connect.Settings) Option { return func(s *settings) { s.connect = c } }
+func WithConnection(c connect.Settings) Option {
+	return connecting("WithConnection", func(s *settings) { s.connect = c })
+}

@@ -43,19 +43,26 @@ func (t Types) List(ctx context.Context) ([]TypeInfo, error) {
 	return r.Types, err
 }
 
-// Configure changes some of a type's settings and returns the type as changed.
-// The patch is an object with fields of events.TypeSettings: JSON, or a value
-// that encodes to it.
-func (t Types) Configure(ctx context.Context, typ string, patch any) (TypeInfo, error) {
-	raw, err := json.Marshal(patch)
+// Configure changes some of a type's settings and returns the type as changed:
+//
+//	info, err := client.Types().Configure(ctx, "email", streamwright.Settings{Capacity: new(20)})
+func (t Types) Configure(ctx context.Context, typ string, s Settings) (TypeInfo, error) {
+	patch, err := s.patch()
 	if err != nil {
 		return TypeInfo{}, events.Refuse(events.CodeBadRequest, "settings of %s can't be written as JSON: %v", typ, err)
 	}
-	return ask[TypeInfo](ctx, t.c, wire.APIConfigure, wire.Configure{Type: typ, Settings: raw})
+	return t.ConfigureJSON(ctx, typ, patch)
+}
+
+// ConfigureJSON is Configure with the settings as a JSON object that has some of the
+// fields of events.TypeSettings, for programs that are given them as such.
+func (t Types) ConfigureJSON(ctx context.Context, typ string, patch json.RawMessage) (TypeInfo, error) {
+	return ask[TypeInfo](ctx, t.c, wire.APIConfigure, wire.Configure{Type: typ, Settings: patch})
 }
 
 // Pause holds the items of a type back until [Types.Resume]: running items go
-// on, none begins, and submissions are accepted. The pause outlives a restart of
+// on, none begins, and submissions are accepted. A type can be paused before its
+// first item. The pause outlives a restart of
 // the engine. For a type that is paused already, Pause changes when that ends, if
 // the options say so. It reports whether it changed anything.
 func (t Types) Pause(ctx context.Context, typ string, o PauseOptions) (changed bool, err error) {

@@ -131,7 +131,7 @@ var severities = []wire.AlarmSeverity{wire.AlarmCritical, wire.AlarmWarning}
 var fillTexts = map[string]struct{ what, then, do string }{
 	wire.AlarmQueue:     {"items wait; max_queued is", "submissions are refused (queue_full)", "Add workers, or raise max_queued in [limits]."},
 	wire.AlarmIntake:    {"of plain publishes wait to be decided; the intake holds", "publishers get errors", "See why the engine does not decide them: other alarms, its log, `engine status`."},
-	wire.AlarmDocuments: {"of large params and results are stored; blob_max_bytes is", "large documents are refused (blob_unavailable)", "Keep ended items for less time, or raise blob_max_bytes in [limits]."},
+	wire.AlarmDocuments: {"of large params and results are stored; blob_max_size is", "large documents are refused (blob_unavailable)", "Keep ended items for less time, or raise blob_max_size in [limits]."},
 	wire.AlarmNative:    {"messages are dispatched to native workers; their stream holds", "nothing more is dispatched to them", "Start more native workers, or see why they do not ack."},
 	wire.AlarmAccount:   {"are used by the engine's account on the NATS server; its limit is", "nothing can be recorded", "Raise the account's storage limit, or keep ended items for less time and run `engine cut`."},
 }

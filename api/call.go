@@ -151,7 +151,7 @@ func malformed(err error) error {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return events.Refuse(events.CodeBadRequest, "the request's %s is a JSON %s: it must be %s", fieldName(kind.Field), kind.Value, wire.JSONKind(kind))
+		return events.Refuse(events.CodeBadRequest, "the request's %s is a JSON %s: it must be %s", fieldName(kind.Field), wire.JSONValue(kind), wire.JSONKind(kind))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if n, uerr := strconv.Unquote(name); uerr == nil {
@@ -397,12 +397,16 @@ func (c *call) domain() string {
 func (c *call) publish(to string, data []byte, e *wire.Error) {
 	m := &nats.Msg{Subject: to, Data: data}
 	if e != nil {
-		m.Header = nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}}
-		if body, err := json.Marshal(wire.ErrorReply{Error: e}); err == nil {
-			m.Data = body
-		}
+		m = refusal(to, e)
 	}
 	c.undelivered(c.s.Conn.PublishMsg(m))
+}
+
+// refusal makes the message that refuses a request.
+func refusal(to string, e *wire.Error) *nats.Msg {
+	m := &nats.Msg{Subject: to, Header: nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}}}
+	m.Data, _ = json.Marshal(wire.ErrorReply{Error: e}) // strings and numbers have JSON
+	return m
 }
 
 // headerText makes a text fit for a header: one line.

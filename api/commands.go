@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -41,10 +42,11 @@ func (a *submitAPI) submit(c *call) {
 	answers := make([]wire.Submitted, len(subs))
 	cmds := make([]core.Command, 0, len(subs))
 	at := make([]int, 0, len(subs)) // the element of each command
+	var claims claims
 	for i := range subs {
 		cmd, err := a.submission(&subs[i], errs, i)
 		if err == nil {
-			err = c.user.Type(cmd.Type)
+			err = claims.add(c.user, cmd.Type)
 		}
 		if err != nil {
 			if !array {
@@ -60,7 +62,7 @@ func (a *submitAPI) submit(c *call) {
 		c.reply(answers, nil)
 		return
 	}
-	c.do(cmds, func(outcomes []dispatcher.Outcome) {
+	c.claim(claims, cmds, func(outcomes []dispatcher.Outcome) {
 		for n, o := range outcomes {
 			answers[at[n]] = submitted(o)
 		}
@@ -70,6 +72,37 @@ func (a *submitAPI) submit(c *call) {
 			c.reply(answers[0], outcomes[0].Err)
 		}
 	})
+}
+
+// claims are those of the types of submissions, one for each or none.
+type claims []quota.Claim
+
+func (l *claims) add(u *quota.User, t events.Type) error {
+	if u == nil {
+		return nil
+	}
+	claim, err := u.Type(t)
+	if err == nil {
+		*l = append(*l, claim)
+	}
+	return err
+}
+
+// claim is do for submissions whose types are claimed: those that are refused create none.
+// The claims are those of the last commands.
+func (c *call) claim(claims claims, cmds []core.Command, done func([]dispatcher.Outcome)) {
+	first := len(cmds) - len(claims)
+	handed := c.do(cmds, func(outcomes []dispatcher.Outcome) {
+		for i, claim := range claims {
+			claim.Decided(outcomes[first+i].Err == nil)
+		}
+		done(outcomes)
+	})
+	if !handed {
+		for _, claim := range claims {
+			claim.Decided(false)
+		}
+	}
 }
 
 // decodeSubmits is decodeMany for submissions.
@@ -92,20 +125,23 @@ func submitted(o dispatcher.Outcome) wire.Submitted {
 	if o.Err != nil {
 		return wire.Submitted{Error: wire.FromError(o.Err)}
 	}
-	a := wire.Submitted{ID: o.Decision.ID.String(), State: stateAfter(o), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
+	a := wire.Submitted{ID: o.Decision.ID.String(), State: stateAfter(o), Repeat: o.Decision.Repeat, Raised: o.Decision.Raised, NotRaised: o.Decision.NotRaised,
+		ContentDiffers: o.Decision.ContentDiffers, Position: wire.PositionOf(o.Position)}
 	if o.Item != nil && !o.Item.MergedInto.IsZero() {
 		a.MergedInto = o.Item.MergedInto.String()
 	}
 	return a
 }
 
-// do hands commands to the engine. done must reply.
-func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) {
+// do hands commands to the engine, and reports whether it has taken them. done must reply.
+func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) (handed bool) {
 	ctx, cancel := context.WithTimeout(c.s.ctx, enqueueTimeout)
 	defer cancel()
 	if err := c.s.Core.Do(ctx, cmds, done); err != nil {
 		c.reply(nil, err)
+		return false
 	}
+	return true
 }
 
 // decide has one command decided, unless reading it failed, and answers with what
@@ -242,14 +278,15 @@ func (a *submitAPI) batch(c *call, req wire.Batch) {
 	if err == nil && !req.Seal {
 		err = c.user.Submit(len(cmds), int64(len(c.data)))
 	}
+	var claims claims
 	if err == nil && len(cmds) > 1 {
-		err = c.user.Type(cmds[1].(core.Submit).Type) // the callback's
+		err = claims.add(c.user, cmds[1].(core.Submit).Type) // the callback's
 	}
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
-	c.do(cmds, func(o []dispatcher.Outcome) {
+	c.claim(claims, cmds, func(o []dispatcher.Outcome) {
 		a := wire.BatchReply{ID: o[0].Decision.ID.String(), State: stateAfter(o[0]), Repeat: o[0].Decision.Repeat, Position: wire.PositionOf(o[len(o)-1].Position)}
 		a.Batch, _ = wire.BatchOf(o[0].Item)
 		if o[0].Err == nil && len(o) > 1 {

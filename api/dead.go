@@ -19,8 +19,13 @@ type deadAPI struct {
 }
 
 func (a *deadAPI) handle(h *handlers) {
-	projected(h, wire.APIDead, func(r wire.Selection) wire.Position { return r.MinPosition }, a.Queries.Dead)
-	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, a.Queries.Causes)
+	projected(h, wire.APIDead, func(r wire.Selection) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.Selection) (wire.Listed, error) {
+		page, err := a.Queries.Dead(r)
+		return a.listed(ctx, page, err)
+	})
+	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, func(_ context.Context, r wire.CausesQuery) (wire.CausesReply, error) {
+		return a.Queries.Causes(r)
+	})
 	at(h, wire.APIReplay, a.replay)
 	at(h, wire.APIPurge, a.purge)
 	raw[wire.Bulk](h, wire.APIBulk, limited(h.s, a.bulks, bulkTimeout, a.bulk))
@@ -130,6 +135,9 @@ func (a *deadAPI) bulk(ctx context.Context, c *call, req wire.Bulk) (any, error)
 	if err := a.await(ctx, req.Select.MinPosition); err != nil {
 		return nil, err
 	}
+	if err := a.knownType(req.Select.Type); err != nil {
+		return nil, err
+	}
 	page, err := a.Queries.Select(req.Select, bulkStates[req.Action]...)
 	if err != nil {
 		return nil, err
@@ -147,6 +155,25 @@ func (a *deadAPI) bulk(ctx context.Context, c *call, req wire.Bulk) (any, error)
 		return reply, nil
 	}
 	return a.bulkPage(ctx, &req, page.Items, reply)
+}
+
+// knownType refuses a selection by a type that does not exist, which is a typo.
+func (a *deadAPI) knownType(name string) error {
+	if name == "" {
+		return nil
+	}
+	t, err := events.ParseType(name)
+	if err != nil {
+		return events.Refuse(events.CodeBadType, "%v", err)
+	}
+	types, err := a.Queries.Types()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(types, func(info events.TypeInfo) bool { return info.Type == t }) {
+		return core.UnknownType(t)
+	}
+	return nil
 }
 
 func (a *deadAPI) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Item, reply wire.BulkReply) (any, error) {

@@ -69,11 +69,11 @@ func limited[Request any](s *Service, room chan struct{}, within time.Duration, 
 
 // projected has an endpoint answered by the projection, once that shows the position
 // that the request names.
-func projected[Request, Reply any](h *handlers, name string, least func(Request) wire.Position, fn func(Request) (Reply, error)) {
+func projected[Request, Reply any](h *handlers, name string, least func(Request) wire.Position, fn func(context.Context, Request) (Reply, error)) {
 	on(h, name, func(ctx context.Context, _ *call, req Request) (any, error) {
 		if err := h.s.engine.await(ctx, least(req)); err != nil {
 			return nil, err
 		}
-		return fn(req)
+		return fn(ctx, req)
 	})
 }

@@ -126,7 +126,7 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	h.Dispatched = func(t events.Type) { m.dispatched.WithLabelValues(string(t)).Inc(); tellOf(o.Dispatched, t) }
 	h.LeaseExpired = func(t events.Type) { m.leases.WithLabelValues(string(t)).Inc(); tellOf(o.LeaseExpired, t) }
 	h.Returned = func(t events.Type, why string) {
-		m.figures.Repaired(t, why)
+		m.figures.Repaired(t, why, time.Now())
 		if o.Returned != nil {
 			o.Returned(t, why)
 		}
@@ -161,7 +161,7 @@ func (m *Metrics) ownershipLost(err error) {
 		return
 	}
 	m.lost.Inc()
-	m.figures.Repaired("", wire.RecoveryOwnership)
+	m.figures.Repaired("", wire.RecoveryOwnership, time.Now())
 	if errors.Is(err, eventlog.ErrFenced) {
 		m.fenced.Inc()
 	}

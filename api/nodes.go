@@ -74,10 +74,10 @@ func (s *Service) node() wire.Node {
 
 // passTo has another node answer a request, straight to who made it.
 func (s *Service) passTo(c *call, node string) {
-	online, err := s.gather(s.ctx, nil)
+	online, err := gather(s.ctx, s.Conn, s.Names, nil)
 	switch {
 	case err != nil:
-	case !slices.ContainsFunc(online, func(n wire.Node) bool { return n.Node == node }):
+	case !slices.ContainsFunc(online, func(n wire.Node) bool { return n.Node == node && n.Role != wire.RoleStarting }):
 		err = events.Refuse(events.CodeNotFound, "no node %q answers: `engine cluster` shows those that do", events.Clip(node, 64))
 	case c.replyTo == "":
 		err = events.Refuse(events.CodeBadRequest, "the request has no reply subject: send it as a request")
@@ -128,13 +128,22 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 	if s.Cluster != nil {
 		c = s.Cluster(ctx)
 	}
-	reply := wire.NodesReply{Cluster: c.Name, Answered: s.Info.Node, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{s.node()}}
 	var others []wire.Node
+	var err error
 	if s.Cluster != nil { // else nobody else can reach the log
-		var err error
-		if others, err = s.gather(ctx, c.Nodes); err != nil {
-			reply.Warnings = append(reply.Warnings, fmt.Sprintf("the other nodes could not be asked: %v", err))
-		}
+		others, err = gather(ctx, s.Conn, s.Names, c.Nodes)
+	}
+	reply := nodesReply(c, s.node(), others, err)
+	s.seen.gathered(&reply, s.Info.Node, s.Logger)
+	return reply, nil
+}
+
+// nodesReply makes the reply of a node from what it knows, and the words of the others; err is
+// why they could not be asked.
+func nodesReply(c Cluster, me wire.Node, others []wire.Node, err error) wire.NodesReply {
+	reply := wire.NodesReply{Cluster: c.Name, Answered: me.Node, Streams: c.Streams, Warnings: c.Warnings, Nodes: []wire.Node{me}}
+	if err != nil {
+		reply.Warnings = append(reply.Warnings, fmt.Sprintf("the other nodes could not be asked: %v", err))
 	}
 	for _, n := range others {
 		if !slices.ContainsFunc(reply.Nodes, func(o wire.Node) bool { return o.Node == n.Node }) {
@@ -148,21 +157,20 @@ func (s *Service) nodes(ctx context.Context, _ *call, _ wire.StatsRequest) (any,
 	}
 	slices.SortFunc(reply.Nodes, func(a, b wire.Node) int { return cmp.Compare(a.Node, b.Node) })
 	judgeNodes(&reply)
-	s.seen.gathered(&reply, s.Info.Node, s.Logger)
-	return reply, nil
+	return reply
 }
 
 // gather collects the words of the nodes, this one's among them.
-func (s *Service) gather(ctx context.Context, expected []string) (all []wire.Node, err error) {
+func gather(ctx context.Context, nc *nats.Conn, names wire.Names, expected []string) (all []wire.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gatherFor)
 	defer cancel()
-	inbox := s.Conn.NewInbox()
-	sub, err := s.Conn.SubscribeSync(inbox)
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := s.Conn.PublishRequest(s.Names.Nodes(), inbox, nil); err != nil {
+	if err := nc.PublishRequest(names.Nodes(), inbox, nil); err != nil {
 		return nil, err
 	}
 	for len(all) < maxNodes && (len(expected) == 0 || len(all) < len(expected)) {
@@ -204,7 +212,9 @@ func judgeNodes(r *wire.NodesReply) {
 		n.SettingsDiffer = n.Online && r.Owner != "" && n.Settings != settings
 		switch {
 		case !n.Online:
-			warn("%s does not answer", n.Node)
+			warn("%s does not answer: see that it runs, and that the nodes reach each other", n.Node)
+		case n.Role == wire.RoleStarting:
+			warn("%s is starting: %s", n.Node, n.Starting)
 		case n.Recovering:
 			warn("%s recovers: nothing is decided until it has", n.Node)
 		case n.CutOff != "":
@@ -219,8 +229,12 @@ func judgeNodes(r *wire.NodesReply) {
 			warn("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner)
 		}
 	}
+	leaderless := false
 	for _, st := range r.Streams {
 		switch {
+		case st.Spare < 0 && !st.LeaderlessSince.IsZero():
+			warn("stream %s can't be written: it has had no leader since %s", st.Stream, st.LeaderlessSince.Format(time.RFC3339))
+			leaderless = true
 		case st.Spare < 0:
 			warn("stream %s can't be written: most of its %d servers are gone, or choose a leader", st.Stream, st.Replicas)
 		case st.Replicas == 1 && r.Cluster != "":
@@ -230,6 +244,9 @@ func judgeNodes(r *wire.NodesReply) {
 		case len(st.Behind) > 0:
 			warn("stream %s: %s behind", st.Stream, strings.Join(st.Behind, ", "))
 		}
+	}
+	if leaderless {
+		warn("streams choose a leader within seconds where most of their servers run and reach each other: start what does not answer; if this lasts, docs/operate/CLUSTER.md says what to do")
 	}
 }
 

@@ -36,6 +36,8 @@ func TestJudgeNodes(t *testing.T) {
 		"recovering":            {nodes: []wire.Node{with(owner, func(n *wire.Node) { n.Recovering = true }), standby}, owner: "a", says: []string{"a recovers"}},
 		"other settings":        {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Settings = "2" })}, owner: "a", says: []string{"the settings of b are not those of a"}, codes: []string{wire.AlarmSettings}},
 		"a replica is missing":  {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Leader: "a", Replicas: 3, Behind: []string{"c"}}}, says: []string{"S can lose no other server: c behind"}, codes: []string{wire.AlarmCluster}},
+		"starting":              {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Role, n.Starting = wire.RoleStarting, "the log is read" })}, owner: "a", says: []string{"b is starting: the log is read"}},
+		"no leader":             {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1, LeaderlessSince: time.Unix(1, 0).UTC()}}, says: []string{"S can't be written: it has had no leader since 1970-01-01T00:00:01Z", "start what does not answer"}, codes: []string{wire.AlarmCluster}},
 		"no quorum":             {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1}}, says: []string{"S can't be written"}, codes: []string{wire.AlarmCluster}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,12 +28,9 @@ type itemAPI struct {
 
 func (a *itemAPI) handle(h *handlers) {
 	on(h, wire.APIGet, a.get)
-	projected(h, wire.APIList, func(r wire.List) wire.Position { return r.MinPosition }, func(r wire.List) (wire.Listed, error) {
+	projected(h, wire.APIList, func(r wire.List) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.List) (wire.Listed, error) {
 		page, err := a.Queries.List(r)
-		if page.Items == nil {
-			page.Items = []wire.Item{}
-		}
-		return page, err
+		return a.listed(ctx, page, err)
 	})
 	on(h, wire.APIHistory, a.history)
 	on(h, wire.APILogs, a.logs)
@@ -71,6 +68,9 @@ func (s *Service) Documents(ctx context.Context, id string) (state events.ItemSt
 		return 0, nil, nil, err
 	}
 	it, err := lookup(ctx, s.engine, known, func() (wire.Item, bool, error) { return s.Queries.Full(known) })
+	if events.CodeOf(err) == events.CodeNotFound {
+		err = s.absent(ctx, err)
+	}
 	return it.State, it.Params, it.Result, err
 }
 

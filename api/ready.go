@@ -112,7 +112,11 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, standby, mirror, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
+	Status string `json:"status"` // ok, standby, mirror, starting, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
+	// Starting says what an engine that starts does, or waits for.
+	Starting string `json:"starting,omitempty"`
+	// Warnings say what is at risk among several nodes, as `engine cluster` does.
+	Warnings  []string      `json:"warnings,omitempty"`
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -137,6 +141,9 @@ func (s *Service) Health() Health {
 		}
 	}
 	h.Refused, h.Held = c.full.texts()
+	if c.nodes != nil {
+		h.Warnings = c.nodes.Warnings
+	}
 	return h
 }
 

@@ -15,7 +15,9 @@ import (
 type rejectedAPI struct{ *engine }
 
 func (a *rejectedAPI) handle(h *handlers) {
-	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, a.Queries.Rejected)
+	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, func(_ context.Context, r wire.ListRejected) (wire.RejectedListed, error) {
+		return a.Queries.Rejected(r)
+	})
 	on(h, wire.APIShowRejected, a.show)
 	at(h, wire.APIReplayRejected, a.replay)
 	at(h, wire.APIPurgeRejected, a.purge)
@@ -49,7 +51,7 @@ func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (
 func (a *rejectedAPI) find(seq events.Seq) (wire.Rejected, error) {
 	r, found, err := a.Queries.RejectedOf(seq)
 	if err == nil && !found {
-		err = events.Refuse(events.CodeNotFound, "no rejected submission of event %d is kept: the newest %d are, up to %d MiB; list them (rejected)", seq, events.MaxRejectedKept, events.MaxRejectedKeptBytes>>20)
+		err = core.RejectedGone(seq)
 	}
 	return r, err
 }

@@ -87,6 +87,9 @@ type Config struct {
 	// RefuseStale has a node that is cut off from the log refuse queries; else it
 	// answers them as of the last event that it knows.
 	RefuseStale bool
+	// Reached returns an error if this process, which owns the log, does not reach most of the
+	// servers that hold it; nil: no other process can own it.
+	Reached func(context.Context) error
 	// Mirror, if set, says that this process follows a mirror of the log, and which
 	// endpoints of an owner it answers all the same. Written is the end of that mirror, and
 	// Core.Position that of the log.
@@ -319,7 +322,11 @@ func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(conte
 			if c.ctx != nil {
 				defer context.AfterFunc(c.ctx, cancel)()
 			}
-			c.reply(fn(ctx, c))
+			v, err := fn(ctx, c)
+			if events.CodeOf(err) == events.CodeNotFound {
+				v, err = s.sure(ctx, c, err, fn)
+			}
+			c.reply(v, err)
 		}()
 	}
 }

@@ -68,8 +68,9 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	now := a.Core.Now()
 	r := wire.StatsReply{
 		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: a.MaxQueued, Position: wire.PositionOf(meta.Applied),
-		States: map[string]int64{}, Recoveries: a.Metrics.figures.Recoveries(), Alarms: a.alarms(ctx, types),
+		States: map[string]int64{}, Alarms: a.alarms(ctx, types),
 	}
+	r.Recoveries, r.RecoveriesHour, r.RecoveriesDay = a.Metrics.figures.Recoveries(now)
 	if a.Sites != nil {
 		r.Sites = a.Sites()
 	}
@@ -99,6 +100,7 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	for _, w := range slices.Sorted(maps.Keys(circuits)) {
 		r.Circuits = append(r.Circuits, *circuits[w])
 	}
+	r.Attention = attention(&r, a.Core.Workers(), func(t string) int64 { return a.Metrics.figures.Died(events.Type(t), now) })
 	return r, err
 }
 

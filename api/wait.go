@@ -181,7 +181,7 @@ func (ws *waits) look(w *waiter) {
 // submitted it: see lookup.
 func (ws *waits) missing(w *waiter) {
 	if w.again {
-		ws.answer(w, nil, noItem(w.id))
+		ws.answer(w, nil, ws.s.absent(ws.s.ctx, noItem(w.id)))
 		return
 	}
 	w.again, w.timedOut = true, false

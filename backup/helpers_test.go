@@ -38,7 +38,7 @@ func testContext(t testing.TB) context.Context {
 func start(t testing.TB, dir string, change ...func(*embedded.Options)) *embedded.Engine {
 	t.Helper()
 	o := embedded.Options{Dir: dir, NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval}
-	o.Config.Defaults = config.Patch{"lease_ms": time.Second}
+	o.Config.Defaults = config.Patch{"lease": time.Second}
 	for _, fn := range change {
 		fn(&o)
 	}

@@ -241,6 +241,7 @@ func (r *restore) config(s *Stream) jetstream.StreamConfig {
 	c.Name = streamOf(s.Kind, r.o.Names)
 	c.Replicas, c.Placement = max(r.o.Replicas, 1), r.o.Placement
 	c.Storage, c.MaxBytes, c.FirstSeq = jetstream.FileStorage, -1, 0
+	c.Compression = jetstream.NoCompression // by the server it can destroy a replica: see package eventlog
 	c.Mirror, c.Sources, c.Sealed = nil, nil, false
 	if c.PersistMode = jetstream.DefaultPersistMode; s.Kind == Logs && c.Replicas == 1 {
 		c.PersistMode = jetstream.AsyncPersistMode // as the engine makes it; it can't be changed later

@@ -304,7 +304,7 @@ func TestGoneAndDamaged(t *testing.T) {
 func TestFullBucketPushesBack(t *testing.T) {
 	w := newWorld(t, func(c *JanitorConfig) { c.Bucket.MaxBytes = 1 << 20 })
 	_, err := w.store.PutBytes(t.Context(), itemID(t, "D"), Params, random(2<<20))
-	if events.CodeOf(err) != events.CodeUnavailable || !strings.Contains(err.Error(), "blob_max_bytes") {
+	if events.CodeOf(err) != events.CodeUnavailable || !strings.Contains(err.Error(), "blob_max_size") {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,7 +29,7 @@
 // An object has at most [DefaultMaxBytes] unless the Store is given another
 // bound. A Put under way holds at most [putWindow] chunks of [chunkBytes], an
 // opened object one chunk; Get holds the whole document. The bucket's size is
-// the engine's setting blob_max_bytes; when it is full, Put is refused with
+// the engine's setting blob_max_size; when it is full, Put is refused with
 // events.CodeUnavailable.
 //
 // # Who deletes

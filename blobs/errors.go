@@ -67,7 +67,7 @@ func (s *Store) failed(ctx context.Context, what string, err error) error {
 	case errors.As(err, &api):
 		switch int(api.ErrorCode) {
 		case natsNoResources, natsNoMemory, natsNoStorage, natsStoreFailed, natsInsufficient:
-			return events.Refuse(events.CodeUnavailable, "%s: the object store %s takes no more (%s): wait until items are pruned, or raise blob_max_bytes", what, s.bucket, api.Description)
+			return events.Refuse(events.CodeUnavailable, "%s: the object store %s takes no more (%s): wait until items are pruned, or raise blob_max_size", what, s.bucket, api.Description)
 		case natsMsgTooLarge:
 			return events.Refuse(events.CodeTooLarge, "%s: the NATS server refuses chunks of %d bytes (%s): raise its max_payload", what, chunkBytes, api.Description)
 		}

@@ -357,7 +357,7 @@ func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	_, err := s.js.CreateOrUpdateStream(ctx, conf)
 	var api *jetstream.APIError
 	if errors.As(err, &api) && (api.ErrorCode == natsNoStorage || api.ErrorCode == natsNoMemory || api.ErrorCode == natsInsufficient || api.ErrorCode == natsNoResources) {
-		return events.WithCode(events.CodeBadConfig, fmt.Errorf("make the object store %s: %w: there is no room for the %d bytes of blob_max_bytes: lower it", s.bucket, err, conf.MaxBytes))
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("make the object store %s: %w: there is no room for the %d bytes of blob_max_size: lower it", s.bucket, err, conf.MaxBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("make the object store %s: %w", s.bucket, err)

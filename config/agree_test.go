@@ -5,7 +5,7 @@ import "testing"
 // Nodes whose files differ in what they decide by have other digests, and those that
 // differ in what is each node's own have the same.
 func TestDigest(t *testing.T) {
-	const file = "[limits]\nmax_queued = 500\n[types.email]\ncapacity = 4\n[schedules.tidy]\ntype = \"email\"\nevery_ms = \"1h\"\n"
+	const file = "[limits]\nmax_queued = 500\n[types.email]\ncapacity = 4\n[schedules.tidy]\ntype = \"email\"\nevery = \"1h\"\n"
 	base := mustParse(t, file).Digest()
 	if len(base) != digestLen {
 		t.Fatalf("the digest is %q", base)
@@ -23,9 +23,9 @@ func TestDigest(t *testing.T) {
 	}
 	seen := map[string]string{base: ""}
 	for _, other := range []string{
-		"[server]\ndurability = \"interval\"\n", "[defaults]\ncapacity = 9\n", "[types.report]\ncapacity = 9\n", "[types.report]\nlease_ms = \"9s\"\n",
-		"[retention]\ncut_events = 2000\n", "[retention]\ncompleted_ms = \"1h\"\n", "[dedup_hook]\nsubject = \"a.b\"\n", "[pools.gpu]\nslots = 2\n",
-		"[workers]\nstart_timeout_ms = \"9s\"\n", "[worker_circuit]\nconsecutive = 9\n", "[schedules.more]\ntype = \"email\"\nevery_ms = \"2h\"\n",
+		"[server]\ndurability = \"interval\"\n", "[defaults]\ncapacity = 9\n", "[types.report]\ncapacity = 9\n", "[types.report]\nlease = \"9s\"\n",
+		"[retention]\ncut_events = 2000\n", "[retention]\ncompleted = \"1h\"\n", "[dedup_hook]\nsubject = \"a.b\"\n", "[pools.gpu]\nslots = 2\n",
+		"[workers]\nstart_timeout = \"9s\"\n", "[worker_circuit]\nconsecutive = 9\n", "[schedules.more]\ntype = \"email\"\nevery = \"2h\"\n",
 	} {
 		got := mustParse(t, other+file).Digest()
 		if was, taken := seen[got]; taken {

@@ -74,28 +74,28 @@ func TestBadInput(t *testing.T) {
 		{"unknown table", "[servers]\n", "engine.toml:1: servers is no setting: did you mean server?"},
 		{"unknown key", "[server]\n\nport = 1", "engine.toml:3: server.port is no setting: known here are dir, nats_listen"},
 		{"near key", "[types.email]\ncapcity = 1", "engine.toml:2: types.email.capcity is no setting: did you mean capacity?"},
-		{"unknown in inline table", "[types.email]\nlease_ms = \"5s\"\nbackoff = { initial_ms = \"1s\",\n  maximum = \"2s\" }", "engine.toml:4: types.email.backoff.maximum is no setting"},
-		{"unknown by dotted key", "types.email.leas = \"5s\"", "engine.toml:1: types.email.leas is no setting: did you mean lease_ms?"},
+		{"unknown in inline table", "[types.email]\nlease = \"5s\"\nbackoff = { initial = \"1s\",\n  maximum = \"2s\" }", "engine.toml:4: types.email.backoff.maximum is no setting"},
+		{"unknown by dotted key", "types.email.leas = \"5s\"", "engine.toml:1: types.email.leas is no setting: did you mean lease?"},
 		{"string for integer", "[limits]\nmax_running = \"many\"", `engine.toml:2: limits.max_running is "many": it must be a whole number`},
 		{"float for integer", "[limits]\nmax_running = 1.5", "limits.max_running is 1.5: it must be a whole number"},
 		{"integer for string", "[server]\ndir = 5", "server.dir is 5: it must be a string, in quotes"},
-		{"duration of no whole number", "[defaults]\nlease_ms = 0.5", `defaults.lease_ms is 0.5: it must be a duration in quotes, such as "30s"`},
-		{"duration beyond all", "[defaults]\nlease_ms = 9223372036854775807", "defaults.lease_ms is 9223372036854775807: it must be a duration"},
-		{"milliseconds out of bounds", "[defaults]\nlease_ms = 30", "defaults.lease_ms is 30ms: it must be 1s to 1h0m0s"},
-		{"bad duration", "[defaults]\nlease_ms = \"30 sec\"", `defaults.lease_ms is "30 sec": it must be a duration`},
-		{"microseconds", "[defaults]\ntimeout_ms = \"1500us\"", "defaults.timeout_ms is \"1500us\": it must be whole milliseconds"},
-		{"bad size", "[limits]\nlog_max_bytes = \"1 gig\"", `limits.log_max_bytes is "1 gig": it must be a number of bytes`},
-		{"huge size", "[limits]\nlog_max_bytes = \"99999999999GiB\"", "it must be a number of bytes"},
+		{"duration of no whole number", "[defaults]\nlease = 0.5", `defaults.lease is 0.5: it must be a duration such as "30s"`},
+		{"duration beyond all", "[defaults]\nlease = 9223372036854775807", "defaults.lease is 9223372036854775807: it must be a duration"},
+		{"milliseconds out of bounds", "[defaults]\nlease = \"30ms\"", "defaults.lease is 30ms: it must be 1s to 1h"},
+		{"bad duration", "[defaults]\nlease = \"30 sec\"", `defaults.lease is "30 sec": it must be a duration`},
+		{"microseconds", "[defaults]\ntimeout = \"1500us\"", "defaults.timeout is \"1500us\": it must be whole milliseconds"},
+		{"bad size", "[limits]\nlog_max_size = \"1 gig\"", `limits.log_max_size is "1 gig": it must be a size such as`},
+		{"huge size", "[limits]\nlog_max_size = \"99999999999GiB\"", "it must be a size such as"},
 		{"string for number", "[defaults.backoff]\nfactor = \"2\"", `defaults.backoff.factor is "2": it must be a number`},
-		{"table for value", "[defaults.lease_ms]\na = 1", "defaults.lease_ms is a table: it must be a duration"},
+		{"table for value", "[defaults.lease]\na = 1", "defaults.lease is a table: it must be a duration"},
 		{"value for table", "server = 1", "server is 1: it must be a table"},
 		{"value for backoff", "[types.a]\nbackoff = \"1s\"", `types.a.backoff is "1s": it must be a table`},
 		{"value for type", "[types]\nemail = 3", "types.email is 3: it must be a table, [types.email]"},
-		{"array of tables", "[[types.email]]\nlease_ms=\"1s\"", "types.email is a list: it must be a table"},
-		{"type name", "[types.\"E-Mail\"]\nlease_ms = \"5s\"", `engine.toml:1: types.E-Mail "E-Mail" is no type name`},
-		{"priority name", "[types.email.per_priority.urgent]\ntimeout_ms = \"1s\"", `types.email.per_priority.urgent "urgent" is no priority: use 0 to 9`},
-		{"priority bound", "[types.email.per_priority.10]\ntimeout_ms = \"1s\"", "is no priority"},
-		{"priority has no lease", "[types.email.per_priority.3]\nlease_ms = \"1s\"", "types.email.per_priority.3.lease_ms is no setting"},
+		{"array of tables", "[[types.email]]\nlease=\"1s\"", "types.email is a list: it must be a table"},
+		{"type name", "[types.\"E-Mail\"]\nlease = \"5s\"", `engine.toml:1: types.E-Mail "E-Mail" is no type name`},
+		{"priority name", "[types.email.per_priority.urgent]\ntimeout = \"1s\"", `types.email.per_priority.urgent "urgent" is no priority: use 0 to 9`},
+		{"priority bound", "[types.email.per_priority.10]\ntimeout = \"1s\"", "is no priority"},
+		{"priority has no lease", "[types.email.per_priority.3]\nlease = \"1s\"", "types.email.per_priority.3.lease is no setting"},
 		{"durability", "[server]\ndurability = \"never\"", `server.durability is "never": it must be "always" or "interval"`},
 		{"log level", "[server]\nlog_level = \"loud\"", `server.log_level is "loud": it must be "debug"`},
 		{"boolean", "[server]\ndedup_bucket = \"no\"", `server.dedup_bucket is "no": it must be true or false`},
@@ -108,26 +108,26 @@ func TestBadInput(t *testing.T) {
 		{"prefix", "[server]\nprefix = \"a.b\"", "server.prefix is \"a.b\""},
 		{"zero is not absent", "[limits]\nmax_running = 0", "limits.max_running is 0: it must be 1 to"},
 		{"capacity bound", "[types.a]\ncapacity = 1001", "engine.toml:2: types.a.capacity is 1001: it must be 1 to 1000"},
-		{"lease bound", "[types.a]\nlease_ms = \"500ms\"", "types.a.lease_ms is 500ms: it must be 1s to 1h0m0s"},
-		{"timeout bound", "[types.a]\ntimeout_ms = \"0s\"", "types.a.timeout_ms is 0s: it must be 1ms to"},
+		{"lease bound", "[types.a]\nlease = \"500ms\"", "types.a.lease is 500ms: it must be 1s to 1h"},
+		{"timeout bound", "[types.a]\ntimeout = \"0s\"", "types.a.timeout is 0s: it must be 1ms to"},
 		{"attempts bound", "[types.a]\nmax_attempts = 0", "types.a.max_attempts is 0: it must be 1 to 1000"},
-		{"age step bound", "[types.a]\nage_step_ms = \"-1s\"", "types.a.age_step_ms is -1s: it must be"},
-		{"params bound", "[types.a]\nmax_params_bytes = \"2MiB\"", "types.a.max_params_bytes is 2097152: it must be 2 to 1048576"},
+		{"age step bound", "[types.a]\nage_step = \"-1s\"", "types.a.age_step is -1s: it must be"},
+		{"params bound", "[types.a]\nmax_params = \"2MiB\"", "types.a.max_params is 2MiB: it must be 2B to 1MiB"},
 		{"factor bound", "[types.a]\nbackoff = { factor = 0.5 }", "types.a.backoff.factor is 0.5: it must be 1 to 100"},
 		{"factor nan", "[types.a]\nbackoff.factor = nan", "types.a.backoff.factor is NaN: it must be 1 to 100"},
 		{"jitter bound", "[types.a.per_priority.1]\nbackoff.jitter = 1.5", "types.a.per_priority.1.backoff.jitter is 1.5: it must be 0 to 1"},
-		{"backoff order", "[types.a]\nbackoff = { initial_ms = \"1m\" }", "types.a doesn't hold together with the defaults: backoff.max_ms is 30000"},
-		{"defaults' backoff order", "[defaults]\nbackoff = { max_ms = \"10ms\" }", "defaults doesn't hold together: backoff.max_ms is 10"},
-		{"memory bound", "[limits]\nmax_memory_bytes = 1", "limits.max_memory_bytes is 1: it must be"},
-		{"store bound", "[limits]\nmax_store_bytes = 1", "limits.max_store_bytes is 1: it must be"},
-		{"free bound", "[limits]\nmin_free_bytes = -1", "limits.min_free_bytes is -1: it must be"},
-		{"log age", "[limits]\nlog_max_age_ms = \"1s\"", "limits.log_max_age_ms is 1s: it must be 1m0s to"},
+		{"backoff order", "[types.a]\nbackoff = { initial = \"1m\" }", "types.a doesn't hold together with the defaults: backoff.max is 30s: it must be initial (1m) to 1d"},
+		{"defaults' backoff order", "[defaults]\nbackoff = { max = \"10ms\" }", "defaults doesn't hold together: backoff.max is 10ms: it must be initial (1s) to 1d"},
+		{"memory bound", "[limits]\nmax_memory = \"1B\"", "limits.max_memory is 1B: it must be 16MiB to"},
+		{"store bound", "[limits]\nmax_store = \"1B\"", "limits.max_store is 1B: it must be 64MiB to"},
+		{"free bound", "[limits]\nmin_free = \"-1B\"", "limits.min_free is \"-1B\": it must be a size"},
+		{"log age", "[limits]\nlog_max_age = \"1s\"", "limits.log_max_age is 1s: it must be 1m to"},
 		{"exec empty", "[types.a]\nexec = []", "types.a.exec.command is missing"},
 		{"exec no command", "[types.a.exec]\nconcurrency = 2", "types.a.exec.command is missing"},
 		{"exec string", "[types.a]\nexec = \"sha256sum\"", "types.a.exec is \"sha256sum\": it must be a list of strings"},
 		{"exec numbers", "[types.a]\nexec = [\"a\", 1]", "types.a.exec has 1 as its element 2: all must be strings"},
 		{"exec concurrency", "[types.a.exec]\ncommand=[\"a\"]\nconcurrency = 2000", "types.a.exec.concurrency is 2000: it must be 0 to 1000"},
-		{"exec grace", "[types.a.exec]\ncommand=[\"a\"]\ngrace_ms = \"1h\"", "types.a.exec.grace_ms is 1h0m0s: it must be 0s to 10m0s"},
+		{"exec grace", "[types.a.exec]\ncommand=[\"a\"]\ngrace = \"1h\"", "types.a.exec.grace is 1h: it must be 0s to 10m"},
 		{"exec capability", "[types.a.exec]\ncommand=[\"a\"]\ncapabilities = [\"G P U\"]", "types.a.exec.capabilities has \"G P U\""},
 	}
 	for _, tt := range tests {
@@ -146,12 +146,12 @@ func TestBadInput(t *testing.T) {
 
 // Everything that is wrong is reported at once, in the order of the file.
 func TestAllErrorsAtOnce(t *testing.T) {
-	_, err := Parse("e.toml", []byte("[server]\nprot = 1\ndurability = \"x\"\n[types.a]\ncapacity = 0\nlease_ms = \"x\"\n[types.b]\nfoo = 1\n"))
+	_, err := Parse("e.toml", []byte("[server]\nprot = 1\ndurability = \"x\"\n[types.a]\ncapacity = 0\nlease = \"x\"\n[types.b]\nfoo = 1\n"))
 	var got []string
 	for _, e := range faults("", err) {
 		got = append(got, strings.SplitN(e.Error(), " ", 3)[0]+e.Key)
 	}
-	want := []string{"e.toml:2:server.prot", "e.toml:3:server.durability", "e.toml:5:types.a.capacity", "e.toml:6:types.a.lease_ms", "e.toml:8:types.b.foo"}
+	want := []string{"e.toml:2:server.prot", "e.toml:3:server.durability", "e.toml:5:types.a.capacity", "e.toml:6:types.a.lease", "e.toml:8:types.b.foo"}
 	if !slices.Equal(got, want) {
 		t.Fatalf("got %q\nwant %q", got, want)
 	}
@@ -160,16 +160,16 @@ func TestAllErrorsAtOnce(t *testing.T) {
 func TestPatchApplyAndConflicts(t *testing.T) {
 	c := mustParse(t, `
 [defaults]
-lease_ms = "20s"
+lease = "20s"
 [types.email]
 capacity = 7
-backoff = { max_ms = "1m" }
+backoff = { max = "1m" }
 [types.email.per_priority.8]
-timeout_ms = "10s"
-backoff = { initial_ms = "5s" }
+timeout = "10s"
+backoff = { initial = "5s" }
 `)
 	p := c.Types["email"].Patch
-	if got, want := p.Named(), []string{"capacity", "backoff.max_ms", "per_priority.8.timeout_ms", "per_priority.8.backoff.initial_ms"}; !slices.Equal(got, want) {
+	if got, want := p.Named(), []string{"capacity", "backoff.max", "per_priority.8.timeout", "per_priority.8.backoff.initial"}; !slices.Equal(got, want) {
 		t.Fatalf("named %v, want %v", got, want)
 	}
 	s := c.Settings("email")
@@ -190,7 +190,7 @@ backoff = { initial_ms = "5s" }
 	}
 	bad := s
 	bad.Capacity, bad.PerPriority = 8, nil
-	if got := p.Conflicts(bad); !slices.Equal(got, []string{"capacity", "per_priority.8.timeout_ms", "per_priority.8.backoff.initial_ms"}) {
+	if got := p.Conflicts(bad); !slices.Equal(got, []string{"capacity", "per_priority.8.timeout", "per_priority.8.backoff.initial"}) {
 		t.Fatalf("conflicts %v", got)
 	}
 	if s.PerPriority == nil || c.Settings("email").Capacity != 7 {
@@ -203,7 +203,7 @@ func TestApplyKeepsTheRest(t *testing.T) {
 	base := events.DefaultTypeSettings()
 	base.Capacity = 33
 	base.PerPriority = map[events.Priority]events.PriorityOverride{8: {MaxAttempts: ptr(events.Attempt(4))}}
-	p := Patch{"lease_ms": 5 * time.Second, "per_priority.8.timeout_ms": 1000}
+	p := Patch{"lease": 5 * time.Second, "per_priority.8.timeout": time.Second}
 	got := p.Apply(base)
 	if got.Capacity != 33 || got.LeaseMS != 5000 || *got.PerPriority[8].MaxAttempts != 4 || *got.PerPriority[8].TimeoutMS != 1000 {
 		t.Fatalf("got %+v", got)
@@ -255,10 +255,10 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"[types.a]\nexec = {command=[\"x\"]}\n[types.a.per_priority.3]\nbackoff.factor=1",
 		"[http]\ntokens_file=\"t\"\n[[http.clients]]\nname=\"a\"\nroles=[\"read\"]\n[[nats.users]]\nname=\"a\"\npassword=\"0123456789ab\"\nroles=[\"submit\",\"work\"]",
-		"[limits]\nmax_queued=5\nqueue_steps=[[0.5, 3]]\n[pools.p]\nslots=1\n[types.a]\npool=\"p\"\ndedup_window_ms=\"1h\"",
-		"[schedules.s]\ntype=\"a\"\nevery_ms=\"5m\"\n[schedules.t]\ntype=\"a\"\ncron=\"* * * * *\"\nzone=\"Europe/Berlin\"\nparams={a=1979-05-27}",
+		"[limits]\nmax_queued=5\nqueue_steps=[[0.5, 3]]\n[pools.p]\nslots=1\n[types.a]\npool=\"p\"\ndedup_window=\"1h\"",
+		"[schedules.s]\ntype=\"a\"\nevery=\"5m\"\n[schedules.t]\ntype=\"a\"\ncron=\"* * * * *\"\nzone=\"Europe/Berlin\"\nparams={a=1979-05-27}",
 		"server = {dir=\"\", x=1, y=2}\nlimits = 5",
-		"[retention]\ncompleted_ms=\"1h\"\ncut_events=0x10\n[defaults]\ncapacity=1_0\nlease=\"-1s\"\nage_step_ms=\"1ns\"\nmax_params_bytes=\"9223372036854775807TiB\"",
+		"[retention]\ncompleted=\"1h\"\ncut_events=0x10\n[defaults]\ncapacity=1_0\nlease=\"-1s\"\nage_step=\"1ns\"\nmax_params=\"9223372036854775807TiB\"",
 	} {
 		f.Add([]byte(s))
 	}

@@ -39,10 +39,10 @@ min_priority = 12
 over = 20
 [types.a]
 rates = [
-  { per = "type", at = "submit", n = 1, interval_ms = "1s" },
+  { per = "type", at = "submit", n = 1, interval = "1s" },
   { per = "type", at = "submit",
-    n = 0, interval_ms = "1s" },
-  { per = "type", at = "submit", n = 1, interval_ms = true },
+    n = 0, interval = "1s" },
+  { per = "type", at = "submit", n = 1, interval = true },
 ]
 `
 	const steps = `[limits]
@@ -75,9 +75,9 @@ name = "b"
 			"e.toml:18: nats.users has the name or nkey of its element 4 (a) twice",
 		},
 		limits: {
-			"e.toml:7: limits.queue_steps has an element 2 whose min_priority is 12", "e.toml:14: types.a.rates has an element 3 whose interval_ms is true",
+			"e.toml:7: limits.queue_steps has an element 2 whose min_priority is 12", "e.toml:14: types.a.rates has an element 3 whose interval is true",
 		},
-		strings.NewReplacer("12", "6", "interval_ms = true ", `interval_ms = "1s" `).Replace(limits): {"e.toml:13: types.a.rates has an element 2 whose n is 0"},
+		strings.NewReplacer("12", "6", "interval = true ", `interval = "1s" `).Replace(limits): {"e.toml:13: types.a.rates has an element 2 whose n is 0"},
 		steps:   {"e.toml:8: limits.queue_steps [1].over is 20"},
 		clients: {"e.toml:8: http.clients has an element 2 without a name", "e.toml:10: http.clients has an element 3 (b) without roles"},
 	} {

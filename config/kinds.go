@@ -23,21 +23,22 @@ type kind[T any] struct {
 	show  func(v T) string       // renders a default; nil: as fmt does
 }
 
-// read returns the value of v: as the file writes it, or as Go keeps it. With an
-// error it returns what could be read, or zero.
+// read returns the value of v, written as in the file. With an error it returns what
+// could be read, or zero.
 func (k kind[T]) read(v any) (T, error) {
 	x, err := k.parse(v)
 	if err == nil {
-		return x, k.good(x)
-	}
-	switch v.(type) {
-	case string, bool, int64, float64: // as the file writes it
-		return x, err
-	}
-	if own, ok := v.(T); ok {
-		return own, k.good(own)
+		err = k.good(x)
 	}
 	return x, err
+}
+
+// own is read for a value that a program has set, which may also be of type T.
+func (k kind[T]) own(v any) (T, error) {
+	if x, ok := v.(T); ok {
+		return x, k.good(x)
+	}
+	return k.read(v)
 }
 
 func (k kind[T]) good(v T) error {
@@ -77,8 +78,17 @@ func (k kind[T]) orZero() kind[T] {
 }
 
 func between[T int | int64 | float64 | time.Duration](v, lo, hi T) error {
+	return within(v, lo, hi, func(v T) string {
+		if d, ok := any(v).(time.Duration); ok {
+			return FormatDuration(d)
+		}
+		return fmt.Sprint(v)
+	})
+}
+
+func within[T int | int64 | float64 | time.Duration](v, lo, hi T, show func(T) string) error {
 	if !(v >= lo && v <= hi) { // not a number is outside
-		return fmt.Errorf("is %v: it must be %v to %v", v, lo, hi)
+		return fmt.Errorf("is %s: it must be %s to %s", show(v), show(lo), show(hi))
 	}
 	return nil
 }
@@ -162,7 +172,7 @@ func number(lo, hi float64) kind[float64] {
 
 // span is a duration from lo to hi.
 func span(lo, hi time.Duration) kind[time.Duration] {
-	return kind[time.Duration]{name: "duration", parse: parseDuration, show: short,
+	return kind[time.Duration]{name: "duration", parse: duration, show: FormatDuration,
 		check: func(v time.Duration) error { return between(v, lo, hi) }}
 }
 
@@ -191,120 +201,51 @@ func spanOrOff(lo, hi time.Duration) kind[time.Duration] {
 // millis is a span that is kept in milliseconds.
 func millis(lo, hi time.Duration) kind[int64] {
 	return kind[int64]{name: "duration",
-		parse: func(v any) (int64, error) { d, err := parseDuration(v); return d.Milliseconds(), err },
-		check: func(ms int64) error {
-			if ms < lo.Milliseconds() || ms > hi.Milliseconds() {
-				return fmt.Errorf("is %s: it must be %s to %s", ofMillis(ms), lo, hi)
-			}
-			return nil
-		},
-		show: func(ms int64) string { return short(time.Duration(ms) * time.Millisecond) },
+		parse: func(v any) (int64, error) { d, err := duration(v); return d.Milliseconds(), err },
+		check: func(ms int64) error { return within(ms, lo.Milliseconds(), hi.Milliseconds(), ofMillis) },
+		show:  ofMillis,
 	}
 }
 
 // ofMillis renders milliseconds, even more than a duration holds.
 func ofMillis(ms int64) string {
 	if ms < -maxMS || ms > maxMS {
-		return strconv.FormatInt(ms, 10)
+		return strconv.FormatInt(ms, 10) + "ms"
 	}
-	return (time.Duration(ms) * time.Millisecond).String()
+	return FormatDuration(time.Duration(ms) * time.Millisecond)
 }
 
 // maxMS is the maximum of milliseconds in a duration.
 const maxMS = math.MaxInt64 / int64(time.Millisecond)
 
-// parseDuration reads a duration with its unit, or a number of milliseconds.
-func parseDuration(v any) (d time.Duration, err error) {
-	ok := true
-	switch v := v.(type) {
-	case time.Duration:
-		d = v
-	case int:
-		d = time.Duration(v) * time.Millisecond
-	case int64:
-		d, ok = time.Duration(v)*time.Millisecond, v >= -maxMS && v <= maxMS
-	case string:
-		d, err = time.ParseDuration(v)
-		ok = err == nil
-	default:
-		ok = false
+// duration reads a duration with its unit; a program may set a [time.Duration].
+func duration(v any) (time.Duration, error) {
+	text, ok := v.(string)
+	if d, isOwn := v.(time.Duration); isOwn {
+		if text, ok = d.String(), true; d%time.Millisecond == 0 {
+			return d, nil
+		}
 	}
 	if !ok {
-		return 0, fmt.Errorf("is %s: it must be a duration in quotes, such as \"30s\" or \"1h30m\", or a whole number of milliseconds", show(v))
+		return 0, fmt.Errorf("is %s: it must be %s", show(v), durationHint)
 	}
-	if d%time.Millisecond != 0 {
-		return 0, fmt.Errorf("is %s: it must be whole milliseconds", show(v))
+	d, err := ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("is %s: it must be %s", show(v), strings.TrimPrefix(err.Error(), "use "))
 	}
 	return d, nil
 }
 
-// short renders a duration without the units that are zero.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-2]
-	}
-	return s
-}
-
-var sizeUnits = []struct {
-	suffix string
-	shift  uint
-}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"B", 0}}
-
 // size is a number of bytes from lo to hi.
 func size[T ~int | ~int64](lo, hi int64) kind[T] {
 	return kind[T]{name: "size", parse: func(v any) (T, error) {
-		n, ok := parseSize(v)
-		if !ok || int64(T(n)) != n {
-			return 0, fmt.Errorf("is %s: it must be a number of bytes, or a size in quotes such as \"256KiB\", \"8MiB\", \"2GiB\"", show(v))
+		text, _ := v.(string)
+		n, err := ParseSize(text)
+		if err != nil || int64(T(n)) != n {
+			return 0, fmt.Errorf("is %s: it must be %s", show(v), sizeHint)
 		}
 		return T(n), nil
-	}, check: func(v T) error { return between(int64(v), lo, hi) }, show: func(v T) string {
-		for _, u := range sizeUnits {
-			if n := int64(v); n > 0 && n%(1<<u.shift) == 0 {
-				return strconv.FormatInt(n>>u.shift, 10) + u.suffix
-			}
-		}
-		return fmt.Sprint(v)
-	}}
-}
-
-// ParseSize reads a number of bytes, or a size with its unit: "256KiB".
-func ParseSize(text string) (int64, error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, nil
-	}
-	n, ok := parseSize(text)
-	if !ok {
-		return 0, errors.New("use a number of bytes, or a size such as 256KiB, 8MiB or 2GiB")
-	}
-	return n, nil
-}
-
-func parseSize(v any) (int64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return n, true
-	case int:
-		return int64(n), true
-	}
-	s, _ := v.(string)
-	for _, u := range sizeUnits {
-		num, found := strings.CutSuffix(s, u.suffix)
-		if !found {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(num), 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64>>u.shift {
-			return 0, false
-		}
-		return n << u.shift, true
-	}
-	return 0, false
+	}, check: func(v T) error { return within(int64(v), lo, hi, FormatSize) }, show: func(v T) string { return FormatSize(int64(v)) }}
 }
 
 var texts = kind[[]string]{name: "strings", parse: func(v any) ([]string, error) {
@@ -419,7 +360,7 @@ func fill(i int, t map[string]any, fields []field) (errs []error) {
 	for _, key := range slices.Sorted(maps.Keys(t)) {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
 		if at < 0 {
-			errs = append(errs, &elementError{i, key, fmt.Sprintf("has %s in its element %d, which is no setting: %s", key, i+1, suggest(key, fields))})
+			errs = append(errs, &elementError{i, key, fmt.Sprintf("has %s in its element %d, which %s", key, i+1, unknown(key, t[key], fields))})
 			continue
 		}
 		if err := fields[at].set(t[key]); err != nil {

@@ -91,11 +91,11 @@ func TestBadLimits(t *testing.T) {
 		"[types.a]\nqueue_steps = [{ over = 1, min_priority = 12 }]": "engine.toml:2: types.a.queue_steps has an element 1 whose min_priority is 12",
 		"[types.a]\nrates = [1]":                                     "engine.toml:2: types.a.rates has 1 as its element 1",
 		"[types.a]\nrates = [{ nn = 1 }]":                            "engine.toml:2: types.a.rates has nn in its element 1, which is no setting: did you mean n?",
-		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 0, interval_ms = \"1s\" }]":      "engine.toml:2: types.a.rates has an element 1 whose n is 0",
-		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 1, interval_ms = true }]":        "engine.toml:2: types.a.rates has an element 1 whose interval_ms is true: it must be a duration",
-		"[types.a]\nrates = [{ per = \"label:k\", at = \"dispatch\", n = 1, interval_ms = \"1s\" }]": "at dispatch a limit is per type, or per the type's group_by, which is tenant",
-		"[limits]\nmax_queued = 5\nqueue_steps = [{ over = 5, min_priority = 1 }]":                   "engine.toml:3: limits.queue_steps [0].over is 5, max_queued 5: the step would never count",
-		"[types.a]\ngroup_by = \"none\"\ngroup_capacity = 3":                                         "group_capacity is 3, but group_by is none",
+		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 0, interval = \"1s\" }]":      "engine.toml:2: types.a.rates has an element 1 whose n is 0",
+		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 1, interval = true }]":        "engine.toml:2: types.a.rates has an element 1 whose interval is true: it must be a duration",
+		"[types.a]\nrates = [{ per = \"label:k\", at = \"dispatch\", n = 1, interval = \"1s\" }]": "at dispatch a limit is per type, or per the type's group_by, which is tenant",
+		"[limits]\nmax_queued = 5\nqueue_steps = [{ over = 5, min_priority = 1 }]":                "engine.toml:3: limits.queue_steps [0].over is 5, max_queued 5: the step would never count",
+		"[types.a]\ngroup_by = \"none\"\ngroup_capacity = 3":                                      "group_capacity is 3, but group_by is none",
 	} {
 		_, err := Parse("engine.toml", []byte(file))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -68,8 +68,8 @@ func Parse(file string, data []byte) (Config, error) {
 	c := Default()
 	r.table(nil, root, c.fields())
 	named, _ := root["workers"].(map[string]any)
-	_, beat := named["heartbeat_interval_ms"]
-	_, dead := named["dead_after_ms"]
+	_, beat := named["heartbeat_interval"]
+	_, dead := named["dead_after"]
 	c.Workers.fit(beat, dead)
 	whole := c
 	if whole.Cluster.On() && whole.Cluster.Node == "" {
@@ -143,7 +143,7 @@ func (r *reader) table(path []string, t map[string]any, fields []field) {
 			r.field(at, f, v)
 			continue
 		}
-		r.fail(at, "is no setting: %s", suggest(key, fields))
+		r.fail(at, "%s", unknown(key, v, fields))
 	}
 	for _, f := range fields {
 		if f.key == "" {
@@ -187,6 +187,28 @@ func (r *reader) tables(at []string, f field, t map[string]any) {
 	}
 }
 
+// unknown says what is wrong with a key that is none of the fields: the unit of an
+// earlier spelling ("lease_ms"), or a typo.
+func unknown(key string, v any, fields []field) string {
+	for _, f := range fields {
+		unit := unitOf(f.kind)
+		if plain := strings.TrimSuffix(f.key, "_size"); unit == "" || key != f.key+unit && key != plain+unit {
+			continue
+		}
+		switch n, _ := v.(int64); {
+		case n > 0 && f.kind == "size":
+			v = FormatSize(n)
+		case n > 0:
+			v = ofMillis(n)
+		}
+		if text, ok := v.(string); ok {
+			return fmt.Sprintf("is called %s now: write %[1]s = %q", f.key, text)
+		}
+		return fmt.Sprintf("is called %s now", f.key)
+	}
+	return "is no setting: " + suggest(key, fields)
+}
+
 // suggest names the key that is nearest to a wrong one, or else all keys.
 func suggest(key string, fields []field) string {
 	var names []string
@@ -196,7 +218,7 @@ func suggest(key string, fields []field) string {
 			continue
 		}
 		names = append(names, f.key)
-		plain := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(f.key, "_ms"), "_bytes"), "per_") // who forgets these means it
+		plain := strings.TrimPrefix(f.key, "per_") // who forgets it means this
 		if d := min(distance(key, f.key), distance(key, plain)); d < best {
 			best, near = d, f.key
 		}

@@ -14,16 +14,17 @@ import (
 )
 
 // Patch holds the settings of a type that the file sets, by their dotted names:
-// "capacity", "backoff.max_ms", "per_priority.9.timeout_ms". A value is written as in
-// the file, or is of the type that [events.TypeSettings] has; a duration may be a
-// [time.Duration]. The policy of a failure code, "codes.CODE", is one setting, an
+// "capacity", "backoff.max", "per_priority.9.timeout". A value is written as in
+// the file, or is of the type that [events.TypeSettings] has (milliseconds, bytes); a
+// duration may be a [time.Duration]. The policy of a failure code, "codes.CODE", is one setting, an
 // [events.CodePolicy].
 type Patch map[string]any
 
 // typeSetting is a row of the table of the settings of types.
 type typeSetting struct {
 	key, kind, def, doc string
-	read                func(v any) (any, error)
+	read                func(v any) (any, error) // as the file writes it
+	own                 func(v any) (any, error) // as a [Patch] has it
 	put                 func(s *events.TypeSettings, v any)
 }
 
@@ -32,6 +33,7 @@ func row[T any](key string, k kind[T], ref func(*events.TypeSettings) *T, doc st
 	d := unsetSettings()
 	return typeSetting{key: key, kind: k.name, def: k.text(*ref(&d)), doc: doc,
 		read: func(v any) (any, error) { return k.read(v) },
+		own:  func(v any) (any, error) { return k.own(v) },
 		put:  func(s *events.TypeSettings, v any) { *ref(s) = v.(T) },
 	}
 }
@@ -55,35 +57,35 @@ const day = 24 * time.Hour
 // priority. A dot stands for a table.
 var typeSettings = []typeSetting{
 	row("capacity", integer[int](1, events.MaxCapacity), func(s *events.TypeSettings) *int { return &s.Capacity }, "items of the type dispatched or running at once"),
-	row("lease_ms", millis(events.MinLease, events.MaxLease), func(s *events.TypeSettings) *int64 { return &s.LeaseMS }, "how long a worker may be silent before its item is given to another; a run keeps the lease that it began with"),
-	row("age_step_ms", millis(time.Millisecond, events.MaxDelay), func(s *events.TypeSettings) *int64 { return &s.AgeStepMS }, "an item that has waited this long ranks as one of the next higher priority"),
-	row("max_params_bytes", size[int](2, events.MaxParamsCeiling), func(s *events.TypeSettings) *int { return &s.MaxParams }, "bound of a submission's params"),
+	row("lease", millis(events.MinLease, events.MaxLease), func(s *events.TypeSettings) *int64 { return &s.LeaseMS }, "how long a worker may be silent before its item is given to another; a run keeps the lease that it began with"),
+	row("age_step", millis(time.Millisecond, events.MaxDelay), func(s *events.TypeSettings) *int64 { return &s.AgeStepMS }, "an item that has waited this long ranks as one of the next higher priority"),
+	row("max_params", size[int](2, events.MaxParamsCeiling), func(s *events.TypeSettings) *int { return &s.MaxParams }, "bound of a submission's params"),
 	row("dedup_policy", choice(events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer), func(s *events.TypeSettings) *events.DedupPolicy { return &s.DedupPolicy }, "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
-	row("dedup_window_ms", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *int64 { return &s.DedupWindowMS }, "how long a dedup key stays taken after completion; at most 30 days"),
+	row("dedup_window", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *int64 { return &s.DedupWindowMS }, "how long a dedup key stays taken after completion; at most 30 days"),
 	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](../guides/NATIVE.md))").unset("claim"),
 	row("assign_by", text.that(alone("assign_by", func(s *events.TypeSettings) *string { return &s.AssignBy })), func(s *events.TypeSettings) *string { return &s.AssignBy }, "which worker with a free slot is [assigned](../guides/WORKERS.md#assigned-items) an item: the one with the `most_free` slots, each in its turn (`round_robin`), or the same one for all items of a `tenant` or with the same `label:NAME`"),
-	row("retain.completed_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CompletedMS }, "how long an item is kept once it has completed"),
-	row("retain.dead_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.DeadMS }, "how long once it is dead"),
-	row("retain.cancelled_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CancelledMS }, "how long once it is cancelled"),
-	row("retain.merged_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.MergedMS }, "how long once it was merged into another"),
-	row("timeout_ms", millis(time.Millisecond, events.MaxTimeout), func(s *events.TypeSettings) *int64 { return &s.TimeoutMS }, "how long an attempt may run"),
+	row("retain.completed", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CompletedMS }, "how long an item is kept once it has completed"),
+	row("retain.dead", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.DeadMS }, "how long once it is dead"),
+	row("retain.cancelled", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CancelledMS }, "how long once it is cancelled"),
+	row("retain.merged", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.MergedMS }, "how long once it was merged into another"),
+	row("timeout", millis(time.Millisecond, events.MaxTimeout), func(s *events.TypeSettings) *int64 { return &s.TimeoutMS }, "how long an attempt may run"),
 	row("max_attempts", integer[events.Attempt](1, events.MaxAttemptsCeiling), func(s *events.TypeSettings) *events.Attempt { return &s.MaxAttempts }, "attempts before an item is dead"),
-	row("backoff.initial_ms", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.InitialMS }, "wait before the first retry"),
+	row("backoff.initial", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.InitialMS }, "wait before the first retry"),
 	row("backoff.factor", number(1, 100), func(s *events.TypeSettings) *float64 { return &s.Backoff.Factor }, "by how much each further wait is longer"),
-	row("backoff.max_ms", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.MaxMS }, "the longest wait"),
+	row("backoff.max", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.MaxMS }, "the longest wait"),
 	row("backoff.jitter", number(0, 1), func(s *events.TypeSettings) *float64 { return &s.Backoff.Jitter }, "the part of a wait by which it is lengthened at random, 0 to 1"),
 	row("poison_after", integer[int](1, events.MaxPoisonAfter), func(s *events.TypeSettings) *int { return &s.PoisonAfter }, "leases that an item may lose, its worker having died or gone silent, before it is dead as `poisoned`"),
 	row("circuit.consecutive", integer[int](0, events.MaxCircuitRuns), func(s *events.TypeSettings) *int { return &s.Circuit.Consecutive }, fmt.Sprintf("failures in a row that open the circuit, at most %d; 0: they don't", events.MaxCircuitRuns)),
 	row("circuit.ratio", number(0, 1), func(s *events.TypeSettings) *float64 { return &s.Circuit.Ratio }, "share of failures in the window that opens it, above 0 to 1; 0: it doesn't. Without `consecutive` and `ratio` there is no circuit"),
-	row("circuit.window_ms", millis(2*time.Millisecond, events.MaxCircuitWindow), func(s *events.TypeSettings) *int64 { return &s.Circuit.WindowMS }, "the time over which the ratio is taken, at most 24h"),
+	row("circuit.window", millis(2*time.Millisecond, events.MaxCircuitWindow), func(s *events.TypeSettings) *int64 { return &s.Circuit.WindowMS }, "the time over which the ratio is taken, at most 24h"),
 	row("circuit.min_runs", integer[int](0, events.MaxCircuitRuns), func(s *events.TypeSettings) *int { return &s.Circuit.MinRuns }, "runs that must have ended in the window before the ratio counts"),
-	row("circuit.cooldown_ms", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "how long it stays open; doubled each time that it opens in a row"),
-	row("circuit.max_cooldown_ms", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h"),
+	row("circuit.cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "how long it stays open; doubled each time that it opens in a row"),
+	row("circuit.max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h"),
 	row("circuit.probes", integer[int](0, events.MaxCircuitProbes), func(s *events.TypeSettings) *int { return &s.Circuit.Probes }, fmt.Sprintf("runs at once that try it when it is half open, and successes that close it, at most %d", events.MaxCircuitProbes)),
 	row("circuit.count_no_retry", truth, func(s *events.TypeSettings) *bool { return &s.Circuit.CountNoRetry }, "failures that are not retried count too"),
 	row("max_queued", integer[int](0, events.MaxMaxQueued), func(s *events.TypeSettings) *int { return &s.MaxQueued }, "items queued or waiting beyond which a submission is refused (`queue_full`); 0: no limit"),
 	row("queue_steps", steps, func(s *events.TypeSettings) *[]events.QueueStep { return &s.QueueSteps }, stepsDoc).unset("none"),
-	row("rates", rates, func(s *events.TypeSettings) *[]events.RateLimit { return &s.Rates }, "rate limits, a table each: `n` per `interval_ms`, up to `burst` at once (unset: `n` at submit; at dispatch never more than `n` in any interval), `per` `type`, `tenant` or `label:NAME`, `at` `submit` (refused with `rate_limited`) or `dispatch` (waits)").unset("none"),
+	row("rates", rates, func(s *events.TypeSettings) *[]events.RateLimit { return &s.Rates }, "rate limits, a table each: `n` per `interval`, up to `burst` at once (unset: `n` at submit; at dispatch never more than `n` in any interval), `per` `type`, `tenant` or `label:NAME`, `at` `submit` (refused with `rate_limited`) or `dispatch` (waits)").unset("none"),
 	row("pool", text.that(alone("pool", func(s *events.TypeSettings) *string { return &s.Pool })), func(s *events.TypeSettings) *string { return &s.Pool }, "a pool of `[pools]`, one of whose slots each run takes as well").unset("none"),
 	row("pool_weight", integer[int](0, events.MaxPoolWeight), func(s *events.TypeSettings) *int { return &s.PoolWeight }, "the type's share of its pool, among items of one priority, when that is contended; if no type of the pool sets one, they go by priority and time alone"),
 	row("group_by", text.that(alone("group_by", func(s *events.TypeSettings) *string { return &s.GroupBy })), func(s *events.TypeSettings) *string { return &s.GroupBy }, "what makes the groups that take turns and that limits per key go by: `tenant`, `label:NAME` or `none`"),
@@ -121,8 +123,8 @@ var workerCircuitSettings = []typeSetting{
 		}
 		return nil
 	}), func(s *events.TypeSettings) *int { return &s.Circuit.Consecutive }, fmt.Sprintf("different items in a row that a worker fails, while others complete some, until it gets none for a while: 2 to %d, 0 for no circuit", events.MaxWorkerFailures)).unset(strconv.Itoa(events.DefaultWorkerCircuit().Consecutive)),
-	row("cooldown_ms", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "for how long, at most 24h; doubled each time in a row"),
-	row("max_cooldown_ms", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h").unset(short(events.DefaultWorkerMaxCooldown)),
+	row("cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "for how long, at most 24h; doubled each time in a row"),
+	row("max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h").unset(FormatDuration(events.DefaultWorkerMaxCooldown)),
 	row("probes", integer[int](0, events.MaxCircuitProbes), func(s *events.TypeSettings) *int { return &s.Circuit.Probes }, fmt.Sprintf("runs at once that try it then, and successes that let it work again, at most %d", events.MaxCircuitProbes)).unset(strconv.Itoa(events.DefaultWorkerCircuit().Probes)),
 }
 
@@ -133,7 +135,7 @@ func codeFields(c *events.CodePolicy) []field {
 		zero("max_attempts", &c.MaxAttempts, integer[events.Attempt](1, events.MaxAttemptsCeiling), "the type's", "attempts before an item that fails so is dead, unless its submission says"),
 		zero("delay_factor", &c.DelayFactor, number(0.01, events.MaxDelayFactor), "1", "by how much the wait before a retry is longer"),
 		zero("timeout_factor", &c.TimeoutFactor, number(1, events.MaxTimeoutFactor), "1", "by how much the next attempt may take longer"),
-		zero("timeout_max_ms", &c.TimeoutMaxMS, millis(time.Millisecond, events.MaxTimeout), "1h", "up to which the timeout grows"),
+		zero("timeout_max", &c.TimeoutMaxMS, millis(time.Millisecond, events.MaxTimeout), "1h", "up to which the timeout grows"),
 	}
 }
 
@@ -160,7 +162,7 @@ func inTable(rows []typeSetting, table string) (in []typeSetting) {
 // prioritySettings returns the settings that a priority may have of its own.
 func prioritySettings() []typeSetting {
 	return slices.DeleteFunc(slices.Clone(typeSettings), func(r typeSetting) bool {
-		return r.key != "timeout_ms" && r.key != "max_attempts" && !strings.HasPrefix(r.key, "backoff.")
+		return r.key != "timeout" && r.key != "max_attempts" && !strings.HasPrefix(r.key, "backoff.")
 	})
 }
 
@@ -202,7 +204,7 @@ func (p *Patch) field(name string, r typeSetting) field {
 			if !ok {
 				return nil
 			}
-			_, err := r.read(v)
+			_, err := r.own(v)
 			return err
 		},
 	}
@@ -243,7 +245,7 @@ func (p *Patch) codes() field {
 
 func (p *Patch) priorities() field {
 	return field{key: "per_priority", kind: "table", each: "priority",
-		doc: "what items of one priority have differently: `timeout_ms`, `max_attempts`, `backoff`",
+		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`",
 		get: func() any { return p.below(priorityTable) },
 		names: func() (names []string) {
 			for name := range p.below(priorityTable) {
@@ -307,7 +309,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	s := base
 	s.Codes, s.PerPriority = maps.Clone(base.Codes), maps.Clone(base.PerPriority)
 	lay(typeSettings, p, &s)
-	if _, ok := p["timeout_ms"]; ok {
+	if _, ok := p["timeout"]; ok {
 		s.TimeoutSet = true
 	}
 	if _, ok := p["max_attempts"]; ok {
@@ -336,7 +338,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 func lay(rows []typeSetting, p Patch, s *events.TypeSettings) {
 	for _, r := range rows {
 		if v, ok := p[r.key]; ok {
-			if x, err := r.read(v); err == nil {
+			if x, err := r.own(v); err == nil {
 				r.put(s, x)
 			}
 		}
@@ -351,7 +353,7 @@ func (p Patch) override(o events.PriorityOverride, typeBackoff events.Backoff) e
 		s.Backoff = *o.Backoff
 	}
 	lay(prioritySettings(), p, &s)
-	if _, ok := p["timeout_ms"]; ok {
+	if _, ok := p["timeout"]; ok {
 		o.TimeoutMS = &s.TimeoutMS
 	}
 	if _, ok := p["max_attempts"]; ok {
@@ -376,7 +378,8 @@ func (p Patch) Conflicts(wanted events.TypeSettings) (names []string) {
 
 // Setting describes a setting of a type.
 type Setting struct {
-	Name    string // dotted, as in engine.toml, the APIs and `types set`
+	Name    string // dotted, as in engine.toml and `types set`
+	API     string // in JSON: Name with its unit
 	Kind    string // duration, size, integer, number, boolean, string, tables, table
 	Default string // for people
 	Doc     string // Markdown
@@ -386,11 +389,11 @@ type Setting struct {
 // code are one each, a table.
 func TypeSettings() (list []Setting) {
 	for _, r := range typeSettings {
-		list = append(list, Setting{r.key, r.kind, r.def, r.doc})
+		list = append(list, Setting{r.key, r.key + unitOf(r.kind), r.kind, r.def, r.doc})
 	}
 	var p Patch
 	for _, f := range []field{p.codes(), p.priorities()} {
-		list = append(list, Setting{f.key, f.kind, f.def, f.doc})
+		list = append(list, Setting{f.key, f.key, f.kind, f.def, f.doc})
 	}
 	return list
 }

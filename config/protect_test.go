@@ -20,11 +20,11 @@ max_attempts = 20
 delay_factor = 4
 [types.email.circuit]
 consecutive = 7
-cooldown_ms = "5s"
+cooldown = "5s"
 count_no_retry = true
 [types.email.codes.timeout]
 timeout_factor = 2
-timeout_max_ms = "2h"
+timeout_max = "2h"
 [types.email.codes.logic]
 `))
 	if err != nil {
@@ -54,15 +54,15 @@ timeout_max_ms = "2h"
 
 func TestProtectionIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
-		"[worker_circuit]\nconsecutive = 1":                               "f:2: worker_circuit.consecutive is 1: it must be 2 to 100, or 0 for no circuit",
-		"[worker_circuit]\nratio = 0.5":                                   "is no setting",
-		"[defaults]\npoison_after = 0":                                    "1 to 1000",
-		"[types.a.codes.x]\ndelay_factor = 1000":                          "0.01 to 100",
-		"[types.a.codes.x]\nretries = 3":                                  "is no setting",
-		"[types.a.codes.\"\"]\nmax_attempts = 3":                          "no failure code",
-		"[types.a.circuit]\nratio = 2":                                    "0 to 1",
-		"[types.a.circuit]\ncooldown_ms = \"2m\"\nmax_cooldown_ms=\"1m\"": "max_cooldown",
-		"[types.a.circuit]\ncount_no_retry = 1":                           "true or false",
+		"[worker_circuit]\nconsecutive = 1":                         "f:2: worker_circuit.consecutive is 1: it must be 2 to 100, or 0 for no circuit",
+		"[worker_circuit]\nratio = 0.5":                             "is no setting",
+		"[defaults]\npoison_after = 0":                              "1 to 1000",
+		"[types.a.codes.x]\ndelay_factor = 1000":                    "0.01 to 100",
+		"[types.a.codes.x]\nretries = 3":                            "is no setting",
+		"[types.a.codes.\"\"]\nmax_attempts = 3":                    "no failure code",
+		"[types.a.circuit]\nratio = 2":                              "0 to 1",
+		"[types.a.circuit]\ncooldown = \"2m\"\nmax_cooldown=\"1m\"": "max_cooldown",
+		"[types.a.circuit]\ncount_no_retry = 1":                     "true or false",
 	} {
 		if _, err := Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -21,10 +21,10 @@ func TestNeedsRestart(t *testing.T) {
 	}{
 		"the same":         {"", "[server]\nprefix = \"work\"\n[limits]\nmax_running = 10000", nil},
 		"what is reloaded": {"", "[http]\ntokens_file = \"t\"\nhosts = [\"a\"]\n[[nats.users]]\nname = \"a\"\npassword = \"0123456789abcdef\"\nroles = [\"read\"]", nil},
-		"settings":         {"[server]\nhttp = \"127.0.0.1:1\"", "[server]\nhttp = \"127.0.0.1:2\"\n[retention]\ncompleted_ms = \"1h\"\n[nats]\nallow_open = true", []string{"nats.allow_open", "retention.completed_ms", "server.http"}},
+		"settings":         {"[server]\nhttp = \"127.0.0.1:1\"", "[server]\nhttp = \"127.0.0.1:2\"\n[retention]\ncompleted = \"1h\"\n[nats]\nallow_open = true", []string{"nats.allow_open", "retention.completed", "server.http"}},
 		"of types":         {"[types.a]\ncapacity = 1\n[types.b]\ncapacity = 1\n[types.c]\ncapacity = 1", "[types.a]\ncapacity = 1\n[types.b]\ncapacity = 2\n[types.d]\nexec = [\"true\"]", []string{"types.b", "types.c", "types.d"}},
-		"nested":           {"", "[defaults.backoff]\nmax_ms = \"9s\"", []string{"defaults.backoff.max_ms"}},
-		"of priorities":    {"", "[defaults.per_priority.9]\ntimeout_ms = \"9s\"", []string{"defaults.per_priority.9.timeout_ms"}},
+		"nested":           {"", "[defaults.backoff]\nmax = \"9s\"", []string{"defaults.backoff.max"}},
+		"of priorities":    {"", "[defaults.per_priority.9]\ntimeout = \"9s\"", []string{"defaults.per_priority.9.timeout"}},
 		"TLS switched on":  {"", "[http]\ntls_cert = \"c\"\ntls_key = \"k\"\n[nats]\ntls_cert = \"c\"\ntls_key = \"k\"", []string{"http.tls_cert", "nats.tls_cert"}},
 		"TLS renamed":      {"[http]\ntls_cert = \"a\"\ntls_key = \"a\"", "[http]\ntls_cert = \"c\"\ntls_key = \"k\"", nil},
 	} {

@@ -67,7 +67,7 @@ func (s Schedule) check(c *checker, name string) {
 	}
 	var refused *events.Error
 	if err := s.schedule(name).Validate(); errors.As(err, &refused) {
-		c.failf(at, "is wrong: %s", refused.Message)
+		c.failf(at, "is wrong: %s", Spell(refused.Message))
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *Server) fields() []field {
 		at("dedup_bucket", &s.NoDedupBucket, unless, false, "keep the KV bucket of taken dedup keys, for others to read"),
 		at("log_level", &s.LogLevel, choice("debug", "info", "warn", "error"), "info", "the least level that is logged: `debug`, `info`, `warn`, `error`"),
 		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`"),
-		at("max_clock_jump_ms", &s.MaxClockJump, spanOrOff(time.Minute, 10*365*24*time.Hour), 24*time.Hour, "how far the NATS server's clock may be ahead of the last event, and of the time that the engine last knew, and still be followed without a question; 1m to 10 years, or `off` for any ([OPERATIONS.md](../operate/OPERATIONS.md#when-the-clock-is-wrong))"),
+		at("max_clock_jump", &s.MaxClockJump, spanOrOff(time.Minute, 10*365*24*time.Hour), 24*time.Hour, "how far the NATS server's clock may be ahead at a start of the last event, and of the time that the engine last knew, and still be followed without a question, if nobody has measured the time since; where it was measured, 5m; 1m to 10 years, or `off` for any ([OPERATIONS.md](../operate/OPERATIONS.md#when-the-clock-is-wrong))"),
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *Cluster) fields() []field {
 		zero("replicas", &c.Replicas, integer[int](0, MaxReplicas).that(checkReplicas), "3 on a cluster", "copies of each stream with primary data: 1, 3 or 5; also for an existing NATS"),
 		zero("placement", &c.Placement, atMost(MaxPlacement, checkTag), "none", "tags of the servers of an existing NATS that are to hold the streams"),
 		at("stale_reads", &c.StaleReads, choice(AnswerStale, RefuseStale), AnswerStale, "what a node that is cut off from the others does with reads: `answer` from its own store, marked as stale, or `refuse`"),
-		at("lease_ms", &c.Lease, span(MinLease, MaxLease), DefaultLease, "the silence of the log's owner after which another engine takes the log over, or a third of it if NATS answers that the owner's program is gone; 1s to 1m"),
+		at("lease", &c.Lease, span(MinLease, MaxLease), DefaultLease, "the silence of the log's owner after which another engine takes the log over, or a third of it if NATS answers that the owner's program is gone; 1s to 1m"),
 	}
 }
 
@@ -157,26 +157,26 @@ func connectFields(s, exec *connect.Settings) []field {
 func (l *Limits) fields() []field {
 	return []field{
 		at("max_running", &l.MaxRunning, integer[int](1, events.MaxTypes*events.MaxCapacity), 10_000, "items dispatched or running at once, over all types"),
-		zero("max_store_bytes", &l.MaxStoreBytes, size[int64](64<<20, 1<<50).orZero(), "what the disk allows", "bound of the embedded JetStream on disk"),
-		at("max_memory_bytes", &l.MaxMemoryBytes, size[int64](16<<20, 1<<45), 1<<30, "bound of the embedded JetStream's memory streams"),
-		at("min_free_bytes", &l.MinFreeBytes, size[int64](1<<20, 1<<50), 256<<20, "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so; below half of it nothing is dispatched"),
-		at("log_max_age_ms", &l.LogMaxAge, span(time.Minute, events.MaxDelay), 7*24*time.Hour, "items' log records older than this are dropped"),
-		at("log_max_bytes", &l.LogMaxBytes, size[int64](1<<20, 1<<50), 1<<30, "bound of all items' logs together, and a record for each KiB of it (at least 10,000); the oldest are dropped"),
+		zero("max_store", &l.MaxStoreBytes, size[int64](64<<20, 1<<50).orZero(), "what the disk allows", "bound of the embedded JetStream on disk"),
+		at("max_memory", &l.MaxMemoryBytes, size[int64](16<<20, 1<<45), 1<<30, "bound of the embedded JetStream's memory streams"),
+		at("min_free", &l.MinFreeBytes, size[int64](1<<20, 1<<50), 256<<20, "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so; below half of it nothing is dispatched"),
+		at("log_max_age", &l.LogMaxAge, span(time.Minute, events.MaxDelay), 7*24*time.Hour, "items' log records older than this are dropped"),
+		at("log_max_size", &l.LogMaxBytes, size[int64](1<<20, 1<<50), 1<<30, "bound of all items' logs together, and a record for each KiB of it (at least 10,000); the oldest are dropped"),
 		zero("max_queued", &l.MaxQueued, integer[int](0, events.MaxMaxQueued), "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
 		zero("queue_steps", &l.QueueSteps, steps, "none", stepsDoc),
 		zero("types", &l.Types, atMost(events.MaxTypes, checkTypeName), "any", "types of which items may be submitted, beside those with a table of their own; others are refused (`type_not_allowed`)"),
-		at("blob_max_bytes", &l.BlobMaxBytes, size[int64](1<<20, 1<<50), 4<<30, "bound of the object store of large params and results ([BLOBS.md](../guides/BLOBS.md)), at which they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
+		at("blob_max_size", &l.BlobMaxBytes, size[int64](1<<20, 1<<50), 4<<30, "bound of the object store of large params and results ([BLOBS.md](../guides/BLOBS.md)), at which they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
 	}
 }
 
 func (w *Workers) fields() []field {
 	return []field{
-		at("heartbeat_interval_ms", &w.HeartbeatInterval, span(100*time.Millisecond, 10*time.Minute), defaultHeartbeat, "how often a worker is to send a heartbeat, or each third of the shortest lease of its types if that is less (10s for the default lease). The reply to a registration tells the worker; 100ms to 10m. If only `dead_after_ms` is set, and below 1m: a third of that"),
-		at("dead_after_ms", &w.DeadAfter, span(300*time.Millisecond, maxDeadAfter), defaultDeadAfter, "how long a worker may be silent before it is dead and its id is free; 300ms to 1h, and at least two `heartbeat_interval_ms`s. If only `heartbeat_interval_ms` is set, and above 20s: three of those"),
-		at("start_timeout_ms", &w.StartTimeout, span(events.MinStartTimeout, events.MaxStartTimeout), events.StartWithin, "how long a worker that has claimed an item without `start` has to start it before it is taken back, with no attempt used; 100ms to 1h. An item that was pulled and not claimed is taken back after the type's `lease_ms`"),
-		at("sweep_interval_ms", &w.SweepInterval, span(time.Second, time.Hour), time.Minute, "how often the engine looks for what a lost signal missed, such as a run whose lease ended unnoticed; 1s to 1h"),
-		at("probe_interval_ms", &w.ProbeInterval, span(100*time.Millisecond, time.Hour), time.Minute, "how often a worker that offers a probe is asked whether it is healthy; 100ms to 1h"),
-		at("probe_timeout_ms", &w.ProbeTimeout, span(10*time.Millisecond, time.Hour), 5*time.Second, "how long the answer may take; 10ms up to, and less than, `probe_interval_ms`"),
+		at("heartbeat_interval", &w.HeartbeatInterval, span(100*time.Millisecond, 10*time.Minute), defaultHeartbeat, "how often a worker is to send a heartbeat, or each third of the shortest lease of its types if that is less (10s for the default lease). The reply to a registration tells the worker; 100ms to 10m. If only `dead_after` is set, and below 1m: a third of that"),
+		at("dead_after", &w.DeadAfter, span(300*time.Millisecond, maxDeadAfter), defaultDeadAfter, "how long a worker may be silent before it is dead and its id is free; 300ms to 1h, and at least two `heartbeat_interval`s. If only `heartbeat_interval` is set, and above 20s: three of those"),
+		at("start_timeout", &w.StartTimeout, span(events.MinStartTimeout, events.MaxStartTimeout), events.StartWithin, "how long a worker that has claimed an item without `start` has to start it before it is taken back, with no attempt used; 100ms to 1h. An item that was pulled and not claimed is taken back after the type's `lease`"),
+		at("sweep_interval", &w.SweepInterval, span(time.Second, time.Hour), time.Minute, "how often the engine looks for what a lost signal missed, such as a run whose lease ended unnoticed; 1s to 1h"),
+		at("probe_interval", &w.ProbeInterval, span(100*time.Millisecond, time.Hour), time.Minute, "how often a worker that offers a probe is asked whether it is healthy; 100ms to 1h"),
+		at("probe_timeout", &w.ProbeTimeout, span(10*time.Millisecond, time.Hour), 5*time.Second, "how long the answer may take; 10ms up to, and less than, `probe_interval`"),
 		at("assign", &w.NoAssign, unless, false, "assign items to the workers that offer an inbox, instead of waiting for them to pull and claim ([DISPATCH.md](../internals/DISPATCH.md))"),
 		at("probe_failures", &w.ProbeFailures, integer[int](1, 100), 2, "failed probes in a row that make a worker unhealthy, until the next good answer; 1 to 100"),
 	}
@@ -186,7 +186,7 @@ func (d *DedupHook) fields() []field {
 	return []field{
 		at("subject", &d.Subject, text.that(checkSubject), "", "the subject of the requests; empty: nobody is asked"),
 		zero("types", &d.Types, atMost(events.MaxTypes, checkTypeName), "all", "the types whose submissions are asked about"),
-		at("timeout_ms", &d.Timeout, span(time.Millisecond, time.Minute), 2*time.Second, "how long an answer may take, at most 1m"),
+		at("timeout", &d.Timeout, span(time.Millisecond, time.Minute), 2*time.Second, "how long an answer may take, at most 1m"),
 		at("fallback", &d.Fallback, choice("key", "distinct"), "key", "without an answer: `key` decides by the dedup key, `distinct` runs the item in any case"),
 		at("candidates", &d.Candidates, integer[int](1, 200), 20, "live items that a question lists, at most 200"),
 		at("key_separator", &d.KeySeparator, text, "", "list the items whose dedup key begins like the submission's, up to the last separator in it; empty: those of its type"),
@@ -220,17 +220,17 @@ func (e *Exec) fields() []field {
 		zero("concurrency", &e.Concurrency, integer[int](0, events.MaxCapacity), "the type's capacity", "children at once"),
 		at("capabilities", &e.Capabilities, atMost(events.MaxCapabilities, checkCapability), nil, "what the children can do beyond the ordinary"),
 		at("env", &e.Env, atMost(MaxExecEnv, checkEnv), nil, "the children's environment, beside what any program needs (`PATH`, `HOME`, `USER`, `SHELL`, `LANG`, `LC_*`, `TZ`, `TMPDIR`): `NAME` passes the engine's own on, `NAME=value` sets one"),
-		at("grace_ms", &e.Grace, span(0, 10*time.Minute), DefaultGrace, "from the request to stop to the kill"),
+		at("grace", &e.Grace, span(0, 10*time.Minute), DefaultGrace, "from the request to stop to the kill"),
 	}
 }
 
 func (s *Schedule) fields() []field {
 	return []field{
 		at("type", &s.Type, text, "", "type of the items that it makes; must be set"),
-		at("cron", &s.Cron, text, "", "five fields, minute hour day-of-month month day-of-week, or a word such as `@daily`; this or `every_ms` must be set"),
-		zero("every_ms", &s.Every, span(events.MinEvery, events.MaxDelay), "", "an interval instead, at least a second"),
+		at("cron", &s.Cron, text, "", "five fields, minute hour day-of-month month day-of-week, or a word such as `@daily`; this or `every` must be set"),
+		zero("every", &s.Every, span(events.MinEvery, events.MaxDelay), "", "an interval instead, at least a second"),
 		zero("zone", &s.Zone, text, "UTC", "time zone of `cron`: an IANA name such as `Europe/Berlin`"),
-		zero("anchor", &s.Anchor, moment, "when it is first recorded", "one of the ticks of `every_ms`, from which the others are counted"),
+		zero("anchor", &s.Anchor, moment, "when it is first recorded", "one of the ticks of `every`, from which the others are counted"),
 		zero("missed", &s.Missed, choice(events.MissedSkip, events.MissedOne, events.MissedAll), string(events.MissedOne), "ticks that came while no engine ran: `skip` them, `one` item for all, `all`: one for each"),
 		zero("overlap", &s.Overlap, choice(events.DedupDistinct, events.DedupMerge, events.DedupDefer, events.DedupSupersede), string(events.DedupDistinct),
 			"a tick whose last item has not ended: `distinct` runs both, `merge` into it, `defer` until it ends, `supersede` it"),
@@ -239,7 +239,7 @@ func (s *Schedule) fields() []field {
 		at("tenant", &s.Tenant, text, "", "for whom the items are"),
 		at("labels", &s.Labels, stringTable, nil, "labels of the items: a table of strings"),
 		zero("max_attempts", &s.MaxAttempts, integer[int](1, events.MaxAttemptsCeiling), "the type's", "attempts before an item is dead"),
-		zero("timeout_ms", &s.Timeout, span(time.Millisecond, events.MaxTimeout), "the type's", "how long an attempt may run"),
+		zero("timeout", &s.Timeout, span(time.Millisecond, events.MaxTimeout), "the type's", "how long an attempt may run"),
 		at("paused", &s.Paused, truth, false, "it does not tick"),
 	}
 }
@@ -300,12 +300,12 @@ func checkSteps(l events.Limits) error {
 
 var rates = tables(func(r *events.RateLimit) []field {
 	anySpan := millis(math.MinInt64, math.MaxInt64) // checked below
-	return []field{at("per", &r.Per, text, "", ""), at("at", &r.At, text, "", ""), at("n", &r.N, whole[int](), 0, ""), at("interval_ms", &r.IntervalMS, anySpan, 0, ""), at("burst", &r.Burst, whole[int](), 0, "")}
+	return []field{at("per", &r.Per, text, "", ""), at("at", &r.At, text, "", ""), at("n", &r.N, whole[int](), 0, ""), at("interval", &r.IntervalMS, anySpan, 0, ""), at("burst", &r.Burst, whole[int](), 0, "")}
 }).that(func(rates []events.RateLimit) error {
 	var errs []error
 	for i, r := range rates { // whether one fits the type's group_by is seen with all of its settings
 		if err := r.Validate(); err != nil {
-			msg := strings.ReplaceAll(err.Error(), "\n", "; ")
+			msg := strings.ReplaceAll(Spell(err.Error()), "\n", "; ")
 			field, _, _ := strings.Cut(msg, " ")
 			errs = append(errs, &elementError{i, field, fmt.Sprintf("has an element %d whose %s", i+1, msg)})
 		}

@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 	c.checkCounts(&ch)
 	if !ch.failed("worker_circuit") {
 		if err := c.WorkerCircuitSettings().ValidateWorker(); err != nil {
-			ch.failf("worker_circuit", "doesn't hold together: %v", err)
+			ch.failf("worker_circuit", "doesn't hold together: %s", Spell(err.Error()))
 		}
 	}
 	if !ch.failed("limits") {
@@ -129,10 +129,10 @@ func (c Config) checkCounts(ch *checker) {
 
 func (w Workers) check(c *checker) {
 	if w.DeadAfter < minHeartbeatsMissed*w.HeartbeatInterval {
-		c.failf("workers.dead_after_ms", "is %s: it must be at least %d times heartbeat_interval_ms, which is %s, or a worker would die of one lost heartbeat", w.DeadAfter, minHeartbeatsMissed, w.HeartbeatInterval)
+		c.failf("workers.dead_after", "is %s: it must be at least %d times heartbeat_interval, which is %s, or a worker would die of one lost heartbeat", FormatDuration(w.DeadAfter), minHeartbeatsMissed, FormatDuration(w.HeartbeatInterval))
 	}
 	if w.ProbeTimeout >= w.ProbeInterval {
-		c.failf("workers.probe_timeout_ms", "is %s: it must be less than probe_interval_ms, which is %s", w.ProbeTimeout, w.ProbeInterval)
+		c.failf("workers.probe_timeout", "is %s: it must be less than probe_interval, which is %s", FormatDuration(w.ProbeTimeout), FormatDuration(w.ProbeInterval))
 	}
 }
 
@@ -142,14 +142,14 @@ func (c Config) checkTypes(ch *checker) {
 	c.checkPatch(ch, "defaults", c.Defaults)
 	if !ch.failed("defaults") {
 		if err := c.TypeDefaults().Validate(); err != nil {
-			ch.failf("defaults", "doesn't hold together: %v", err)
+			ch.failf("defaults", "doesn't hold together: %s", Spell(err.Error()))
 		}
 	}
 	for _, name := range c.TypeNames() {
 		t, at := c.Types[name], "types."+string(name)
 		if !ch.failed(at) && !ch.failed("defaults") {
 			if err := c.Settings(name).Validate(); err != nil {
-				ch.failf(at, "doesn't hold together with the defaults: %v", err)
+				ch.failf(at, "doesn't hold together with the defaults: %s", Spell(err.Error()))
 			}
 		}
 		c.checkPatch(ch, at, t.Patch)

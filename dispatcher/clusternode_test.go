@@ -88,7 +88,7 @@ func (n *clusterNode) boot(store *projector.Store) {
 	set.Backoff.Jitter = 0
 	n.cfg = Config{Log: n.log, Store: n.store, Alone: c.bug == bugNoConfirm, Owner: fmt.Sprintf("n%d", n.n), Version: fmt.Sprintf("1.%d", n.life%2), Defaults: set,
 		Gone: 10 * time.Minute, MaxRunning: 12, SyncWithin: time.Second, Limits: c.people.limits,
-		KnownTime: func() time.Time { return n.known }, NoteTime: func(at time.Time) { n.known = at },
+		KnownTime: func() (time.Time, bool) { return n.known, false }, NoteTime: func(at time.Time) { n.known = at },
 		Hooks: Hooks{Renewed: func(events.Seq) { c.figures.renewed++ }}}
 	if c.cutting {
 		n.cfg.CutEvents = 60

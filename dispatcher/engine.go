@@ -129,13 +129,19 @@ func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 // the log to its end and owns it, or the reason why it can't: for example, a log that is
 // corrupt, or cut in front of the projection. If another engine has the lease, it returns at
 // once, and the engine stands by. Later changes of ownership happen in the background. Start
-// is idempotent.
+// is idempotent; after Stop, or if Stop is called meanwhile, it fails.
 func (e *Engine) Start(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
 	if e.started {
 		return nil
 	}
+	if e.drain.Err() != nil {
+		return errClosed
+	}
+	ctx, ready := context.WithCancel(ctx)
+	defer ready()
+	defer context.AfterFunc(e.drain, ready)() // a Stop does not wait for the takeover
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var l *loop
 	by, mine := e.standby.takeLease(ctx)
@@ -161,13 +167,13 @@ func (e *Engine) Start(ctx context.Context) error {
 // first, it gives up halfway, which the log survives. Stop is idempotent; it returns why
 // the engine had ended before, if it had.
 func (e *Engine) Stop(ctx context.Context) error {
+	e.drainNow()
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
+	defer e.dedup.Stop()
 	if !e.started {
 		return nil
 	}
-	e.drainNow()
-	defer e.dedup.Stop()
 	select {
 	case <-e.ended:
 	case <-ctx.Done():

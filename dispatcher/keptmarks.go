@@ -63,7 +63,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	if u.Session == "" {
 		return events.Refuse(events.CodeBadRequest, "the session is missing: send the one that the registration was answered with")
 	}
-	if free := e.registry.Remove(w, u.Session); !free || !e.registry.Marked(w) {
+	if free := e.registry.Leave(w, u.Session); !free || !e.registry.Marked(w) {
 		return nil
 	}
 	_, err := e.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})

@@ -90,7 +90,7 @@ func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour,
-		KnownTime: func() time.Time { return s.known }, NoteTime: func(at time.Time) { s.known = at }}
+		KnownTime: func() (time.Time, bool) { return s.known, false }, NoteTime: func(at time.Time) { s.known = at }}
 	if edit != nil {
 		edit(&s.cfg)
 	}

@@ -117,17 +117,21 @@ func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
 		return now.Owner, false // since the start
 	}
 	var err error
-	for range leaseTries {
+	for try := range 2 * leaseTries {
+		if try == leaseTries {
+			if _, lost := s.e.cfg.Log.Last(ctx); lost != nil {
+				s.e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
+				return "", false
+			}
+			// The way to the log may have come back just now, and there may be an owner who has
+			// not been heard yet: to go on would fence that one.
+		}
 		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
 			return by, by == ""
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrPassed) {
 			return "", false
 		}
-	}
-	if _, lost := s.e.cfg.Log.Last(ctx); lost != nil {
-		s.e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
-		return "", false
 	}
 	s.e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
 	return "", true

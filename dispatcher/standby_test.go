@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,6 +255,40 @@ func TestStandbyWithoutLease(t *testing.T) {
 		_, y := b.eng.StandsBy()
 		return x != y
 	})
+}
+
+// deafLease can't be asked for at first.
+type deafLease struct {
+	Lease
+	left atomic.Int32
+}
+
+func (d *deafLease) Take(ctx context.Context) (string, error) {
+	if d.left.Add(-1) >= 0 {
+		return "", errors.New("nobody answers")
+	}
+	return d.Lease.Take(ctx)
+}
+
+// An engine that starts from the log when the way to it has just come back, and has not heard of
+// the owner yet, does not fence that one.
+func TestAnEngineThatComesBackFencesNobody(t *testing.T) {
+	t.Parallel()
+	l, a, b := newPair(t)
+	a.owns()
+	b.stands("a")
+	epoch := a.eng.Epoch()
+	b.stopEngine()
+	deaf := &deafLease{Lease: l.of("b")}
+	deaf.left.Store(leaseTries)
+	b.edit = func(c *Config) { c.Alone, c.Owner, c.Lease = false, "b", deaf }
+	b.startEngine()
+	b.stands("a")
+	a.submit("email")
+	b.levelWith()
+	if now := a.eng.Epoch(); now != epoch {
+		t.Errorf("the owner's epoch was %d and is %d", epoch, now)
+	}
 }
 
 // A standby that stops does so at once.

@@ -274,10 +274,10 @@ func TestATypeSaysWhoIsAssignedItsItems(t *testing.T) {
 	url := e.URL()
 	o.NATSListen = url[len("nats://"):]
 	c := mustClient(t, e)
-	if _, err := c.Types().Configure(testContext(t), "page", map[string]any{"assign_by": events.AssignRoundRobin}); err != nil {
+	if _, err := c.Types().Configure(testContext(t), "page", streamwright.Settings{AssignBy: new(events.AssignRoundRobin)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Types().Configure(testContext(t), "email", map[string]any{"assign_by": events.PerTenant}); events.CodeOf(err) != events.CodeSetInFile {
+	if _, err := c.Types().Configure(testContext(t), "email", streamwright.Settings{AssignBy: new(events.PerTenant)}); events.CodeOf(err) != events.CodeSetInFile {
 		t.Errorf("what the file sets is changed: %v", err)
 	}
 	began, hold := make(chan struct{}), make(chan struct{})

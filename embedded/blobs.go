@@ -18,7 +18,7 @@ import (
 // openBlobs makes the object store of large documents, and has it looked after.
 func (e *Engine) openBlobs(ctx context.Context) (err error) {
 	e.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
-		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxBytes: e.share("blob_max_bytes", e.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxBytes: e.share("blob_max_size", e.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
 			it, err := e.store.Item(id)
 			return it != nil, err

@@ -235,7 +235,7 @@ func TestDocumentsThatAreNotToBeHad(t *testing.T) {
 func TestObjectStoreAway(t *testing.T) {
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
-	if _, err := c.Types().Configure(testContext(t), "away", map[string]any{"max_attempts": 100, "backoff": map[string]any{"initial_ms": 20, "max_ms": 20}}); err != nil {
+	if _, err := c.Types().Configure(testContext(t), "away", streamwright.Settings{MaxAttempts: new(100), Backoff: &streamwright.Backoff{InitialMS: 20, Factor: 1, MaxMS: 20}}); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := c.Submit(testContext(t), streamwright.Item{Type: "away", Params: largeDoc(1 << 20)})
@@ -359,11 +359,11 @@ func TestObjectStoreBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Submit(ctx, streamwright.Item{Type: "full", Params: largeDoc(4 << 20)}); events.CodeOf(err) != events.CodeTimeout || !strings.Contains(err.Error(), "blob_max_bytes") {
+	if _, err := c.Submit(ctx, streamwright.Item{Type: "full", Params: largeDoc(4 << 20)}); events.CodeOf(err) != events.CodeTimeout || !strings.Contains(err.Error(), "blob_max_size") {
 		t.Errorf("%v", err)
 	}
-	if e := mustStart(t, Options{Memory: true, Config: config.Config{}}); e.share("blob_max_bytes", 4<<30, 4<<30) > e.srv.storage(true)/sideShare {
-		t.Errorf("%d of %d bytes are reserved", e.share("blob_max_bytes", 4<<30, 4<<30), e.srv.storage(true))
+	if e := mustStart(t, Options{Memory: true, Config: config.Config{}}); e.share("blob_max_size", 4<<30, 4<<30) > e.srv.storage(true)/sideShare {
+		t.Errorf("%d of %d bytes are reserved", e.share("blob_max_size", 4<<30, 4<<30), e.srv.storage(true))
 	}
 }
 

@@ -18,33 +18,46 @@ import (
 // lies beside the store, so that it outlives one that is made anew.
 const clockFile = "CLOCK"
 
-// clockMemory keeps a time in the data folder. It survives the process, not a
+// clockMemory keeps a time in the data folder, and when that was by the machine's clock
+// that counts since it was started and that nobody sets. It survives the process, not a
 // power loss: an older time, or none, only makes the next start more careful.
 type clockMemory struct {
-	file string
+	file  string
+	since func() (boot string, up time.Duration, ok bool) // sinceBoot
 
 	mu     sync.Mutex // held while the file is written
 	failed bool       // the last write has
 	warn   func(msg string, args ...any)
 }
 
-// known returns the noted time, or zero.
-func (m *clockMemory) known() time.Time {
-	var t time.Time
+// known returns the noted time, or zero. If the machine has run ever since, it returns what
+// time it must be now.
+func (m *clockMemory) known() (t time.Time, measured bool) {
 	text, err := readShort(m.file)
+	noted, run, _ := strings.Cut(text, "\n")
 	if err == nil {
-		t, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(text))
+		t, err = time.Parse(time.RFC3339Nano, noted)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.warn("the time of the previous run can't be read: going by the last event", "file", m.file, "error", err)
 	}
-	return t
+	then, at, found := strings.Cut(strings.TrimSpace(run), " ")
+	was, bad := time.ParseDuration(at)
+	boot, up, ok := m.since()
+	if err != nil || !found || bad != nil || !ok || then != boot || up < was {
+		return t, false
+	}
+	return t.Add(up - was), true
 }
 
 func (m *clockMemory) note(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := replaceFile(m.file, t.UTC().Format(time.RFC3339Nano)+"\n", false)
+	text := t.UTC().Format(time.RFC3339Nano) + "\n"
+	if boot, up, ok := m.since(); ok {
+		text += boot + " " + up.String() + "\n"
+	}
+	err := replaceFile(m.file, text, false)
 	if err != nil && !m.failed {
 		m.warn("the time can't be noted for the next run", "error", err)
 	}
@@ -52,8 +65,8 @@ func (m *clockMemory) note(t time.Time) {
 }
 
 // clock returns what reads and notes the time in the data folder.
-func (d *dataDir) clock(log *slog.Logger) (known func() time.Time, note func(time.Time)) {
-	m := &clockMemory{file: filepath.Join(d.path, clockFile), warn: log.Warn}
+func (d *dataDir) clock(log *slog.Logger) (known func() (time.Time, bool), note func(time.Time)) {
+	m := &clockMemory{file: filepath.Join(d.path, clockFile), since: sinceBoot, warn: log.Warn}
 	return m.known, m.note
 }
 

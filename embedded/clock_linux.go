@@ -1,10 +1,32 @@
 package embedded
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// synced returns machineClock, or nil if the kernel can't be asked.
+func synced() func() (time.Time, bool) {
+	if _, err := unix.Adjtimex(&unix.Timex{}); err != nil {
+		return nil
+	}
+	return machineClock
+}
+
+// sinceBoot returns a name of this run of the machine, and how long it lasts, sleep included:
+// no setting of the clock changes it.
+func sinceBoot() (boot string, up time.Duration, ok bool) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var t unix.Timespec
+	if err == nil {
+		err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	}
+	boot = strings.TrimSpace(string(id))
+	return boot, time.Duration(t.Nano()), err == nil && boot != "" && !strings.Contains(boot, " ")
+}
 
 // machineClock returns the kernel's time, and whether the kernel says that it is
 // synchronised (by NTP or the like). Setting the clock by hand ends that.

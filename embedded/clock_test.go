@@ -120,7 +120,7 @@ func TestLogOfTheFutureIsBroughtBack(t *testing.T) {
 	old(t, e)
 	stopEngine(t, e)
 
-	e = mustStart(t, withClock(t, dir, wrongBy, "[server]\nmax_clock_jump_ms = \"off\"\n"))
+	e = mustStart(t, withClock(t, dir, wrongBy, "[server]\nmax_clock_jump = \"off\"\n"))
 	retention(t, e, "the wrong clock prunes", func(r wire.Retention) bool { return r.Pruned >= 20 })
 	if ended, waiting := left(t, e); waiting != 0 {
 		t.Errorf("%d ended, %d wait", ended, waiting)
@@ -158,6 +158,69 @@ func TestLogOfTheFutureIsBroughtBack(t *testing.T) {
 	if c := request[wire.Clock](t, e, wire.APIClock, struct{}{}); c.Verdict != wire.ClockPlausible || time.Since(c.EngineTime).Abs() > time.Minute {
 		t.Errorf("started again: %+v", c)
 	}
+}
+
+// A start with a clock that is two hours ahead makes nothing due that is not, and is told:
+// the machine has run since the last start, and knows that no two hours have passed.
+func TestStartTwoHoursAhead(t *testing.T) {
+	if _, _, ok := sinceBoot(); !ok {
+		t.Skip("this machine can't tell for how long it has run")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	e := mustStart(t, withClock(t, dir, 0, ""))
+	id := submit(t, e, wire.Submit{Type: "email", DelayMS: time.Hour.Milliseconds()}).ID
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, 2*time.Hour, ""))
+	c := request[wire.Clock](t, e, wire.APIClock, struct{}{})
+	if c.Verdict != wire.ClockAhead || c.EngineTime.Sub(time.Now()).Abs() > time.Minute {
+		t.Errorf("%+v", c)
+	}
+	if st := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}); len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmClock {
+		t.Errorf("the alarms are %+v", st.Alarms)
+	}
+	if why := request[wire.WhyReply](t, e, wire.APIWhy, wire.Get{ID: id}); len(why.Reasons) == 0 || why.Reasons[0].Code != events.WhyNotDue {
+		t.Errorf("the item is not held: %+v", why)
+	}
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, 0, ""))
+	soon := submit(t, e, wire.Submit{Type: "email", DelayMS: 1}).ID
+	if it := request[wire.Item](t, e, wire.APIGet, wire.Get{ID: soon}); time.Until(it.AvailableAt) > time.Minute {
+		t.Errorf("on the right clock an item with no delay is due at %s", it.AvailableAt)
+	}
+	if c := request[wire.Clock](t, e, wire.APIClock, struct{}{}); c.Verdict != wire.ClockPlausible {
+		t.Errorf("on the right clock: %+v", c)
+	}
+}
+
+// What time it must be follows from the noted time, as long as the machine runs.
+func TestClockMemory(t *testing.T) {
+	d := &dataDir{path: t.TempDir()}
+	boot, up, ok := "b1", time.Hour, true
+	m := &clockMemory{file: d.path + "/" + clockFile, since: func() (string, time.Duration, bool) { return boot, up, ok }, warn: func(text string, args ...any) { t.Error(text, args) }}
+	check := func(want time.Time, measured bool) {
+		t.Helper()
+		if at, by := m.known(); !at.Equal(want) || by != measured {
+			t.Errorf("%v, measured: %t; want %v, %t", at, by, want, measured)
+		}
+	}
+	check(time.Time{}, false)
+	noted := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+	m.note(noted)
+	check(noted, true)
+	up += 26*time.Hour + time.Nanosecond
+	check(noted.Add(26*time.Hour+time.Nanosecond), true)
+	boot = "b2"
+	check(noted, false)
+	boot, up = "b1", time.Minute
+	check(noted, false)
+	ok = false
+	check(noted, false)
+	m.note(noted.Add(time.Hour))
+	ok = true
+	check(noted.Add(time.Hour), false)
 }
 
 // This machine's clock is what Go says it is, if it is said to be synchronised.

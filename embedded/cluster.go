@@ -32,7 +32,7 @@ const (
 	routeUser = "streamwright"
 	// routePing is the time between two pings of a link to another node, and
 	// routePings the number without an answer after which it counts as broken.
-	routePing  = 2 * time.Second
+	routePing  = time.Second
 	routePings = 3
 	// resolveWithin bounds the time to find out which peer is this node.
 	resolveWithin = 5 * time.Second

@@ -34,6 +34,7 @@ func clusterOptions(t testing.TB, n int) []Options {
 			Cluster: config.Cluster{Name: "test", Node: fmt.Sprintf("n%d", i+1), Listen: peers[i], Peers: peers},
 			Logger:  testLog(t),
 		}
+		all[i] = secured(t, all[i])
 	}
 	return all
 }

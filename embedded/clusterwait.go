@@ -51,6 +51,7 @@ func (e *Engine) awaitQuorum(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
+	e.does("its NATS servers are asked for the streams")
 	if told > 0 {
 		e.log.Info("the nodes of the cluster have a leader", "cluster", m.cluster, "node", m.node)
 	}
@@ -80,6 +81,7 @@ func logWaiting(ctx context.Context, e *Engine, m *membership) {
 	if len(here)+1 < len(m.nodes) {
 		silent = m.silent(ctx)
 	}
+	e.waitsForNodes(here, len(m.nodes), silent)
 	e.log.Info("waiting for the other nodes of the cluster", "cluster", m.cluster, "node", m.node, "here", len(here)+1, "of", len(m.nodes),
 		"linked", strings.Join(here, ","), "no_answer", strings.Join(silent, ","))
 }

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/streamwright/streamwright/embedded/replicas"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // FormatVersion is the newest format of the data folder that this program reads, and
@@ -26,8 +29,8 @@ const aloneVersion = 2
 const (
 	lockFile    = "LOCK"
 	versionFile = "VERSION"
-	// maxVersionBytes bounds what is read of the version and lock files.
-	maxVersionBytes = 64
+	// maxVersionBytes bounds what is read of the version and lock files and their like.
+	maxVersionBytes = 128
 )
 
 // ErrInUse is wrapped by the error of a data folder that another process has.
@@ -166,6 +169,22 @@ func (d *dataDir) moveStreams(account string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
+	}
+	return nil
+}
+
+// plainStreams brings streams of before over: the server compressed their blocks, and
+// could destroy a replica by that. dir may be empty: everything is in memory.
+func plainStreams(dir string, names wire.Names, log *slog.Logger) error {
+	if dir == "" {
+		return nil
+	}
+	n, err := replicas.Plain(filepath.Join(dir, "jetstream"), names.Owns)
+	if err != nil {
+		return fmt.Errorf("open data folder %s: its streams can't be brought over to files without compression: %w: as a node of a cluster whose other nodes are whole, start with an empty folder; alone, restore a backup into an empty folder (engine restore)", dir, err)
+	}
+	if n > 0 {
+		log.Info("the streams are no longer compressed: they need more of the disk", "blocks", n)
 	}
 	return nil
 }

@@ -39,6 +39,10 @@ func newPublisher(t *testing.T, e *Engine) publisher {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
+	return publisherOn(t, nc)
+}
+
+func publisherOn(t *testing.T, nc *nats.Conn) publisher {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -135,13 +139,30 @@ func TestTheDoorRecordsWhatItRejects(t *testing.T) {
 }
 
 // Beyond the engine's own limit plain publishes wait in the stream, in their order, and none
-// is refused. Afterwards they are decided at once again.
+// is refused. Afterwards they are decided at once again. Users have the same: the server has
+// made the subjects that they are answered on, and takes them from no other client.
 func TestTheDoorShutsWhenTheQueueIsFull(t *testing.T) {
 	t.Parallel()
-	cfg := config.Default()
-	cfg.Limits.MaxQueued = 10
-	e := mustStart(t, Options{Config: cfg, Memory: true})
-	p := newPublisher(t, e)
+	full := func(c *config.Config) { c.Limits.MaxQueued = 10 }
+	t.Run("open", func(t *testing.T) {
+		t.Parallel()
+		cfg := config.Default()
+		full(&cfg)
+		e := mustStart(t, Options{Config: cfg, Memory: true})
+		fill(t, e, newPublisher(t, e))
+	})
+	t.Run("users", func(t *testing.T) {
+		t.Parallel()
+		e := guarded(t, full)
+		c, refused := as(t, e, access.Submit.String())
+		fill(t, e, publisherOn(t, c.Conn()))
+		noneRefused(t, c, refused)
+	})
+}
+
+// fill publishes more than the engine queues, and then runs it.
+func fill(t *testing.T, e *Engine, p publisher) {
+	t.Helper()
 	p.open()
 	const n = 50
 	stored := 0

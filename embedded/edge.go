@@ -104,6 +104,8 @@ type Edge struct {
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	stop   sync.Once
+	err    error // of Stop
 
 	mu      sync.Mutex
 	decided uint64    // as the hub last said; guarded by mu
@@ -164,6 +166,9 @@ func (e *Edge) openDir(context.Context) (err error) {
 }
 
 func (e *Edge) startServer(context.Context) error {
+	if err := plainStreams(e.dir.path, e.names, e.o.Logger); err != nil {
+		return err
+	}
 	opts := &natsserver.Options{
 		ServerName: "streamwright-edge-" + e.o.Site, NoSigs: true, NoLog: true, MaxPayload: MaxPayload,
 		JetStream: true, JetStreamDomain: e.o.Site, StoreDir: e.dir.path,
@@ -400,8 +405,14 @@ func (e *Edge) State(ctx context.Context) (EdgeState, error) {
 // URL returns where programs connect.
 func (e *Edge) URL() string { return e.ns.ClientURL() }
 
-// Stop stops the site. What waits there stays in the folder.
+// Stop stops the site, and returns when its NATS server has stopped. What waits there stays
+// in the folder. It may be called again.
 func (e *Edge) Stop(context.Context) error {
+	e.stop.Do(func() { e.err = e.shutdown() })
+	return e.err
+}
+
+func (e *Edge) shutdown() error {
 	if e.cancel != nil {
 		e.cancel()
 	}

@@ -143,7 +143,9 @@ type Engine struct {
 	dispatcher *dispatcher.Engine
 	service    *api.Service
 	metrics    *api.Metrics
-	http       *rest.Server
+	face       *clusterFace
+	starting   *api.Starting // answers until service does
+	http       *rest.Server  // says until then that the engine starts
 	profiler   *profiler
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
@@ -175,7 +177,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return restoreFolder(ctx, e) }, e.openDir, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return restoreFolder(ctx, e) }, e.openDir, e.openStarting, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -243,11 +245,15 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
+		e.does("the NATS server starts")
 		if err := e.startServer(ctx); err != nil {
 			return err
 		}
 	}
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
+		return err
+	}
+	if err := e.startsToAnswer(); err != nil {
 		return err
 	}
 	if err := e.awaitQuorum(ctx); err != nil {
@@ -379,7 +385,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.lease != nil {
 		c.Lease, c.Registered = e.lease, e.mirror.workers.List
 	}
-	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, machineClock, suspended
+	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, synced(), suspended
 	if e.dir != nil {
 		c.KnownTime, c.NoteTime = e.dir.clock(e.log)
 	}
@@ -394,6 +400,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if err := e.newFaces(ctx); err != nil {
 		return err
 	}
+	e.does("the store is brought up to the log, from position %s", wire.PositionOf(e.store.Applied()))
 	if err := e.dispatcher.Start(ctx); err != nil {
 		if errors.Is(err, events.ErrNewer) {
 			err = events.WithCode(events.CodeNewerFormat, err)
@@ -499,49 +506,6 @@ func (e *Engine) Traffic() (in, out int64) {
 // Done is closed when the engine has ended by itself, because its log can't be
 // served or followed: Stop then says why.
 func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
-
-// Stop stops in order: it refuses new requests, decides and answers the ones it
-// has taken, flushes the store, and stops the server. If ctx ends first it
-// gives up; nothing is lost by that. Stop is idempotent.
-func (e *Engine) Stop(ctx context.Context) error {
-	e.stop.Do(func() { e.err = e.shutdown(ctx) })
-	return e.err
-}
-
-func (e *Engine) shutdown(ctx context.Context) error {
-	var errs []error
-	do := func(there bool, stop func() error) {
-		if there {
-			errs = append(errs, stop())
-		}
-	}
-	for _, x := range e.execs {
-		errs = append(errs, x.stop(ctx))
-	}
-	heir := ""
-	if e.owns.Load() && e.lease != nil {
-		heir = chooseHeir(ctx, e)
-	}
-	do(e.sites != nil, func() error { e.sites.stop(); return nil })
-	do(e.space != nil, func() error { e.space.Stop(); return nil })
-	do(e.live != nil, func() error { e.live.Stop(); return nil })
-	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })
-	do(e.http != nil, func() error { return e.http.Stop(ctx) })
-	do(e.service != nil, func() error { return e.service.Stop(ctx) })
-	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
-	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
-	do(e.lease != nil, func() error { handOver(ctx, e, heir); return e.lease.stop(ctx, heir) })
-	do(e.items != nil, func() error { e.items.Stop(); return nil })
-	do(e.mirror != nil, func() error { return e.mirror.stop(ctx) })
-	do(e.store != nil, func() error { return e.store.Close() })
-	do(e.eventLog != nil, func() error { return e.eventLog.Close() })
-	do(e.nc != nil, func() error { e.nc.Close(); return nil })
-	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
-	do(e.staging != nil, e.staging.Close)
-	do(e.dir != nil, func() error { return e.dir.Close() })
-	do(e.profiler != nil, func() error { return e.profiler.stop(ctx) })
-	return errors.Join(errs...)
-}
 
 // Dir returns the data folder; empty in memory.
 func (e *Engine) Dir() string {

@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
@@ -34,7 +35,7 @@ func mustStart(t testing.TB, o Options) *Engine {
 	if os.Getenv("VERBOSE") != "" {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	e, err := Start(testContext(t), o)
+	e, err := Start(testContext(t), secured(t, o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,23 @@ func stopEngine(t testing.TB, e *Engine) {
 	if err := e.Stop(ctx); err != nil {
 		t.Errorf("stop: %v", err)
 	}
+}
+
+// secured gives an engine users and TLS where logins.Env asks for it: the clients of this
+// process are in an account of their own then. What the server refuses anybody fails the test.
+func secured(t testing.TB, o Options) Options {
+	t.Helper()
+	l := logins.Of(t)
+	if l == nil || o.NATSURL != "" || len(o.Config.NATS.Users) > 0 {
+		return o
+	}
+	l.Secure(t, &o.Config)
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = l.Watch(t, log)
+	return o
 }
 
 func quiet(dir string) Options {
@@ -361,7 +379,7 @@ func TestEngineConfiguration(t *testing.T) {
 	}
 	stopEngine(t, e)
 
-	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease_ms=\"5s\"")
+	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease=\"5s\"")
 	e = mustStart(t, o)
 	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{}).Types {
 		if r.Type == "email" && (r.Settings.Capacity != 7 || r.Settings.MaxAttempts != 9 || r.Source != events.SourceAPI) {

@@ -61,6 +61,7 @@ func startExec(ctx context.Context, nc *nats.Conn, typ events.Type, x *config.Ex
 	return &execWorker{nc: nc, w: w}, w.Start(ctx)
 }
 
+// stop lets the children that run finish until ctx ends, then ends them.
 func (x *execWorker) stop(ctx context.Context) error {
 	defer x.nc.Close()
 	return x.w.Stop(ctx)

@@ -84,7 +84,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 	var logs *api.Logs
 	err := patiently(ctx, e, func(ctx context.Context) (err error) {
 		logs, err = api.OpenLogs(ctx, api.LogsConfig{
-			Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_bytes", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
+			Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_size", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
 		})
 		return err
 	})
@@ -96,7 +96,6 @@ func (e *Engine) newFaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster := newClusterFace(e)
 	e.service, err = api.New(api.Config{
 		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
@@ -105,7 +104,8 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
 		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Node:         cluster.node, Cluster: cluster.look(), RemoveNode: cluster.remover(),
+		Reached:      e.reached(),
+		Node:         e.face.node, Cluster: e.face.look(), RemoveNode: e.face.remover(),
 		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
 		Sites: func() []wire.SiteState { return e.sites.states() },
 		Full:  e.space.Full, Storage: e.space.Use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
@@ -148,6 +148,7 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 // file's settings) is done and visible.
 func (e *Engine) startFaces(ctx context.Context) (err error) {
 	if _, standsBy := e.dispatcher.StandsBy(); !standsBy {
+		e.does("it takes the log over")
 		if _, err := e.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
 			return err
 		}
@@ -160,6 +161,7 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	e.started()
 	return e.service.Start()
 }
 

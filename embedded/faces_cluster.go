@@ -1,11 +1,18 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/api"
@@ -29,13 +36,23 @@ const (
 type clusterFace struct {
 	e        *Engine
 	settings string
+	link     atomic.Pointer[link] // nil: there is none yet
 
 	mu      sync.Mutex // held while the servers are asked
 	at      time.Time
 	streams []wire.StreamReplicas
+	lacking map[string]time.Time // a leader, since then, by stream
 }
 
-func newClusterFace(e *Engine) *clusterFace { return &clusterFace{e: e, settings: e.cfg.Digest()} }
+func newClusterFace(e *Engine) *clusterFace {
+	return &clusterFace{e: e, settings: e.cfg.Digest(), lacking: map[string]time.Time{}}
+}
+
+// link is the NATS server of this process, nil for an existing one, and the connection to it.
+type link struct {
+	srv *server
+	nc  *nats.Conn
+}
 
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
@@ -43,8 +60,8 @@ func (f *clusterFace) node(n *wire.Node) {
 	if n.TookOverFrom != "" && f.e.lease != nil {
 		n.TookOverBecause = f.e.lease.beat.Went(n.TookOverFrom)
 	}
-	if f.e.srv.member() != nil {
-		n.LeadsLog = f.e.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))
+	if l := f.link.Load(); l != nil && l.srv.member() != nil {
+		n.LeadsLog = l.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))
 	}
 }
 
@@ -57,11 +74,27 @@ func (f *clusterFace) look() func(context.Context) api.Cluster {
 }
 
 func (f *clusterFace) cluster(ctx context.Context) api.Cluster {
-	c := api.Cluster{Streams: f.replicas(ctx)}
-	if m := f.e.srv.member(); m != nil {
-		c.Name, c.Nodes = m.cluster, f.e.srv.nodes()
+	l := f.link.Load()
+	if l == nil {
+		return api.Cluster{Name: f.e.cfg.Cluster.Name}
+	}
+	c := api.Cluster{Streams: f.replicas(ctx, l)}
+	if m := l.srv.member(); m != nil {
+		c.Name, c.Nodes = m.cluster, l.srv.nodes()
+		if !l.srv.hasLeader() {
+			c.Warnings = append(c.Warnings, l.srv.noLeader())
+		}
 	}
 	return c
+}
+
+// noLeader says that the nodes have no leader among them, as far as this one knows.
+func (s *server) noLeader() string {
+	m, here := s.member(), s.linked()
+	if n := len(here) + 1; n <= len(m.nodes)/2 {
+		return fmt.Sprintf("the cluster %s has no leader: %d of its %d nodes are linked to %s (%s), and most of them must be: start the others, or see that they reach each other", m.cluster, n-1, len(m.nodes), m.node, cmp.Or(strings.Join(here, ", "), "none"))
+	}
+	return fmt.Sprintf("the cluster %s has no leader yet: its nodes choose one within seconds", m.cluster)
 }
 
 // nodes returns the names of the cluster's nodes, sorted: of those that vote about its
@@ -81,47 +114,78 @@ func (s *server) nodes() []string {
 
 // replicas says where the streams with primary data are. A stream that was known and
 // does not answer has no leader.
-func (f *clusterFace) replicas(ctx context.Context) []wire.StreamReplicas {
+func (f *clusterFace) replicas(ctx context.Context, l *link) []wire.StreamReplicas {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.at.IsZero() && time.Since(f.at) < replicasFor {
 		return f.streams
 	}
 	names := f.e.names()
-	js, err := connect.JetStream(f.e.nc, names)
+	js, err := connect.JetStream(l.nc, names)
 	if err != nil {
 		return f.streams
 	}
+	here := l.srv.streams(names.Account())
 	ctx, cancel := context.WithTimeout(ctx, replicasWithin)
 	defer cancel()
 	of := []string{names.EventStream(0), names.IntakeStream(), names.LogStream(), blobs.Stream(names)}
 	found := make([]*wire.StreamReplicas, len(of))
 	var asked sync.WaitGroup
 	for i, name := range of {
-		asked.Go(func() { found[i] = f.replicasOf(ctx, js, name) })
+		asked.Go(func() { found[i] = f.replicasOf(ctx, js, name, here[name]) })
 	}
 	asked.Wait()
 	f.at, f.streams = time.Now(), nil
-	for _, r := range found {
+	for i, r := range found {
+		if r == nil || r.Leader != "" || r.Spare >= 0 {
+			delete(f.lacking, of[i])
+		} else if f.lacking[of[i]].IsZero() {
+			f.lacking[of[i]] = f.at.UTC().Truncate(time.Millisecond)
+		}
 		if r != nil {
+			r.LeaderlessSince = f.lacking[of[i]]
 			f.streams = append(f.streams, *r)
 		}
 	}
 	return f.streams
 }
 
-// replicasOf asks where a stream is; nil if that is one server alone, or not known.
+// replicasOf asks where a stream is; nil if that is one server alone, or not known. here is the
+// number of replicas of a stream of which this node has one, else 0.
 // REQUIRES: mu.
-func (f *clusterFace) replicasOf(ctx context.Context, js jetstream.JetStream, name string) *wire.StreamReplicas {
+func (f *clusterFace) replicasOf(ctx context.Context, js jetstream.JetStream, name string, here int) *wire.StreamReplicas {
 	s, err := js.Stream(ctx, name)
 	if err != nil {
-		i := slices.IndexFunc(f.streams, func(r wire.StreamReplicas) bool { return r.Stream == name })
-		if i < 0 {
+		if i := slices.IndexFunc(f.streams, func(r wire.StreamReplicas) bool { return r.Stream == name }); i >= 0 {
+			here = f.streams[i].Replicas
+		}
+		if here == 0 || errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
-		return &wire.StreamReplicas{Stream: name, Replicas: f.streams[i].Replicas, Spare: -1}
+		return &wire.StreamReplicas{Stream: name, Replicas: here, Spare: -1}
 	}
 	return replicasIn(s.CachedInfo())
+}
+
+// streams returns the number of replicas of each stream of which this node of a cluster has one.
+// It asks nobody.
+func (s *server) streams(account string) map[string]int {
+	if s.member() == nil {
+		return nil
+	}
+	all, err := s.ns().Jsz(&natsserver.JSzOptions{Account: account, Streams: true, Config: true})
+	if err != nil {
+		return nil
+	}
+	here := map[string]int{}
+	for _, a := range all.AccountDetails {
+		for _, st := range a.Streams {
+			if st.Config != nil {
+				here[st.Name] = st.Config.Replicas
+			}
+		}
+	}
+	return here
 }
 
 func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {

@@ -36,7 +36,7 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 		o.Config.Workers.HeartbeatInterval = heartbeat
 		o.Config.Types = map[events.Type]config.Type{}
 		for _, typ := range []events.Type{"long", "short"} {
-			o.Config.Types[typ] = config.Type{Patch: config.Patch{"lease_ms": 4 * heartbeat}}
+			o.Config.Types[typ] = config.Type{Patch: config.Patch{"lease": 4 * heartbeat}}
 		}
 		return o
 	}

@@ -20,10 +20,10 @@ import (
 // come in short order.
 const quickHealth = `
 [workers]
-probe_interval_ms = "200ms"
-probe_timeout_ms = "100ms"
+probe_interval = "200ms"
+probe_timeout = "100ms"
 [types.email]
-lease_ms = "1s"
+lease = "1s"
 `
 
 func workerConn(t *testing.T, e *Engine) *nats.Conn {

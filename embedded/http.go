@@ -24,18 +24,15 @@ import (
 	"github.com/streamwright/streamwright/kvstate"
 )
 
-// serveHTTP puts the faces that are for HTTP on one server, and opens it.
+// serveHTTP puts the faces that are for HTTP on one server, in place of the one that said that
+// the engine starts.
 func (e *Engine) serveHTTP(ctx context.Context) error {
-	secure, err := e.openTLS()
-	if err != nil {
-		return err
-	}
 	documents, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
 	s, err := rest.New(rest.Config{
-		Engine: e.service, Events: e.service.Feed(), Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
+		Engine: e.service, Events: e.service.Feed(), Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, Version: Version, Logger: e.log.With("part", "http"),
 	})
 	if err != nil {
 		return err
@@ -55,9 +52,7 @@ func (e *Engine) serveHTTP(ctx context.Context) error {
 	}
 	s.RegisterWorkers(e.bridge)
 	e.live.Start()
-	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
-		return err
-	}
+	s.Succeed(e.http)
 	e.http = s
 	e.service.ServesHTTP(s.Addr())
 	return nil

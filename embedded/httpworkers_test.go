@@ -92,7 +92,7 @@ func TestHTTPWorkersGoFromNodeToNode(t *testing.T) {
 	defer cancel()
 	start := func() *Engine {
 		o := Options{Dir: t.TempDir(), NATSURL: url, HTTP: "127.0.0.1:0", Logger: testLog(t)}
-		o.Config = configOf(t, "[types.step]\nlease_ms = \"1h\"\n")
+		o.Config = configOf(t, "[types.step]\nlease = \"1h\"\n")
 		o.Config.Cluster.Node = fmt.Sprintf("n%d", time.Now().UnixNano())
 		e, err := Start(ctx, o)
 		if err != nil {

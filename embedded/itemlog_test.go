@@ -55,7 +55,7 @@ func logAt(level slog.Level) (*logged, *slog.Logger) {
 // to find it elsewhere.
 func TestItemsInTheLog(t *testing.T) {
 	out, log := logAt(slog.LevelInfo)
-	e := mustStart(t, Options{Memory: true, Logger: log, Config: configOf(t, "[defaults]\nbackoff = { initial_ms = \"1ms\", max_ms = \"1ms\" }\n")})
+	e := mustStart(t, Options{Memory: true, Logger: log, Config: configOf(t, "[defaults]\nbackoff = { initial = \"1ms\", max = \"1ms\" }\n")})
 	ofWorker, workerLog := logAt(slog.LevelInfo)
 	w, err := workers.New(mustClient(t, e).Conn(), workers.Config{ID: "w1", Logger: workerLog})
 	if err != nil {

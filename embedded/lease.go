@@ -157,6 +157,14 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	case err != nil && silence(err) && leads:
 		l.e.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
 		return "", nil
+	case err != nil && silence(err):
+		// An owner may be there, and not be heard yet: this node may have been cut off until now.
+		// Its beats come twice as often.
+		if sleep.For(ctx, l.ttl/3) == nil {
+			if by := l.beat.Owner(ctx); by != "" {
+				return by, nil
+			}
+		}
 	}
 	return "", err
 }

@@ -101,7 +101,7 @@ func TestRateLimitOverARestart(t *testing.T) {
 	const interval = 1500 * time.Millisecond
 	o.Config = configOf(t, `
 [types.call]
-rates = [{ per = "type", at = "dispatch", n = 1, interval_ms = "1500ms" }]
+rates = [{ per = "type", at = "dispatch", n = 1, interval = "1500ms" }]
 `)
 	e := mustStart(t, o)
 	done := func(context.Context, *workers.RawItem) (any, error) { return "done", nil }

@@ -121,7 +121,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, m.startServer, e.openStore, m.openLog, m.matchStore, m.startFollowing, m.serve} {
+	for _, step := range []func(context.Context) error{e.openDir, e.openStarting, m.startServer, e.openStore, m.openLog, m.matchStore, m.startFollowing, m.serve} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
@@ -338,6 +338,7 @@ func (m *Mirror) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	e.started()
 	return e.service.Start()
 }
 

@@ -17,6 +17,8 @@ import (
 type natsLog struct {
 	log *slog.Logger
 	hub *hubLink // told of errors that concern it; nil: there is none
+	// peers is told of nodes that can't be reached; nil: there are none.
+	peers *lostPeers
 
 	mu     sync.Mutex
 	fatal  string // guarded by mu
@@ -61,7 +63,7 @@ func (l *natsLog) Warnf(format string, v ...any) {
 func (l *natsLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.noteWrite(text)
-	if l.hub.noted(text) {
+	if l.hub.noted(text) || l.peers != nil && l.peers.noted(text) {
 		return
 	}
 	l.say(slog.LevelError, text)

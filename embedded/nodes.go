@@ -118,6 +118,15 @@ func (c *Cluster) Quorum(ctx context.Context) error {
 	return nil
 }
 
+// reached returns what says whether an owner of a shared log reaches most of the servers; nil if
+// the log is this process's alone.
+func (e *Engine) reached() func(context.Context) error {
+	if e.lease == nil {
+		return nil
+	}
+	return e.Cluster().Quorum
+}
+
 // streamQuorum asks an existing NATS for the leader of the event stream.
 func (c *Cluster) streamQuorum(ctx context.Context) error {
 	s := c.stream(ctx, c.e.names().EventStream(0))

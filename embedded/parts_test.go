@@ -112,7 +112,7 @@ func TestSpawnInPartsWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: config.Off})
 	c, ctx := mustClient(t, e), testContext(t)
-	if _, err := c.Types().Configure(ctx, "child", map[string]any{"max_queued": 7}); err != nil {
+	if _, err := c.Types().Configure(ctx, "child", streamwright.Settings{MaxQueued: new(7)}); err != nil {
 		t.Fatal(err)
 	}
 	f := &family{size: events.MaxWholeSpawn + 20}

@@ -42,6 +42,7 @@ func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) e
 		if err == nil || ctx.Err() != nil || !again || e.outside.denied.any() {
 			return err
 		}
+		e.does("the NATS servers do not answer yet: %v", err)
 		if time.Since(told) > startTell {
 			e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
 			told = time.Now()

@@ -108,14 +108,14 @@ func TestDefaultsOfTheFileReachRecordedTypes(t *testing.T) {
 		}
 		return types
 	}
-	e := start("[types.filed]\nlease_ms = \"45s\"\n")
+	e := start("[types.filed]\nlease = \"45s\"\n")
 	submit(t, e, wire.Submit{Type: "plain"})
 	submit(t, e, wire.Submit{Type: "changed"})
 	request[wire.TypeReply](t, e, wire.APIConfigure, wire.Configure{Type: "changed", Settings: []byte(`{"capacity":3}`)})
 	stopEngine(t, e)
 
-	const defaults = "[defaults]\ncapacity = 7\n[retention]\ndead_ms = \"1h\"\n[types.filed]\nlease_ms = \"45s\"\n"
-	for _, file := range []string{defaults, defaults + "[types.changed]\nlease_ms = \"50s\"\n", defaults + "[types.changed]\nlease_ms = \"55s\"\n"} {
+	const defaults = "[defaults]\ncapacity = 7\n[retention]\ndead = \"1h\"\n[types.filed]\nlease = \"45s\"\n"
+	for _, file := range []string{defaults, defaults + "[types.changed]\nlease = \"50s\"\n", defaults + "[types.changed]\nlease = \"55s\"\n"} {
 		e = start(file)
 		got := settings(e)
 		if s := got["plain"]; s.Settings.Capacity != 7 || s.Settings.Retain.DeadMS != 3_600_000 || s.Source != events.SourceDefault {

@@ -141,6 +141,11 @@ func TestQuotaOfTypes(t *testing.T) {
 	if err := e.dispatcher.Await(testContext(t), e.dispatcher.Position()); err != nil {
 		t.Fatal(err)
 	}
+	for _, typ := range []string{"w", "x", "y", "z"} { // refused, so none is created
+		if err := m.ask("ann", wire.APISubmit, `{"type":"`+typ+`","after":["01JD3V6YB2M4C9W8ZK5T7QXRNE"]}`); err == nil || err.Code != events.CodeNotFound {
+			t.Fatalf("after an unknown item: %+v", err)
+		}
+	}
 	for _, typ := range []string{"there", "a", "b", "a", "there", "b"} {
 		m.granted(submit("ann", typ))
 	}
@@ -405,7 +410,7 @@ func TestAccountLimits(t *testing.T) {
 		t.Error(err)
 	}
 	if err := submit(last, 3000); err == nil {
-		t.Error("a message beyond payload_bytes is taken")
+		t.Error("a message beyond payload is taken")
 	}
 	if nc, err := connect("bob"); err != nil {
 		t.Error(err)

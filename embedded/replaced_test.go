@@ -43,7 +43,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 		"process": process.Handler([]string{sleep, "3600"}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := mustStart(t, Options{Memory: true, Config: configOf(t, "[workers]\nheartbeat_interval_ms = \"200ms\"\n[types.email]\nlease_ms = \"1h\"\ntimeout_ms = \"1h\"\n")})
+			e := mustStart(t, Options{Memory: true, Config: configOf(t, "[workers]\nheartbeat_interval = \"200ms\"\n[types.email]\nlease = \"1h\"\ntimeout = \"1h\"\n")})
 			w, err := workers.New(workerConn(t, e), workers.Config{ID: "me", Logger: e.log})
 			if err != nil {
 				t.Fatal(err)

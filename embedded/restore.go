@@ -127,6 +127,10 @@ func restoreFolder(ctx context.Context, e *Engine) error {
 	if _, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile)); len(entries) > 0 && err != nil {
 		return nil // see restoreFirst
 	}
+	if err := e.openStarting(ctx); err != nil {
+		return err
+	}
+	e.does("the data folder is filled from the backup %s", e.o.RestoreFrom)
 	done, err := Restore(ctx, RestoreOptions{Options: e.o, Backup: e.o.RestoreFrom})
 	if err == nil {
 		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)

@@ -111,14 +111,18 @@ func (s *server) InProcessConn() (net.Conn, error) { return s.ns().InProcessConn
 // startServer returns once the server takes connections: first from this
 // process, and from others once o.Before has returned.
 func startServer(o serverOptions) (*server, error) {
-	s := &server{given: o, log: &natsLog{log: o.Log.With("part", "nats-server"), hub: o.Hub}}
+	if err := plainStreams(o.Dir, o.Names, o.Log); err != nil {
+		return nil, err
+	}
+	log := o.Log.With("part", "nats-server")
+	s := &server{given: o, log: &natsLog{log: log, hub: o.Hub, peers: &lostPeers{log: log}}}
 	opts, err := s.options(o)
 	if err != nil {
 		return nil, errors.Join(err, s.removeTmp())
 	}
 	s.opts = opts
 	if err := s.launch(); err != nil {
-		return nil, errors.Join(err, s.Stop(context.Background()))
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
@@ -149,6 +153,7 @@ func (s *server) launch() error {
 	if err != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
+		s.log.peers.forget()
 		return err
 	}
 	s.now.Store(ns)
@@ -202,6 +207,7 @@ func (s *server) shutDown() {
 	if ns := s.ns(); ns != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
+		s.log.peers.forget()
 	}
 }
 
@@ -361,23 +367,13 @@ func (s *server) inProcess(key nkeys.KeyPair) ([]nats.Option, error) {
 	}, nil
 }
 
-// Stop ends the server and returns when it is down, or with ctx's error if
-// that ends first (the server then goes on stopping). It may be called again.
-func (s *server) Stop(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.changing.Lock()
-		defer s.changing.Unlock()
-		s.stopped = true
-		s.shutDown()
-	}()
-	select {
-	case <-done:
-		return s.removeTmp()
-	case <-ctx.Done():
-		return fmt.Errorf("stop NATS server: %w", ctx.Err())
-	}
+// Stop ends the server, and returns when it is down. It may be called again.
+func (s *server) Stop() error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.stopped = true
+	s.shutDown()
+	return s.removeTmp()
 }
 
 func (s *server) removeTmp() error {

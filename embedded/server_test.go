@@ -32,7 +32,7 @@ func mustServe(t testing.TB, o serverOptions) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(context.Background()); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -90,10 +90,10 @@ func TestServerKeepsData(t *testing.T) {
 				if err != nil || ack.Sequence != uint64(round+1) {
 					t.Fatalf("round %d: ack %+v, %v", round, ack, err)
 				}
-				if err := s.Stop(context.Background()); err != nil {
+				if err := s.Stop(); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.Stop(context.Background()); err != nil {
+				if err := s.Stop(); err != nil {
 					t.Fatalf("second Stop: %v", err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestPortInUse(t *testing.T) {
 	o.Listen = l.Addr().String()
 	s, err := startServer(o)
 	if err == nil {
-		s.Stop(context.Background())
+		s.Stop()
 		t.Fatal("started on a port in use")
 	}
 	for _, want := range []string{o.Listen, "in use", "choose another address"} {
@@ -249,7 +249,7 @@ func BenchmarkServerStart(b *testing.B) {
 			b.Fatal(err)
 		}
 		nc.Close()
-		s.Stop(context.Background())
+		s.Stop()
 	}
 }
 

@@ -115,7 +115,10 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 			return l, err
 		}
 		if silence(err) {
+			e.does("the log (stream %s) does not answer: %v", e.names().EventStream(0), err)
 			e.log.Warn("the log does not answer: trying again", "error", err)
+		} else {
+			e.does("another node is to make the log: %v", err)
 		}
 		if err := sleep.For(ctx, logLook); err != nil {
 			return nil, err

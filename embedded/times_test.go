@@ -35,10 +35,10 @@ func TestHeartbeatOfTheFile(t *testing.T) {
 	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
-heartbeat_interval_ms = "500ms"
-dead_after_ms = "1s"
+heartbeat_interval = "500ms"
+dead_after = "1s"
 [types.quick]
-lease_ms = "1s"
+lease = "1s"
 `)})
 	for _, c := range []struct {
 		typ    string
@@ -59,10 +59,10 @@ func TestStartTimeoutAndSweepOfTheFile(t *testing.T) {
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
-start_timeout_ms = "200ms"
-sweep_interval_ms = "1s"
+start_timeout = "200ms"
+sweep_interval = "1s"
 [types.email]
-lease_ms = "3s"
+lease = "3s"
 `)})
 	nc := workerConn(t, e)
 	reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "me", Types: []string{"email"}, Slots: 1})

@@ -80,6 +80,10 @@ type Created struct {
 type Merged struct {
 	Into   ID     `json:"into"`
 	Reason string `json:"reason"`
+	// Raised says that Into, of a lower priority, takes the item's: by the rescheduled
+	// event that follows. NotRaised is the state in which it keeps its own.
+	Raised    bool      `json:"raised,omitempty"`
+	NotRaised ItemState `json:"not_raised,omitzero"`
 }
 
 // Queued is the payload of queued. OrderAt is the item's place among the items of
@@ -136,7 +140,7 @@ type Failed struct {
 
 // Dead is the payload of dead.
 type Dead struct {
-	Reason   string  `json:"reason"` // exhausted, not_retryable, poisoned, child_dead, upstream_dead
+	Reason   string  `json:"reason"` // exhausted, not_retryable, poisoned, child_dead, children_not_made, upstream_dead, upstream_cancelled, upstream_failed
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
@@ -157,12 +161,14 @@ type Released struct {
 	Reason string `json:"reason"` // released, not_started, shutdown
 }
 
-// Rescheduled is the payload of rescheduled: what of a queued item's order has
-// changed, in full.
+// Rescheduled is the payload of rescheduled: what of a waiting item's order has
+// changed, in full. By is the item that was merged into it and raised its priority,
+// if it wasn't an operator.
 type Rescheduled struct {
 	Priority    Priority  `json:"priority"`
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
+	By          ID        `json:"by,omitzero"`
 }
 
 // Rejected is the payload of rejected: a submission that became no item.

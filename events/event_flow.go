@@ -109,7 +109,7 @@ type Checkpointed struct {
 type Replayed struct {
 	Priority    Priority        `json:"priority"`
 	MaxAttempts Attempt         `json:"max_attempts"`           // counting those made before
-	OwnAttempts bool            `json:"own_attempts,omitempty"` // the replay chose how many
+	OwnAttempts bool            `json:"own_attempts,omitempty"` // the replay chose how many, or the submission did
 	OrderAt     time.Time       `json:"order_at"`
 	Params      json.RawMessage `json:"params,omitempty"`
 	Reason      string          `json:"reason,omitempty"`

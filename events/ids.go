@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -135,7 +136,7 @@ func (t *Token) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseUint(string(b), 36, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no token: send the Work-Token header of the dispatched message back unchanged", Clip(string(b), 64))
+		return errors.New("invalid token: send the Work-Token header of the dispatched message back unchanged")
 	}
 	*t = Token(n)
 	return nil

@@ -52,7 +52,7 @@ type Item struct {
 	Group          string        `json:"group,omitzero"`            // what fairness and limits per key go by; see [TypeSettings.GroupBy]
 	DedupWindow    time.Duration `json:"dedup_window_ns,omitzero"`  // how long its dedup key stays taken once it has completed
 	HoldsKey       bool          `json:"holds_key,omitzero"`        // it is the holder of its dedup key
-	ExpiresAt      time.Time     `json:"expires_at,omitzero"`       // not started by then, it is cancelled; zero: never
+	ExpiresAt      time.Time     `json:"expires_at,omitzero"`       // not started by then, it is cancelled; zero: never, or it has started
 	Estimate       time.Duration `json:"estimate_ns,omitzero"`      // how long a run is likely to take, as its submission says; 0: it does not
 	OwnAttempts    bool          `json:"own_attempts,omitzero"`     // its submission or replay chose MaxAttempts
 	OwnTimeout     bool          `json:"own_timeout,omitzero"`      // its submission chose Timeout
@@ -103,21 +103,11 @@ func (it *Item) TimerAt() time.Time {
 }
 
 // ExpiryAt is the moment at which an item that has not started expires, the zero
-// time for none. It is a timer beside [Item.TimerAt]. An item that has used an
-// attempt, or has spawned, has started; one that was handed back has not.
+// time for none. It is a timer beside [Item.TimerAt].
 func (it *Item) ExpiryAt() time.Time {
-	if r := it.Relations; r != nil && r.Spawns > 0 {
-		return time.Time{}
-	}
 	switch it.State {
-	case StateQueued, StateWaiting:
-		if it.Attempt == 0 {
-			return it.ExpiresAt
-		}
-	case StateClaimed:
-		if it.Attempt == 1 {
-			return it.ExpiresAt
-		}
+	case StateQueued, StateWaiting, StateClaimed:
+		return it.ExpiresAt
 	}
 	return time.Time{}
 }
@@ -129,6 +119,8 @@ type HeldKey struct {
 	ID    ID        `json:"id,omitzero"` // zero for kinds that lead to no item
 	Until time.Time `json:"until,omitzero"`
 	N     int64     `json:"n,omitzero"` // for kinds that count
+	// Digest is of the content that ID was submitted with, for idempotency keys.
+	Digest string `json:"digest,omitzero"`
 }
 
 // KeyKind says what a [HeldKey] is for.

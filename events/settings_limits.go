@@ -191,7 +191,7 @@ func (l Limits) Validate() error {
 		errs = append(errs, fmt.Errorf("max_queued is %d: it must be 0 to %d", l.MaxQueued, MaxMaxQueued))
 	}
 	if d := l.TimeToStart(); d < MinStartTimeout || d > MaxStartTimeout {
-		errs = append(errs, fmt.Errorf("start_timeout_ms is %s: it must be %s to %s", d, MinStartTimeout, MaxStartTimeout))
+		errs = append(errs, fmt.Errorf("start_timeout is %s: it must be %s to %s", d, MinStartTimeout, MaxStartTimeout))
 	}
 	errs = append(errs, validateSteps(l.QueueSteps, l.MaxQueued)...)
 	if n := len(l.Pools); n > MaxPools {

@@ -56,6 +56,14 @@ func (s *Store) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
 	return look(s, func(v layout.View) ([]events.ID, error) { return v.Related(layout.PrefixWaiter, of, behind, limit) })
 }
 
+// RejectedKept implements [core.Base].
+func (s *Store) RejectedKept(seq events.Seq) (bool, error) {
+	return look(s, func(v layout.View) (bool, error) {
+		rec, has, err := v.RejectedAt(seq)
+		return has && !rec.Purged, err
+	})
+}
+
 // Children returns the ids of the items that an item has spawned, in ascending
 // order, starting after behind, at most limit of them.
 func (s *Store) Children(of, behind events.ID, limit int) ([]events.ID, error) {

@@ -233,9 +233,9 @@ func (r *rejectedWrite) sorted() {
 	slices.SortFunc(r.asked, func(a, b asked) int { return int(a.seq) - int(b.seq) })
 }
 
-// RejectedKept returns where the kept rejected submissions and their answers
+// RejectedFrom returns where the kept rejected submissions and their answers
 // begin, or below if all of them lie behind that.
-func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err error) {
+func (s *Store) RejectedFrom(below events.Seq) (kept events.RejectedKept, err error) {
 	kept = events.RejectedKept{From: below, Answers: below}
 	err = s.Snapshot(func(v layout.View) error {
 		err := v.Scan([]byte{layout.PrefixRejected}, []byte{layout.PrefixRejected}, func(key, value []byte) (bool, error) {

@@ -43,7 +43,7 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	kept, err := s.store.RejectedKept(begin)
+	kept, err := s.store.RejectedFrom(begin)
 	if err != nil {
 		s.t.Fatal(err)
 	}

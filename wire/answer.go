@@ -34,7 +34,7 @@ func Got(header map[string][]string) {
 // one of the engine's own streams.
 func (n Names) answered(header map[string][]string, body []byte) bool {
 	for _, s := range header[headerStream] {
-		if n.owns(s) {
+		if n.Owns(s) {
 			return true
 		}
 	}
@@ -49,13 +49,13 @@ func (n Names) answered(header map[string][]string, body []byte) bool {
 	// The acknowledgement of a publish.
 	if rest, ok := bytes.CutPrefix(body, []byte(`{"stream":"`)); ok {
 		stream, rest, _ := bytes.Cut(rest, []byte{'"'})
-		return n.owns(string(stream)) && bytes.HasPrefix(bytes.TrimLeft(rest, ", "), []byte(`"seq":`))
+		return n.Owns(string(stream)) && bytes.HasPrefix(bytes.TrimLeft(rest, ", "), []byte(`"seq":`))
 	}
 	return false
 }
 
-// owns reports whether a stream is one of the engine's, by its name.
-func (n Names) owns(stream string) bool {
+// Owns reports whether a stream is one of the engine's, by its name.
+func (n Names) Owns(stream string) bool {
 	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {
 		if strings.HasPrefix(stream, prefix) {
 			return true

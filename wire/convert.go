@@ -132,7 +132,7 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	}
 	n, err := strconv.Atoi(string(data))
 	if err != nil {
-		return events.Refuse(events.CodeBadPriority, "the priority is %s: use a whole number, 0 to %d (higher first), or low, medium, high", events.Clip(string(data), maxQuoted), events.MaxPriority)
+		return events.Refuse(events.CodeBadPriority, "invalid priority: use a whole number, 0 to %d (higher first), or low, medium, high", events.MaxPriority)
 	}
 	*p = Priority(n)
 	return nil

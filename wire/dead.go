@@ -64,9 +64,9 @@ func FromCause(key string, c events.Cause) Cause {
 }
 
 // Replay queues a dead or cancelled item again. Fields that are left out stay as
-// they were; MaxAttempts counts further attempts, by default the type's. Params
-// replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At
-// most one of the two may be given.
+// they were; MaxAttempts counts further attempts, by default as many as the item's
+// submission or last replay chose, else as its type has. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of
+// the two may be given.
 type Replay struct {
 	ID          string          `json:"id"`
 	Params      json.RawMessage `json:"params,omitempty"`

@@ -95,6 +95,23 @@ type Endpoint struct {
 // own projection.
 func (e *Endpoint) OwnerOnly() bool { return e.Owner || !e.ReadOnly && !e.Stream }
 
+// makes lists why a submission is refused, beside what is wrong with itself.
+var makes = []events.Code{events.CodeIDConflict, events.CodeQueueFull, events.CodeTooManyTypes, events.CodeTypeNotAllowed}
+
+// Refusals lists the codes that follow from what the endpoint does, beside those that any may
+// return.
+func (e *Endpoint) Refusals() (codes []events.Code) {
+	if e.Makes {
+		codes = append(codes, makes...)
+	}
+	if e.Request.Kind() == reflect.Struct {
+		if _, waits := e.Request.FieldByName("MinPosition"); waits {
+			codes = append(codes, events.CodePositionAhead)
+		}
+	}
+	return codes
+}
+
 // Route is an HTTP operation that makes one request of an endpoint and answers
 // with its reply. Parameters of the path are fields of the request; so are the
 // parameters of the query of a GET or DELETE, and the members of another's body.
@@ -213,8 +230,8 @@ var endpoints = func() []Endpoint {
 				Summary: "Remove an unused type", About: "Its settings and its pause go with it. Refused while it has items (ended ones that are still kept, too), a schedule or a worker (wrong_state), or a table in engine.toml (set_in_file). Its next submission makes it known again."},
 		}},
 		{Name: APIPause, Roles: operates, Request: typeOf[Pause](), Reply: typeOf[Changed](), Routes: []Route{
-			{ID: "pause-type", Method: post, Path: v1 + "/types/{type}/pause", Tag: "types", Refusals: missing,
-				Summary: "Pause a type", About: "Its items wait until it is resumed, or until the time given; running items go on. For a paused type, the end of the pause is changed."},
+			{ID: "pause-type", Method: post, Path: v1 + "/types/{type}/pause", Tag: "types",
+				Summary: "Pause a type", About: "Its items wait until it is resumed, or until the time given; running items go on. For a paused type, the end of the pause is changed. A type can be paused before its first item."},
 		}},
 		{Name: APIResume, Roles: operates, Request: typeOf[Resume](), Reply: typeOf[Changed](), Routes: []Route{
 			{ID: "resume-type", Method: post, Path: v1 + "/types/{type}/resume", Tag: "types", Refusals: missing,
@@ -252,9 +269,9 @@ var endpoints = func() []Endpoint {
 				Summary: "Delete an item that has ended", About: "Its history is deleted with it."},
 		}},
 		{Name: APIBulk, Roles: operates, Once: true, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
-			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true,
+			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true, Refusals: missing,
 				Summary: "Replay many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
-			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true,
+			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true, Refusals: missing,
 				Summary: "Purge many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
 		}},
 		{Name: APIRejected, Roles: reads, ReadOnly: true, Request: typeOf[ListRejected](), Reply: typeOf[RejectedListed](), Routes: []Route{

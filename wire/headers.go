@@ -214,7 +214,7 @@ func ParseLabels(text string) (map[string]string, error) {
 	for _, part := range splitList(text) {
 		k, v, ok := strings.Cut(part, "=")
 		if k = strings.TrimSpace(k); !ok || k == "" {
-			return nil, events.Refuse(events.CodeBadRequest, "%q is no label: write labels as key=value, with commas between them", events.Clip(part, maxQuoted))
+			return nil, events.Refuse(events.CodeBadRequest, "a label has no key: write labels as key=value, with commas between them")
 		}
 		if m == nil {
 			m = make(map[string]string)

@@ -40,9 +40,16 @@ type Submitted struct {
 	ID         string           `json:"id,omitempty"`
 	State      events.ItemState `json:"state,omitempty"`
 	MergedInto string           `json:"merged_into,omitempty"`
-	Repeat     bool             `json:"repeat,omitempty"` // it was already there
-	Position   Position         `json:"position,omitempty"`
-	Error      *Error           `json:"error,omitempty"`
+	// Raised: the item that it was merged into had a lower priority, and has taken this
+	// one's. NotRaised is the state in which that item keeps its lower priority.
+	Raised    bool             `json:"raised,omitempty"`
+	NotRaised events.ItemState `json:"not_raised,omitzero"`
+	Repeat    bool             `json:"repeat,omitempty"` // it was already there
+	// ContentDiffers: the first submission with this idempotency key had other content.
+	// That one counts.
+	ContentDiffers bool     `json:"content_differs,omitempty"`
+	Position       Position `json:"position,omitempty"`
+	Error          *Error   `json:"error,omitempty"`
 }
 
 // Error is a refused request.
@@ -183,6 +190,9 @@ type List struct {
 type Listed struct {
 	Items      []Item `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
+	// Stale says why the page may lack items: the node that answers is cut off from the others,
+	// or behind them; empty: it has all.
+	Stale string `json:"stale,omitempty"`
 }
 
 // History asks for the events of an item.
@@ -342,7 +352,7 @@ type TypeReply struct {
 	Paused   *events.Pause       `json:"paused,omitempty"`  // nil: it is not
 	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: closed, or none exists
 	// SetInFile names the settings that engine.toml makes for the type, as it
-	// spells them (lease_ms, backoff.max_ms): requests can't change them.
+	// spells them (lease, backoff.max): requests can't change them.
 	SetInFile []string `json:"set_in_file,omitempty"`
 	// Defaults and Unset as in TypesReply; in replies about one type over HTTP.
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`

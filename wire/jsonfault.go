@@ -39,7 +39,7 @@ func JSONFault(err error) string {
 	case errors.As(err, &syntax):
 		return syntaxFault(syntax)
 	case errors.As(err, &kind):
-		return fmt.Sprintf("%s is a JSON %s: it must be %s", jsonField(kind), kind.Value, JSONKind(kind))
+		return fmt.Sprintf("%s is a JSON %s: it must be %s", jsonField(kind), JSONValue(kind), JSONKind(kind))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if n, uerr := strconv.Unquote(name); uerr == nil {
@@ -68,6 +68,13 @@ func jsonField(e *json.UnmarshalTypeError) string {
 		return "the document"
 	}
 	return "the field " + e.Field
+}
+
+// JSONValue is the kind of value that is there, without the value: the decoder adds that to
+// a number.
+func JSONValue(e *json.UnmarshalTypeError) string {
+	kind, _, _ := strings.Cut(e.Value, " ")
+	return kind
 }
 
 // JSONKind is the kind of value that is expected.

@@ -29,7 +29,7 @@ func TestJSONFaults(t *testing.T) {
 		`{"b":1}`:             `the field "b" is not known`,
 		`{"a":1}`:             "the field a is a JSON number: it must be a string",
 		`{"list":"x"}`:        "the field list is a JSON string: it must be a list",
-		`{"n":1.5}`:           "the field n is a JSON number 1.5: it must be a whole number in its range",
+		`{"n":1.5}`:           "the field n is a JSON number: it must be a whole number in its range",
 		`7`:                   "the document is a JSON number: it must be an object",
 		`{"flag":"yes"}`:      "it must be true or false",
 		`{"inner":{"r":"x"}}`: "the field inner.r is a JSON string: it must be a number",

@@ -10,6 +10,8 @@ const (
 	RoleOwner   NodeRole = "owner"   // it decides, and appends
 	RoleStandby NodeRole = "standby" // it follows the log, and takes over when the owner is gone
 	RoleMirror  NodeRole = "mirror"  // it follows a copy of the log at a site, and never owns it
+	// RoleStarting is the role of a node that answers no requests yet but those for the nodes.
+	RoleStarting NodeRole = "starting"
 )
 
 // TakeoverCause says how the log's last owner went.
@@ -46,6 +48,8 @@ type Node struct {
 	TookOverFrom string    `json:"took_over_from,omitempty"`
 	// TookOverBecause says how that one went; empty where TookOverFrom is.
 	TookOverBecause TakeoverCause `json:"took_over_because,omitempty"`
+	// Starting says what a node that starts does, or waits for; empty: it has started.
+	Starting string `json:"starting,omitempty"`
 	// Recovering is set while an owner can't decide yet.
 	Recovering bool `json:"recovering,omitempty"`
 	// CutOff says why a standby knows no more of the log; empty: it follows it.
@@ -72,6 +76,8 @@ type NodeRemove struct {
 type StreamReplicas struct {
 	Stream string `json:"stream"`
 	Leader string `json:"leader,omitempty"` // empty: none is known
+	// LeaderlessSince is when the node that answers saw first that there is none.
+	LeaderlessSince time.Time `json:"leaderless_since,omitzero"`
 	// Replicas is the number of servers that should have the stream.
 	Replicas int `json:"replicas"`
 	// Behind names the servers that have less of it than the leader or can't be

@@ -281,8 +281,17 @@ func appendSubmitted(b []byte, a *Submitted) ([]byte, error) {
 		w.text(`,"state":`, a.State.String())
 	}
 	w.text(`,"merged_into":`, a.MergedInto)
+	if a.Raised {
+		w.b = append(w.b, `,"raised":true`...)
+	}
+	if a.NotRaised != events.StateNone {
+		w.text(`,"not_raised":`, a.NotRaised.String())
+	}
 	if a.Repeat {
 		w.b = append(w.b, `,"repeat":true`...)
+	}
+	if a.ContentDiffers {
+		w.b = append(w.b, `,"content_differs":true`...)
 	}
 	w.text(`,"position":`, string(a.Position))
 	return append(w.b, '}'), w.err
@@ -310,7 +319,12 @@ func DecodeSubmitted(data []byte, want int) (list []Submitted, ok bool) {
 		if s.opt(`,"merged_into":`) {
 			a.MergedInto = s.string()
 		}
+		a.Raised = s.opt(`,"raised":true`)
+		if s.opt(`,"not_raised":"`) {
+			s.bad = a.NotRaised.UnmarshalText(s.text()) != nil || s.bad
+		}
 		a.Repeat = s.opt(`,"repeat":true`)
+		a.ContentDiffers = s.opt(`,"content_differs":true`)
 		if s.opt(`,"position":"`) {
 			a.Position = Position(again(s.text(), string(last.Position)))
 		}

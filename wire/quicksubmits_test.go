@@ -173,6 +173,8 @@ func TestQuickSubmitted(t *testing.T) {
 			answers[i] = Submitted{
 				ID: quickTexts.Draw(t, "id"), State: events.ItemState(rapid.IntRange(0, events.NumStates-1).Draw(t, "state")), Repeat: rapid.Bool().Draw(t, "repeat"),
 				MergedInto: rapid.SampledFrom([]string{"", "01JD3V6YB2M4C9W8ZK5T7QXRNE"}).Draw(t, "merged"), Position: Position(quickTexts.Draw(t, "position")),
+				Raised: rapid.Bool().Draw(t, "raised"), ContentDiffers: rapid.Bool().Draw(t, "differs"),
+				NotRaised: rapid.SampledFrom([]events.ItemState{events.StateNone, events.StateRunning}).Draw(t, "not raised"),
 			}
 			switch rapid.IntRange(0, 5).Draw(t, "error") {
 			case 0:

@@ -34,13 +34,65 @@ type StatsReply struct {
 	Ages      Ages      `json:"ages"`
 	Scheduled int64     `json:"scheduled"`
 	// Recoveries counts what the engine has repaired since it started, by cause
-	// (see [Recoveries]); zeros are left out.
-	Recoveries map[string]int64 `json:"recoveries"`
+	// (see [Recoveries]); zeros are left out. RecoveriesHour and RecoveriesDay count
+	// those of the last hour and the last day.
+	Recoveries     map[string]int64 `json:"recoveries"`
+	RecoveriesHour map[string]int64 `json:"recoveries_last_hour"`
+	RecoveriesDay  map[string]int64 `json:"recoveries_last_day"`
 	// Alarms lists what keeps the engine from its work, or soon will, the gravest
 	// first.
 	Alarms []Alarm `json:"alarms"`
+	// Attention lists what else someone should look at, by kind: recent deaths
+	// first, the others in the order of [AttentionKinds].
+	Attention []Attention `json:"attention"`
 	// Sites lists the sites at the edge, as configured.
 	Sites []SiteState `json:"sites,omitempty"`
+}
+
+// The kinds of attention.
+const (
+	AttentionDead            = "dead"             // types of which items died within the last ten minutes, and some are dead now
+	AttentionCircuit         = "circuit"          // types whose circuit is not closed
+	AttentionWorkerCircuit   = "worker_circuit"   // workers whose circuit is not closed
+	AttentionNoWorker        = "no_worker"        // types with items to run and no worker
+	AttentionQueue           = "queue"            // types whose queue is near its limit
+	AttentionStarving        = "starving"         // types with items that wait for too long
+	AttentionPaused          = "paused"           // types that are paused
+	AttentionWorkerUnhealthy = "worker_unhealthy" // workers that are unhealthy
+	AttentionWorkerDead      = "worker_dead"      // workers that died and were not replaced
+)
+
+// AttentionKinds are all kinds of attention, the gravest first.
+var AttentionKinds = []string{AttentionDead, AttentionCircuit, AttentionWorkerCircuit, AttentionNoWorker, AttentionQueue, AttentionStarving, AttentionPaused, AttentionWorkerUnhealthy, AttentionWorkerDead}
+
+// MaxAttention bounds Attention.First.
+const MaxAttention = 5
+
+// Attention is one kind of trouble: how many types or workers have it, and those of
+// them that have most.
+type Attention struct {
+	Kind     string        `json:"kind"` // see [AttentionKinds]
+	Severity AlarmSeverity `json:"severity"`
+	Count    int           `json:"count"` // types or workers
+	// Items counts the items of all of them: dead ones of "dead", else queued ones; 0
+	// for kinds of workers.
+	Items int64 `json:"items,omitempty"`
+	// First has at most [MaxAttention] of them, those with most items first.
+	First []AttentionOf `json:"first"`
+}
+
+// AttentionOf is one type or worker that needs attention.
+type AttentionOf struct {
+	Type   string `json:"type,omitempty"`
+	Worker string `json:"worker,omitempty"`
+	Items  int64  `json:"items,omitempty"` // see Attention.Items
+	// Recent counts the items that died in the last ten minutes.
+	Recent   int64  `json:"recent,omitempty"`
+	OldestMS int64  `json:"oldest_ms,omitempty"` // how long the first of the items has waited
+	Most     int64  `json:"most,omitempty"`      // the limit that the queue is near to
+	State    string `json:"state,omitempty"`     // of a circuit: open or half_open
+	Reason   string `json:"reason,omitempty"`    // as given, or as the circuit's
+	By       string `json:"by,omitempty"`        // who paused it
 }
 
 // SiteState says how a site at the edge is, as last heard.
@@ -144,7 +196,7 @@ const (
 	AlarmCutOff       = "cut_off"           // a standby that no longer hears of the log
 	AlarmJetStream    = "jetstream_silent"  // JetStream does not answer
 	AlarmDiskLow      = "disk_low"          // the disk is nearly full
-	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store_bytes
+	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store
 	AlarmClock        = "clock_implausible" // the NATS server's clock is not followed
 	AlarmBehind       = "behind"            // queries lag behind the log
 	AlarmQueue        = "queue_limit"       // the engine's own max_queued
@@ -182,7 +234,7 @@ type Clock struct {
 	// the server's clock plausible.
 	KnownGood    time.Time `json:"known_good,omitzero"`
 	DifferenceMS int64     `json:"difference_ms"` // server_time less engine_time
-	// MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is
+	// MaxJumpMS is the setting max_clock_jump; 0: any time of the server is
 	// followed.
 	MaxJumpMS int64     `json:"max_jump_ms"`
 	Since     time.Time `json:"since,omitzero"` // of a verdict that is not plausible, by the engine's time

@@ -45,8 +45,8 @@
 //
 // # Spawns, snoozes, progress and checkpoints
 //
-// A handler that returns a [Spawn] or a [Snooze] as its result ends its run
-// without completing the item: middleware sees a result and no error, and the
+// A handler that returns a [Spawn] or a [Snoozed], as its result or as its error, ends
+// its run without completing the item: middleware sees a result and no error, and the
 // counts tell them apart from failures. Meanwhile [Progress] tells how far the
 // run has come, at most once in [ProgressEvery], and [Checkpoint] saves what
 // the next attempt is to begin from. Both are reports of the same queue. If one
@@ -67,8 +67,8 @@
 // slots that are free (divided among the consumers), is refilled when half of
 // it is used, and lives 30 s. An idle worker sends one request per consumer in
 // 30 s, and heartbeats as often as the engine's answer to its registration says
-// (docs/guides/WORKERS.md, "Times"); one of many sends them more seldom still, as long
-// as the reply to the last one lets it. Prefetching beyond the free slots burns the
+// (docs/guides/WORKERS.md, "Times"); one of many sends them more seldom still, and
+// is silent for no longer than its last answered heartbeat has announced. Prefetching beyond the free slots burns the
 // lease of what waits, so it happens only while handlers prove short (a mean
 // below [PrefetchBelow]), and what is held longer than [HoldLimit] is handed
 // back for another worker.

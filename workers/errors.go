@@ -25,8 +25,11 @@ var (
 
 // Errors of the worker's own life.
 var (
-	// ErrNotNew: Start was called a second time, or after Stop.
-	ErrNotNew = errors.New("the worker has been started before: make a new one with New")
+	// ErrNotNew: Start was called a second time, or after Stop; or Handle or Use after
+	// either.
+	ErrNotNew = errors.New("the worker has been started or stopped before: make a new one with New, add handlers and middleware, then start it")
+	// ErrStopped: Stop was called while Start was under way.
+	ErrStopped = errors.New("the worker was stopped while it started")
 	// ErrConnectionClosed: the NATS connection was closed under the worker.
 	ErrConnectionClosed = errors.New("the NATS connection is closed: the worker can't go on")
 	// ErrAbandoned: a handler did not return although its context had ended.

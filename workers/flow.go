@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 // recorded.
 const FailBadSpawn = "bad_spawn"
 
-// Spawn, returned as a handler's result, ends the run in children: items that
+// Spawn, returned as a handler's result or as its error, ends the run in children: items that
 // are made together with the end of the run, or not at all. The item waits for
 // them. When the last has ended, it runs again for its continuation (see
 // [RawItem].Continuation), or, without one, completes.
@@ -46,23 +47,63 @@ type Child struct {
 	With wire.Submit
 }
 
-// Snoozed, returned as a handler's result, puts the item off; see [Snooze].
+// Snoozed, returned as a handler's result or as its error, puts the item off; see [Snooze].
 type Snoozed struct {
 	Delay  time.Duration
 	Reason string // at most 256 bytes
 }
 
-// Snooze, returned as a handler's result, puts the item back into the queue
-// until d has passed (1 ms to ten years), with no attempt used: not yet, but
+// Snooze, returned as a handler's result or as its error, puts the item back into the
+// queue until d has passed (1 ms to ten years), with no attempt used: not yet, but
 // nothing has failed.
 //
-//	return workers.Snooze(time.Minute).Because("the upload has not ended"), nil
+//	return nil, workers.Snooze(time.Minute).Because("the upload has not ended")
 func Snooze(d time.Duration) Snoozed { return Snoozed{Delay: max(d, time.Millisecond)} }
 
 // Because gives the reason, which is shown with the item.
 func (s Snoozed) Because(reason string) Snoozed {
 	s.Reason = reason
 	return s
+}
+
+// Error makes a Snoozed an error, so that a handler with a result of its own type can
+// return it.
+func (s Snoozed) Error() string {
+	text := fmt.Sprintf("the handler puts the item off for %s", s.Delay)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+// Error makes a Spawn an error, so that a handler with a result of its own type can
+// return it.
+func (s Spawn) Error() string {
+	return fmt.Sprintf("the handler ends the run in %d children", len(s.Children))
+}
+
+// ending makes the result of a spawn or a snooze that h returns as its error: it is no
+// failure.
+func ending(h Handler) Handler {
+	return func(ctx context.Context, item *RawItem) (any, error) {
+		result, err := h(ctx, item)
+		if err == nil {
+			return result, nil
+		}
+		if end, ok := errors.AsType[Spawn](err); ok {
+			return end, nil
+		}
+		if end, ok := errors.AsType[*Spawn](err); ok {
+			return end, nil
+		}
+		if end, ok := errors.AsType[Snoozed](err); ok {
+			return end, nil
+		}
+		if end, ok := errors.AsType[*Snoozed](err); ok {
+			return end, nil
+		}
+		return result, err
+	}
 }
 
 func (s *Snoozed) outcome() (Outcome, error) {

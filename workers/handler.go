@@ -11,9 +11,9 @@ import (
 
 // Handler runs one work item. The result is recorded as JSON (nil: none; a
 // json.RawMessage as it is), at most Config.MaxDocument; beyond 256 KiB it goes
-// to the object store and the item keeps a reference; a [Spawn] or a [Snooze] in
-// its place ends the run otherwise. An error makes the attempt
-// failed; it is retried unless marked by [Permanent].
+// to the object store and the item keeps a reference. A [Spawn] or a [Snoozed] ends
+// the run otherwise, returned as the result or as the error. Any other error makes the
+// attempt failed; it is retried unless marked by [Permanent].
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
 
 // Middleware wraps every handler of a worker.
@@ -43,21 +43,23 @@ type registration struct {
 
 // Handle makes w run fn for items of a type, with their params decoded into a
 // T. Params that do not fit T fail the item for good, with code bad_params.
-// Mistakes (a bad or repeated type name, a call after Start) are reported by
-// Start.
-func Handle[T any](w *Worker, typ string, fn func(ctx context.Context, item *Item[T]) (result any, err error), opts ...Option) {
+//
+// It returns an error, and adds nothing, for a mistake (a bad or repeated type name,
+// a nil function) and after Start ([ErrNotNew]). Start returns mistakes once more, so
+// a program that calls Handle before it need not look.
+func Handle[T any](w *Worker, typ string, fn func(ctx context.Context, item *Item[T]) (result any, err error), opts ...Option) error {
 	r := newRegistration(typ, opts)
 	if fn != nil {
 		r.handler = typed(fn, r.strict)
 	}
-	w.register(r)
+	return w.register(r)
 }
 
 // HandleRaw is Handle with the params left as they are.
-func HandleRaw(w *Worker, typ string, fn Handler, opts ...Option) {
+func HandleRaw(w *Worker, typ string, fn Handler, opts ...Option) error {
 	r := newRegistration(typ, opts)
 	r.handler = fn
-	w.register(r)
+	return w.register(r)
 }
 
 func newRegistration(typ string, opts []Option) *registration {

@@ -114,7 +114,7 @@ func (b *inbox) take(a *wire.Assigned, now time.Time) {
 		w.handBack(r, "unhealthy")
 	case w.table.busy() > w.table.concurrency:
 		w.handBack(r, "no_slot") // and gets nothing until the engine has heard what runs
-		w.session.Ask(now)
+		w.session.Ask()
 		w.session.wake()
 	case a.Ask:
 		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.msg.Attempt}))

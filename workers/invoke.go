@@ -35,14 +35,14 @@ type Outcome struct {
 // with a code of their own. A [Spawn] and a [Snoozed] are no results but ends of
 // their own.
 func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
-	result, err := call(context.WithValue(ctx, itemKey{}, item), h, item)
+	result, err := call(context.WithValue(ctx, itemKey{}, item), ending(h), item)
 	if err == nil {
 		var out Outcome
 		if out, err = success(result, item.maxResult()); err == nil {
 			return out
 		}
 	} else if errors.Is(context.Cause(ctx), ErrTimeout) {
-		return Outcome{Err: fmt.Errorf("%w; the handler returned: %w", ErrTimeout, err), Code: events.FailTimeout, Retryable: true}
+		return Outcome{Err: timedOut(err), Code: events.FailTimeout, Retryable: true}
 	}
 	out := Outcome{Err: err}
 	out.Code, out.Retryable, out.RetryAfter = verdictOf(err)
@@ -50,6 +50,18 @@ func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 		out.Code = events.FailError
 	}
 	return out
+}
+
+// timedOut returns the error of an attempt that has run out of time, after which the handler
+// returned err. It does not repeat what err says already.
+func timedOut(err error) error {
+	switch {
+	case errors.Is(err, ErrTimeout):
+		return err
+	case err == context.DeadlineExceeded, err == context.Canceled:
+		return ErrTimeout
+	}
+	return fmt.Errorf("%w; the handler returned: %w", ErrTimeout, err)
 }
 
 // success is the outcome of a handler that returned no error; most bounds its

@@ -287,7 +287,7 @@ func (q *reporter) claimAnswered(r *run, reply *wire.Reported, code events.Code,
 	q.w.log.Debug("a claim was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "err", reply.Error)
 	q.w.finishRun(r)
 	if code == events.CodeUnhealthy && !q.w.health.unfit() {
-		q.w.session.Ask(time.Now()) // the engine may have said otherwise since
+		q.w.session.Ask() // the engine may have said otherwise since
 	}
 	if bench := q.w.session.Refused(reply.Error); bench > 0 {
 		q.w.pulls.bench(bench)

@@ -125,7 +125,7 @@ func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoc
 	s.Confirm(reply, sent)
 	s.Registered = epoch == s.w.link.epoch
 	if s.w.health.unfit() || reply.Assigns {
-		s.Ask(sent) // a registration does not say so, nor what runs: a heartbeat is due
+		s.Ask() // a registration does not say so, nor what runs: a heartbeat is due
 	}
 	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	s.w.pulls.refillAll()
@@ -249,13 +249,12 @@ func (s *session) beat(ctx context.Context) error {
 		}
 	}
 	sent := time.Now()
-	if s.idle(health) {
-		if s.Rest(sent) {
-			s.w.mu.Unlock()
-			return nil
-		}
-		hb.IdleMS = s.Idle.Milliseconds()
+	idle := s.idle(health)
+	if idle && s.Rest(sent) {
+		s.w.mu.Unlock()
+		return nil
 	}
+	hb.IdleMS = s.Beat(idle).Milliseconds()
 	s.w.mu.Unlock()
 	var reply wire.HeartbeatReply
 	err := s.w.link.call(ctx, wire.APIHeartbeat, hb, &reply, requestTimeout)

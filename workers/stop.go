@@ -94,15 +94,19 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	was := w.phase
 	w.phase = phaseStopping
 	w.handBackHeld("shutdown")
-	started := w.session.control != nil
 	w.unlock()
-	if was == phaseNew || !started {
+	if was == phaseNew {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.DrainTimeout)
 	defer cancel()
-	w.noIntake() // ends a registration that is under way
+	// A registration that is under way has a moment for its answer: the engine would count
+	// a worker that is gone.
+	late := time.AfterFunc(farewellTimeout, w.noIntake)
+	<-w.begun
 	w.pulls.close()
+	late.Stop()
+	w.noIntake()
 	err := w.finishHandlers(ctx)
 	if err == nil {
 		w.handlers.Wait()

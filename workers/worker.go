@@ -54,12 +54,13 @@ type Worker struct {
 	clock   clock
 	runner  runner
 
-	intake   context.Context // ends when Stop begins
+	intake   context.Context // ends soon after Stop begins
 	life     context.Context // ends when the loops must end
 	noIntake context.CancelFunc
 	endLife  context.CancelFunc
 	drained  chan struct{} // closed when the engine has asked to drain and nothing is left
 	closed   chan struct{} // closed when the connection is gone for good
+	begun    chan struct{} // closed when begin has returned
 	stopped  chan struct{} // closed when Stop is done
 	stopErr  error         // valid once stopped is closed
 	stopOnce sync.Once
@@ -109,7 +110,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, nc: nc, log: cfg.Logger.With("worker", string(cfg.ID)), types: map[events.Type]*registration{},
-		drained: make(chan struct{}), closed: make(chan struct{}), stopped: make(chan struct{}),
+		drained: make(chan struct{}), closed: make(chan struct{}), begun: make(chan struct{}), stopped: make(chan struct{}),
 		abandonAfter: AbandonAfter,
 	}
 	w.intake, w.noIntake = context.WithCancel(context.Background())
@@ -142,25 +143,24 @@ func (w *Worker) Types() []events.Type {
 	return slices.Sorted(maps.Keys(w.types))
 }
 
-// Use wraps the handlers in middleware; the first added is the outermost. It
-// must be called before Start.
-func (w *Worker) Use(m ...Middleware) {
+// Use wraps the handlers in middleware; the first added is the outermost. After
+// Start it adds nothing and returns [ErrNotNew].
+func (w *Worker) Use(m ...Middleware) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.phase != phaseNew {
-		w.log.Error("middleware added after Start is ignored: call Use before Start")
-		return
+		return fmt.Errorf("add middleware: %w", ErrNotNew)
 	}
 	w.middleware = append(w.middleware, m...)
+	return nil
 }
 
-// register adds a handler, or notes why it can't.
-func (w *Worker) register(r *registration) {
+// register adds a handler, or returns why it can't, and notes it for Start.
+func (w *Worker) register(r *registration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.phase != phaseNew {
-		w.log.Error("a handler added after Start is ignored: call Handle before Start", "type", string(r.typ))
-		return
+		return fmt.Errorf("handle type %q: %w", r.typ, ErrNotNew)
 	}
 	_, err := events.ParseType(string(r.typ))
 	switch {
@@ -174,16 +174,19 @@ func (w *Worker) register(r *registration) {
 	}
 	if err != nil {
 		w.mistakes = append(w.mistakes, err)
-		return
+		return fmt.Errorf("handle: %w", err)
 	}
+	r.handler = ending(r.handler)
 	w.types[r.typ] = r
+	return nil
 }
 
 // Start registers the worker and begins to pull. It returns an error for
 // mistakes in the set-up, and if the engine refuses the worker (an
 // *events.Error, such as worker_id_in_use); if no engine answers it returns nil
 // and keeps trying. ctx bounds Start itself; the handlers' contexts have its
-// values but not its end. A worker is started once.
+// values but not its end. A worker is started once. If Stop is called meanwhile,
+// Start returns ErrStopped once the worker has ended.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	if w.phase != phaseNew {
@@ -207,15 +210,20 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	w.mu.Unlock()
 
-	if err := w.begin(ctx); err != nil {
+	err = w.begin(ctx)
+	close(w.begun)
+	if err != nil {
 		_ = w.Stop(context.WithoutCancel(ctx))
 		return fmt.Errorf("start worker %s: %w", w.cfg.ID, err)
 	}
 	return nil
 }
 
-// begin starts the loops and tries to register once.
+// begin starts the loops and tries to register once, unless Stop is called meanwhile.
 func (w *Worker) begin(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.intake, cancel)()
 	if err := w.session.listen(); err != nil {
 		return err
 	}
@@ -232,10 +240,15 @@ func (w *Worker) begin(ctx context.Context) error {
 		go w.reports.run()
 	}
 	err := w.session.tryRegister(ctx)
-	if err != nil && !transient(err) {
+	w.mu.Lock()
+	stopping := w.phase == phaseStopping
+	w.mu.Unlock()
+	switch {
+	case stopping:
+		return ErrStopped
+	case err != nil && !transient(err):
 		return err
-	}
-	if err != nil {
+	case err != nil:
 		w.log.Warn("no engine answers yet: the worker goes on trying to register", "err", err)
 	}
 	w.loops.Add(1)

@@ -25,7 +25,7 @@ const (
 	Waits         = "waits"
 	Connections   = "connections"
 	Subscriptions = "subscriptions"
-	Payload       = "payload_bytes"
+	Payload       = "payload"
 )
 
 // Bounds of the limits.

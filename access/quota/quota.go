@@ -85,7 +85,7 @@ type User struct {
 	items    bucket
 	bytes    bucket
 	requests bucket
-	types    map[events.Type]struct{} // created by this user; at most limits.Types
+	types    map[events.Type]*created // at most limits.Types
 	waits    int
 }
 
@@ -108,7 +108,7 @@ func (b *Book) User(way Way, name string, roles access.Roles) *User {
 		return nil
 	case u == nil:
 		b.makeRoom()
-		u = &User{book: b, name: name, types: map[events.Type]struct{}{}}
+		u = &User{book: b, name: name, types: map[events.Type]*created{}}
 		b.users[k] = u
 	}
 	u.roles, u.limits = roles, limits
@@ -230,10 +230,27 @@ func (u *User) refuse(limit, format string, args ...any) *events.Error {
 	return events.Refuse(events.CodeQuotaExceeded, "%s is at its quota %s: %s", u.name, limit, fmt.Sprintf(format, args...))
 }
 
-// Type refuses a submission that would create one type too many.
-func (u *User) Type(t events.Type) error {
+// created is a type that a user has created, or is about to create.
+type created struct {
+	undecided int // submissions
+	accepted  bool
+}
+
+// Claim counts the type of a submission until that is decided. The zero Claim counts
+// nothing.
+type Claim struct {
+	u *User
+	t events.Type
+}
+
+// retryTypes is when to try again while submissions of new types are undecided.
+const retryTypes = time.Second
+
+// Type refuses a submission that would create one type too many. The caller tells the
+// claim what became of the submission: a refused one creates no type.
+func (u *User) Type(t events.Type) (Claim, error) {
 	if u == nil || u.typeCounts(t) {
-		return nil
+		return Claim{}, nil
 	}
 	exists := u.book.cfg.TypeExists != nil && u.book.cfg.TypeExists(t) // not under the lock: it may read the store
 	u.book.mu.Lock()
@@ -243,24 +260,57 @@ func (u *User) Type(t events.Type) error {
 			clear(u.book.known)
 		}
 		u.book.known[t] = struct{}{}
-		return nil
+		return Claim{}, nil
 	}
-	if most := of(u.limits.Types); len(u.types) >= most {
-		return u.refuse(Types, "it may create %d types, and %s would be one more: check its spelling, or have an operator configure it", most, t)
+	if u.types[t] == nil {
+		if most := of(u.limits.Types); len(u.types) >= most {
+			return Claim{}, u.refuseType(t, most)
+		}
+		u.types[t] = &created{}
 	}
-	u.types[t] = struct{}{}
-	return nil
+	u.types[t].undecided++
+	return Claim{u, t}, nil
+}
+
+// refuseType refuses a type too many. To wait helps only while a submission that counts may
+// still be refused. REQUIRES: Book.mu.
+func (u *User) refuseType(t events.Type, most int) error {
+	err := u.refuse(Types, "it may create %d types, and %s would be one more: check its spelling, or have an operator configure it", most, t)
+	for _, c := range u.types {
+		if !c.accepted {
+			err.RetryAfter = retryTypes
+		}
+	}
+	return err
+}
+
+// Decided says whether the submission was accepted. Call it once.
+func (c Claim) Decided(accepted bool) {
+	if c.u == nil {
+		return
+	}
+	c.u.book.mu.Lock()
+	defer c.u.book.mu.Unlock()
+	typ := c.u.types[c.t]
+	typ.undecided--
+	typ.accepted = typ.accepted || accepted
+	if typ.undecided == 0 && !typ.accepted {
+		delete(c.u.types, c.t)
+	}
 }
 
 // typeCounts reports whether a type needs no look: there is no limit, or it is
-// known to exist, or it has been counted.
+// known to exist, or counts already.
 func (u *User) typeCounts(t events.Type) bool {
 	u.book.mu.Lock()
 	defer u.book.mu.Unlock()
 	_, known := u.book.known[t]
-	_, mine := u.types[t]
-	return of(u.limits.Types) == 0 || known || mine
+	mine := u.types[t]
+	return of(u.limits.Types) == 0 || known || mine != nil && mine.accepted
 }
+
+// retryWaits is when to try again while a user's waits are open.
+const retryWaits = time.Second
 
 // Wait counts a wait, long poll or feed in. release counts it out, once however often
 // it is called.
@@ -271,7 +321,9 @@ func (u *User) Wait() (release func(), err error) {
 	u.book.mu.Lock()
 	defer u.book.mu.Unlock()
 	if most := of(u.limits.Waits); most > 0 && u.waits >= most {
-		return nil, u.refuse(Waits, "it may have %d open at once: end one first, or ask now and then instead", most)
+		err := u.refuse(Waits, "it may have %d open at once: end one first, or ask now and then instead", most)
+		err.RetryAfter = retryWaits
+		return nil, err
 	}
 	u.waits++
 	return sync.OnceFunc(func() {

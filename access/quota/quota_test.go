@@ -3,6 +3,8 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,14 +88,14 @@ func TestUsersAreApart(t *testing.T) {
 	c := newClock()
 	b := c.book(submitters(Limits{RequestsPerSecond: n(1), Waits: n(2), Types: n(1)}))
 	for _, u := range []*User{b.User(NATS, "ann", submit), b.User(NATS, "bob", submit), b.User(HTTP, "ann", submit)} {
-		if err := errors.Join(u.Request(), u.Request(), u.Type("a")); err != nil {
+		if err := errors.Join(u.Request(), u.Request(), createType(u, "a")); err != nil {
 			t.Fatal(err)
 		}
 		if refusedFor(t, u.Request()) != time.Second {
 			t.Fatal("of a rate of one a second the next comes in a second")
 		}
-		refusedFor(t, u.Type("b"))
-		if err := u.Type("a"); err != nil {
+		refusedFor(t, createType(u, "b"))
+		if err := createType(u, "a"); err != nil {
 			t.Fatal(err)
 		}
 		first, err := u.Wait()
@@ -115,20 +117,92 @@ func TestUsersAreApart(t *testing.T) {
 	}
 }
 
+// createType submits an item of a type, which is accepted.
+func createType(u *User, typ events.Type) error {
+	claim, err := u.Type(typ)
+	claim.Decided(err == nil)
+	return err
+}
+
+// A refused submission creates no type. One that is undecided counts, and to wait may help
+// then; of several of one type, one that is accepted creates it.
+func TestTypesOfRefusedSubmissions(t *testing.T) {
+	u := newClock().book(submitters(Limits{Types: n(2)})).User(NATS, "ann", submit)
+	claim := func(typ events.Type) Claim {
+		t.Helper()
+		c, err := u.Type(typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, typ := range []events.Type{"a", "b", "c", "d"} {
+		claim(typ).Decided(false)
+	}
+	first, second, other := claim("a"), claim("a"), claim("b")
+	if refusedFor(t, createType(u, "c")) == 0 {
+		t.Error("to wait helps if an undecided submission is refused")
+	}
+	first.Decided(true)
+	second.Decided(false)
+	other.Decided(false)
+	claim("b").Decided(true)
+	claim("a").Decided(false)
+	if refusedFor(t, createType(u, "c")) != 0 {
+		t.Error("to wait does not help")
+	}
+	if len(u.types) != 2 {
+		t.Errorf("%d types count, 2 were created", len(u.types))
+	}
+}
+
+// However many submit at once, no more than the limit are created, and those that are
+// refused leave nothing behind.
+func TestTypesAtOnce(t *testing.T) {
+	u := newClock().book(submitters(Limits{Types: n(5)})).User(NATS, "ann", submit)
+	var all sync.WaitGroup
+	var accepted atomic.Int64
+	for i := range 64 {
+		all.Go(func() {
+			for j := range 200 {
+				claim, err := u.Type(events.Type(fmt.Sprintf("t%d", (i+j)%40)))
+				if err != nil {
+					continue
+				}
+				claim.Decided(i%8 == 0)
+				if i%8 == 0 {
+					accepted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if accepted.Load() == 0 || len(u.types) > 5 {
+		t.Errorf("%d accepted, %d types count", accepted.Load(), len(u.types))
+	}
+	for typ, c := range u.types {
+		if c.undecided != 0 || !c.accepted {
+			t.Errorf("type %s counts as %+v", typ, c)
+		}
+	}
+}
+
 // A type that exists is nobody's.
 func TestTypes(t *testing.T) {
 	asked := 0
 	b := New(Config{Settings: submitters(Limits{Types: n(1)}), TypeExists: func(typ events.Type) bool { asked++; return typ == "there" }})
 	u := b.User(HTTP, "ann", submit)
 	for range 3 {
-		if err := errors.Join(u.Type("there"), u.Type("mine")); err != nil {
+		if err := errors.Join(createType(u, "there"), createType(u, "mine")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if asked != 2 {
 		t.Fatalf("%d looks for two types", asked)
 	}
-	refusedFor(t, u.Type("more"))
+	if refusedFor(t, createType(u, "more")) != 0 {
+		t.Error("to wait does not help")
+	}
 }
 
 // A user's own limit wins over its roles', of those the more generous counts,
@@ -192,7 +266,7 @@ func TestNoQuotas(t *testing.T) {
 	b := New(Config{})
 	u := b.User(NATS, "ann", access.All)
 	release, err := u.Wait()
-	if b != nil || u != nil || errors.Join(err, u.Request(), u.Submit(1e6, 1e12), u.Type("a")) != nil {
+	if b != nil || u != nil || errors.Join(err, u.Request(), u.Submit(1e6, 1e12), createType(u, "a")) != nil {
 		t.Fatal("an engine without quotas counts")
 	}
 	u.Took(5)

@@ -53,6 +53,11 @@ func TestWorkOverHTTP(t *testing.T) {
 	if err != nil || status != http.StatusOK {
 		t.Errorf("unregister: %d %v %v", status, p, err)
 	}
+	// A late request of the session does not bring the worker back.
+	status, p, err = e.ask(testContext(t), http.MethodPost, w.path("heartbeat"), wire.WorkerHeartbeat{Session: w.session}, nil)
+	if err != nil || p.Code != events.CodeUnknownWorker {
+		t.Errorf("a late heartbeat: %d %v %v", status, p, err)
+	}
 	if list := e.workers(t); len(list) != 0 {
 		t.Errorf("workers are left: %+v", list)
 	}

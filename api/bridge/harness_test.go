@@ -84,7 +84,7 @@ func leases(d time.Duration, types ...events.Type) config.Config {
 	var c config.Config
 	c.Types = map[events.Type]config.Type{}
 	for _, t := range types {
-		c.Types[t] = config.Type{Patch: config.Patch{"lease_ms": d}}
+		c.Types[t] = config.Type{Patch: config.Patch{"lease": d}}
 	}
 	return c
 }

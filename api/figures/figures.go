@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,14 @@ import (
 
 // Window is the time that rates and means are taken over.
 const Window = time.Minute
+
+// DeathsWithin is the time for which a death counts as recent.
+const DeathsWithin = 10 * time.Minute
+
+const (
+	deathStep = 30 * time.Second
+	day       = 24 * time.Hour
+)
 
 const ringSeconds = int64(Window/time.Second) + 1
 
@@ -34,14 +41,14 @@ type Figures struct {
 	index map[events.ID]int32
 
 	repairs  sync.Mutex
-	repaired map[string]int64 // by cause (wire.Recoveries); guarded by repairs
+	repaired map[string]*repaired // by cause (wire.Recoveries); guarded by repairs
 }
 
 // New makes Figures whose metrics counter and histogram make.
 func New(counter func(name, help string, labels ...string) *prometheus.CounterVec, histogram func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec) *Figures {
 	return &Figures{
 		vectors: newVectors(counter, histogram), types: map[events.Type]*typeFigures{},
-		index: map[events.ID]int32{}, repaired: map[string]int64{},
+		index: map[events.ID]int32{}, repaired: map[string]*repaired{},
 	}
 }
 
@@ -49,6 +56,7 @@ func New(counter func(name, help string, labels ...string) *prometheus.CounterVe
 type typeFigures struct {
 	total   Tally // since the process began
 	seconds [ringSeconds]second
+	deaths  window
 	// run is a moving mean of the runs, in which the last 32 or so weigh most.
 	run    time.Duration
 	queues queues
@@ -59,7 +67,7 @@ type typeFigures struct {
 func (f *Figures) of(name events.Type) *typeFigures {
 	t := f.types[name]
 	if t == nil && len(f.types) < events.MaxTypes {
-		t = &typeFigures{}
+		t = &typeFigures{deaths: newWindow(DeathsWithin, deathStep)}
 		f.types[name] = t
 	}
 	return t
@@ -101,7 +109,7 @@ func (f *Figures) Feed(c *core.Changes) {
 			f.step(t, &f.lives[at], ev)
 		}
 		if cause := recoveryOf(ev); cause != "" && ev.Seq > f.from {
-			f.Repaired(ev.Type, cause)
+			f.Repaired(ev.Type, cause, ev.At)
 		}
 	}
 	f.others(c)
@@ -112,22 +120,45 @@ func (f *Figures) Feed(c *core.Changes) {
 	}
 }
 
-// Repaired counts something that the engine has repaired; t is empty for what is
-// no type's.
-func (f *Figures) Repaired(t events.Type, cause string) {
+// repaired counts what was repaired for one cause.
+type repaired struct {
+	all  int64
+	last window
+}
+
+// Repaired counts something that the engine has repaired at a time; t is empty for
+// what is no type's.
+func (f *Figures) Repaired(t events.Type, cause string, at time.Time) {
 	f.repairs.Lock()
-	f.repaired[cause]++
+	r := f.repaired[cause]
+	if r == nil {
+		r = &repaired{last: newWindow(day, time.Minute)}
+		f.repaired[cause] = r
+	}
+	r.all++
+	r.last.add(at)
 	f.repairs.Unlock()
 	if t != "" {
 		f.recoveries.WithLabelValues(string(t), cause).Inc()
 	}
 }
 
-// Recoveries returns how often something was repaired, by cause.
-func (f *Figures) Recoveries() map[string]int64 {
+// Recoveries returns how often something was repaired, by cause: since the process
+// began, in the last hour, and in the last day.
+func (f *Figures) Recoveries(now time.Time) (all, lastHour, lastDay map[string]int64) {
 	f.repairs.Lock()
 	defer f.repairs.Unlock()
-	return maps.Clone(f.repaired)
+	all, lastHour, lastDay = map[string]int64{}, map[string]int64{}, map[string]int64{}
+	for cause, r := range f.repaired {
+		all[cause] = r.all
+		if n := r.last.since(now, time.Hour); n > 0 {
+			lastHour[cause] = n
+		}
+		if n := r.last.since(now, day); n > 0 {
+			lastDay[cause] = n
+		}
+	}
+	return all, lastHour, lastDay
 }
 
 // recoveryOf returns what an event repairs, empty for nothing.
@@ -200,6 +231,9 @@ func (t *typeFigures) count(ev *events.Event, newest int64) {
 		return
 	}
 	t.total.Add(n)
+	if n.Dead > 0 {
+		t.deaths.add(ev.At)
+	}
 	sec := ev.At.Unix()
 	if newest-sec >= ringSeconds {
 		return
@@ -259,6 +293,16 @@ func (f *Figures) Minute(t events.Type, now time.Time) Tally {
 		return t.minute(now.Unix())
 	}
 	return Tally{}
+}
+
+// Died returns how many items of a type have died in the last DeathsWithin.
+func (f *Figures) Died(t events.Type, now time.Time) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.types[t]; t != nil {
+		return t.deaths.since(now, DeathsWithin)
+	}
+	return 0
 }
 
 // Span returns the time that the last minute covers so far: its seconds, with the

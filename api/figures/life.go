@@ -3,6 +3,7 @@ package figures
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,7 +65,7 @@ func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, 
 		attempts:    counter("attempts_total", "Runs that were claimed, by the number of the attempt: 1 to 5, more.", "type", "attempt"),
 		failures:    counter("failures_total", "Attempts that failed, by code: those of docs/reference/ERRORS.md that the engine knows (lease_expired, timeout, killed, panic, error, network, …), other for any that a worker has made up.", "type", "code"),
 		retries:     counter("retries_total", "Items queued again after a failed attempt, by the code of its failure (as in failures_total).", "type", "code"),
-		dead:        counter("dead_total", "Items that died, by reason: exhausted, not_retryable, poisoned, child_dead, children_not_made, upstream_dead.", "type", "reason"),
+		dead:        counter("dead_total", "Items that died, by reason: "+strings.Join(events.DeadReasons(), ", ")+".", "type", "reason"),
 		rejections:  counter("rejections_total", "Submissions that became no item, by the code of the refusal (duplicate: a repeat of what was accepted).", "code"),
 		causes:      counter("causes_noted_total", "Causes of death that were new, or grew fast (why: new, growing).", "why"),
 		recoveries:  counter("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause"),
@@ -83,14 +84,11 @@ func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, 
 	return v
 }
 
-// deadReasons lists the reasons in events.Dead.
-var deadReasons = []string{"exhausted", "not_retryable", "poisoned", "child_dead", "upstream_dead"}
-
 // Zero has a type's deaths counted from 0 on: Prometheus can't tell that a
 // counter has grown whose first sample comes after that, as when many items die
 // at once. It may be called again.
 func (f *Figures) Zero(t events.Type) {
-	for _, reason := range deadReasons {
+	for _, reason := range events.DeadReasons() {
 		f.dead.WithLabelValues(string(t), reason)
 	}
 }
@@ -201,7 +199,7 @@ func (f *Figures) step(t *typeFigures, l *life, ev *events.Event) {
 
 // enter notes since when an item is in its state.
 func (l *life) enter(ev *events.Event, from events.ItemState) {
-	if from != events.StateQueued || ev.Kind != events.KindRescheduled {
+	if ev.Kind != events.KindRescheduled {
 		l.since = ev.At
 	}
 	switch b := ev.Body.(type) {
@@ -214,7 +212,9 @@ func (l *life) enter(ev *events.Event, from events.ItemState) {
 	case *events.Replayed:
 		l.priority = b.Priority
 	case *events.Rescheduled:
-		l.priority, l.since = b.Priority, later(l.since, b.AvailableAt)
+		if l.priority = b.Priority; from == events.StateQueued {
+			l.since = later(l.since, b.AvailableAt)
+		}
 	}
 }
 

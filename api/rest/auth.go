@@ -17,6 +17,9 @@ import (
 // needsKey is the key of the roles in an operation's metadata.
 const needsKey = "needs"
 
+// endpointKey is the key of the engine's endpoint in an operation's metadata.
+const endpointKey = "endpoint"
+
 // IdentityOf returns the identity that makes the request of this context.
 func IdentityOf(ctx context.Context) access.Identity {
 	id, _ := access.IdentityOf(ctx)

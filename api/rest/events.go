@@ -92,7 +92,7 @@ type feed struct {
 // newFeed reads what a client asks for, and finds out where it begins.
 func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	if s.cfg.Events == nil {
-		return nil, events.Refuse(events.CodeUnavailable, "this server has no feed of events")
+		return nil, s.lacks("has no feed of events")
 	}
 	f := &feed{log: s.cfg.Events}
 	if err := f.filter(in); err != nil {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +31,20 @@ type rig struct {
 	ctx  context.Context
 	e    *embedded.Engine
 	base string
+
+	declared *document // once the first answer was held against it
 }
 
 func start(t *testing.T, toml string) *rig {
+	t.Helper()
+	var log *slog.Logger
+	if os.Getenv("VERBOSE") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return startLogged(t, toml, log)
+}
+
+func startLogged(t *testing.T, toml string, log *slog.Logger) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)
@@ -39,10 +52,7 @@ func start(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := embedded.Options{Config: cfg, Memory: true, HTTP: "127.0.0.1:0"}
-	if os.Getenv("VERBOSE") != "" {
-		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
+	o := embedded.Options{Config: cfg, Memory: true, HTTP: "127.0.0.1:0", Logger: log}
 	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +96,39 @@ func (r *rig) send(method, path, body string, headers ...string) response {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.checkDeclared(method, path, res.StatusCode, data)
 	return response{res.StatusCode, res.Header, data}
+}
+
+// checkDeclared holds an answer against the document.
+func (r *rig) checkDeclared(method, path string, status int, body []byte) {
+	r.t.Helper()
+	path, _, _ = strings.Cut(path, "?")
+	if path == "/openapi.json" {
+		return
+	}
+	if r.declared == nil {
+		d, _ := readDocument(r.t, r)
+		r.declared = &d
+	}
+	for pattern, operations := range r.declared.Paths {
+		o, ok := operations[strings.ToLower(method)]
+		if !ok || !fits(pattern, path) {
+			continue
+		}
+		if _, ok := o.Responses[strconv.Itoa(status)]; !ok {
+			r.t.Errorf("%s %s answers %d, which the document does not declare: %.300s", method, path, status, body)
+		}
+	}
+}
+
+// fits reports whether a path is one of a pattern.
+func fits(pattern, path string) bool {
+	p, s := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return len(p) == len(s) && !slices.ContainsFunc(p, func(part string) bool {
+		i := slices.Index(p, part)
+		return part != s[i] && (!strings.HasPrefix(part, "{") || s[i] == "")
+	})
 }
 
 // want makes a request that must have a status, and reads its reply.

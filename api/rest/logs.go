@@ -85,7 +85,7 @@ type followed struct {
 
 func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Context), error) {
 	if s.cfg.Logs == nil {
-		return nil, events.Refuse(events.CodeUnavailable, "this server can't follow logs")
+		return nil, s.lacks("can't follow logs")
 	}
 	if in.Limit != "" {
 		return nil, events.Refuse(events.CodeBadRequest, "both follow and limit are given: a followed log begins with its first record, or behind Last-Event-ID")

@@ -48,6 +48,7 @@ func describe(version string) huma.Config {
 		"bearer":    {Type: "http", Scheme: "bearer", Description: "A token of the engine's configuration: Authorization: Bearer TOKEN."},
 		"mutualTLS": {Type: "mutualTLS", Description: "A client certificate that the engine's configuration knows."},
 	}
+	c.Servers = []*huma.Server{{URL: "/", Description: "The engine that serves this document."}}
 	for _, t := range tags {
 		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})
 	}
@@ -103,6 +104,9 @@ func schemaName(t reflect.Type, hint string) string {
 // always are the statuses with which any operation may refuse a request.
 var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
 
+// ofBodies are the statuses with which an operation may refuse a body.
+var ofBodies = []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge}
+
 // bodyBounded tells huma that the bounds of a body are the server's: its own are
 // 1 MiB and 5 seconds.
 const bodyBounded = -1
@@ -126,7 +130,7 @@ func (d *document) operation(o operation) huma.Operation {
 	}
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
-		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace},
+		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace, endpointKey: o.endpoint},
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
 		MaxBodyBytes: bodyBounded, BodyReadTimeout: bodyBounded,
@@ -144,12 +148,28 @@ func (d *document) operation(o operation) huma.Operation {
 	if o.created {
 		op.Responses["201"] = &huma.Response{Description: "It was created.", Content: ok.Content}
 	}
-	statuses := append(slices.Clone(always), o.refusals...)
-	if o.body != nil {
-		statuses = append(statuses, http.StatusRequestEntityTooLarge)
-	}
-	d.refusals(&op, statuses)
+	d.refusals(&op, append(slices.Clone(always), o.refusals...))
 	return op
+}
+
+// refusalsOf adds the problem documents that follow from what an operation takes and does.
+func (d *document) refusalsOf(op *huma.Operation) {
+	needed := rolesOf(op)
+	if pace, _ := op.Metadata[paceKey].(pace); needed != 0 && (needed != access.RolesOf(access.Work) || pace != ordinary) {
+		d.refusals(op, []int{http.StatusTooManyRequests}) // by quota: see countRequest and guarded
+	}
+	if op.RequestBody != nil {
+		d.refusals(op, ofBodies)
+	}
+	positioned := func(p *huma.Param) bool { return p.In == "query" && p.Name == "min_position" }
+	endpoint, _ := op.Metadata[endpointKey].(string)
+	if e, ok := wire.EndpointOf(endpoint); ok {
+		for _, code := range e.Refusals() {
+			if code != events.CodePositionAhead || op.RequestBody != nil || slices.ContainsFunc(op.Parameters, positioned) {
+				d.refusals(op, []int{statuses[code]})
+			}
+		}
+	}
 }
 
 // refusals adds the problem documents that an operation may answer.
@@ -315,6 +335,7 @@ func (d *document) describeSchemas() {
 func (d *document) complete() {
 	for _, op := range d.all() {
 		delete(op.Responses, "422") // huma's own: here it is 400
+		d.refusalsOf(op)
 		for _, tag := range op.Tags {
 			if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == tag }) {
 				d.Tags = append(d.Tags, &huma.Tag{Name: tag})
@@ -340,7 +361,8 @@ func rolesOf(op *huma.Operation) access.Roles {
 }
 
 // openReplies says in a document that what is only ever replied may have
-// further fields: a later engine may say more. Requests may not.
+// further fields: a later engine may say more. Requests may not. It leaves out
+// the schemas that no operation refers to.
 func openReplies(doc []byte) ([]byte, error) {
 	var d map[string]any
 	if err := json.Unmarshal(doc, &d); err != nil {
@@ -350,6 +372,9 @@ func openReplies(doc []byte) ([]byte, error) {
 	schemas, _ := components["schemas"].(map[string]any)
 	asked := map[string]bool{}
 	eachKey(d["paths"], "requestBody", func(body any) { reach(schemas, body, asked) })
+	used := map[string]bool{}
+	reach(schemas, d["paths"], used)
+	maps.DeleteFunc(schemas, func(name string, _ any) bool { return !used[name] })
 	for name, schema := range schemas {
 		if s, ok := schema.(map[string]any); ok && !asked[name] && s["additionalProperties"] == false {
 			delete(s, "additionalProperties")

@@ -12,6 +12,7 @@ import (
 // document is the OpenAPI document, as far as the tests look.
 type document struct {
 	OpenAPI    string
+	Servers    []struct{ URL string }
 	Paths      map[string]map[string]op
 	Tags       []struct{ Name string }
 	Components struct {
@@ -127,6 +128,14 @@ func TestOpenAPIIsWhole(t *testing.T) {
 			t.Errorf("%s is not in the document", route)
 		}
 	}
+	if len(d.Servers) != 1 || d.Servers[0].URL != "/" {
+		t.Errorf("the document has the servers %v", d.Servers)
+	}
+	for name := range d.Components.Schemas {
+		if !strings.Contains(text, `"#/components/schemas/`+name+`"`) {
+			t.Errorf("no operation has the schema %s", name)
+		}
+	}
 	tags, ids := map[string]bool{}, map[string]string{}
 	for _, tag := range d.Tags {
 		tags[tag.Name] = true
@@ -148,7 +157,7 @@ func checkOperation(t *testing.T, what, path string, o *op, tags map[string]bool
 	if o.Summary == "" || o.Description == "" || len(o.Tags) != 1 || !tags[o.Tags[0]] {
 		t.Errorf("%s has no summary, no description, or no tag of the list: %+v", what, o)
 	}
-	if len(o.Role) == 0 || o.Role[0] == "" || o.Role[0] != "none" && len(o.Security) != 2 {
+	if len(o.Role) == 0 || o.Role[0] == "" || (o.Role[0] != "none") != (len(o.Security) == 2) {
 		t.Errorf("%s does not say which role it needs, or how to prove it: %v, %v", what, o.Role, o.Security)
 	}
 	named := map[string]bool{}
@@ -190,8 +199,48 @@ func checkOperation(t *testing.T, what, path string, o *op, tags map[string]bool
 			t.Errorf("%s does not say that it may answer %s", what, status)
 		}
 	}
-	if _, ok := o.Responses["422"]; ok {
-		t.Errorf("%s says that it answers 422, which nothing does", what)
+}
+
+// The guide has every status that the document declares for a refusal.
+func TestGuideHasAllStatuses(t *testing.T) {
+	d, _ := readDocument(t, start(t, ""))
+	guide, err := os.ReadFile("../../docs/guides/HTTP.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(guide), "| status | when |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for path, item := range d.Paths {
+		for method, o := range item {
+			for status := range o.Responses {
+				if listed, _ := regexp.MatchString(`(?m)^\| ([0-9, ]+, )?`+status+`[ ,|]`, table); status >= "400" && !listed {
+					t.Errorf("%s %s may answer %s, which docs/guides/HTTP.md does not list", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// What waits for a position refuses one that the log has not, and the document says so.
+func TestPositionsAheadAreDeclared(t *testing.T) {
+	r := start(t, "")
+	d, _ := readDocument(t, r)
+	asked := 0
+	for path, item := range d.Paths {
+		for _, p := range item["get"].Parameters {
+			if p.Name != "min_position" {
+				continue
+			}
+			asked++
+			at := inPath.ReplaceAllStringFunc(path, func(p string) string { return unknown[strings.Trim(p, "{}")] }) + "?min_position=99999999999&key=k"
+			if !strings.HasSuffix(path, "/holder") {
+				at = strings.TrimSuffix(at, "&key=k")
+			}
+			r.refused(http.StatusConflict, "position_ahead", "min_position", "GET", at, "")
+		}
+	}
+	if asked < 12 {
+		t.Errorf("only %d operations wait for a position", asked)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -115,7 +116,9 @@ func refusedByHuma(status int, msg string, errs []error) *Problem {
 // maxDetail bounds what a problem document quotes of a request, in bytes.
 const maxDetail = 1000
 
-// complaint is one thing that huma has against a request.
+// complaint is one thing that huma has against a request. Only what is in the URL is quoted:
+// bodies and headers have secrets, and what huma calls the value of an unknown field is all
+// that stands beside it.
 func complaint(err error) string {
 	var d *huma.ErrorDetail
 	if !errors.As(err, &d) {
@@ -125,6 +128,12 @@ func complaint(err error) string {
 	switch {
 	case name == "":
 		return d.Message
+	case where == "body" && d.Message == validation.MsgUnexpectedProperty:
+		return fmt.Sprintf("the request has the field %q, which the engine does not know: check its spelling", events.Clip(name, 64))
+	case where == "body":
+		return fmt.Sprintf("the request's field %s: %s", events.Clip(name, 64), d.Message)
+	case where == "header":
+		return fmt.Sprintf("the header %s: %s", name, d.Message)
 	}
 	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, events.Clip(fmt.Sprint(d.Value), 64), d.Message)
 }
@@ -145,9 +154,10 @@ func problemOf(err error) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code, RetryAfterMS: e.RetryAfterMS}
 }
 
-// headers of a refusal: when to come again, and how to prove who one is.
+// headers of a refusal: when to come again, where that helps, and how to prove who one is.
 func (p *Problem) headers(h http.Header) {
-	if p.RetryAfterMS > 0 || p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+	passes := p.Status == http.StatusTooManyRequests && p.Code != events.CodeQuotaExceeded || p.Status == http.StatusServiceUnavailable
+	if p.RetryAfterMS > 0 || passes {
 		h.Set("Retry-After", strconv.FormatInt(max((p.RetryAfterMS+999)/1000, 1), 10))
 	}
 	if p.Status == http.StatusUnauthorized {

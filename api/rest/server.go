@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -54,9 +55,12 @@ type Config struct {
 	Documents Documents     // the object store; nil: none
 	Auth      Authenticator // nil: everyone may do everything
 	Quotas    *quota.Book   // what each may ask; nil: anything
-	TLS       *tls.Config   // nil: plain HTTP
-	Version   string        // of the engine
-	Logger    *slog.Logger  // nil: none
+	// Starting, if set, says why an engine that is not there yet can't answer; then what no
+	// route is known for is refused with that, too.
+	Starting func() error
+	TLS      *tls.Config  // nil: plain HTTP
+	Version  string       // of the engine
+	Logger   *slog.Logger // nil: none
 }
 
 // Server is the HTTP server. Mount and API are for before Listen; all else may
@@ -78,10 +82,11 @@ type Server struct {
 	readTime, writeTime, heartbeat time.Duration
 	maxConns                       int
 
-	takes map[string]takes // by pattern; set by Handler
-	doc   document
-	addr  net.Addr
-	done  <-chan error
+	handler atomic.Pointer[http.Handler] // of what has the port
+	takes   map[string]takes             // by pattern; set by Handler
+	doc     document
+	addr    net.Addr
+	done    <-chan error
 }
 
 // New makes a Server with the engine's API on it.
@@ -185,10 +190,22 @@ func linkable(r *http.Request) bool {
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
 	if pattern == "" || strings.HasPrefix(r.URL.Path, apiPath) && !strings.Contains(pattern, apiPath) && !strings.HasPrefix(pattern, "CONNECT ") {
+		if s.cfg.Starting != nil {
+			writeProblem(w, s.cfg.Starting())
+			return
+		}
 		s.leadsNowhere(w, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// lacks refuses what the server has no part for, at least not yet.
+func (s *Server) lacks(what string) error {
+	if s.cfg.Starting != nil {
+		return s.cfg.Starting()
+	}
+	return events.Refuse(events.CodeUnavailable, "this server %s", what)
 }
 
 // apiPath is the prefix of the API's paths.
@@ -215,8 +232,11 @@ func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 // Listen opens the address (host:port; port 0 for any free one) and serves
 // until Stop.
 func (s *Server) Listen(addr string) (err error) {
+	own := s.Handler()
+	s.handler.Store(&own)
 	s.srv = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}
 	s.addr, s.done, err = serve(s.srv, addr, s.maxConns, s.cfg.TLS, s.cfg.Logger)
@@ -224,6 +244,16 @@ func (s *Server) Listen(addr string) (err error) {
 		s.srv = nil
 	}
 	return err
+}
+
+// Succeed takes over the port of a server that listens, with its connections. The old one is
+// not to be used any more; what it has under way, it ends.
+func (s *Server) Succeed(old *Server) {
+	s.srv, s.addr, s.done = old.srv, old.addr, old.done
+	stop := s.stop
+	s.stop = func() { stop(); old.stop() } // the connections' contexts are the old one's
+	own := s.Handler()
+	old.handler.Store(&own)
 }
 
 // Addr returns the address that it listens on; empty before Listen.

@@ -88,7 +88,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (Uploaded, error
 	case err != nil:
 		return Uploaded{}, err
 	case s.cfg.Documents == nil:
-		return Uploaded{}, events.Refuse(events.CodeUnavailable, "this server has no object store")
+		return Uploaded{}, s.lacks("has no object store")
 	case r.ContentLength > MaxUploadBytes:
 		return Uploaded{}, events.Refuse(events.CodeTooLarge, "the document has %d bytes, at most %d are stored: keep it elsewhere and pass a reference to it", r.ContentLength, MaxUploadBytes)
 	}

@@ -95,8 +95,8 @@ type workerOperation struct {
 func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error)) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{tagWorkerAPI}, DefaultStatus: o.status,
-		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
-		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
+		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointKey: o.endpoint}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable},
 	}, func(ctx context.Context, in *In) (*struct{ Body Out }, error) {
 		reply, err := handler(ctx, in)
 		if err != nil {

@@ -108,7 +108,7 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 			if f.dryRun || meant.Matched == 0 {
 				return nil
 			}
-			if !confirmed(a.In, a.Err, "Go on?") {
+			if !confirmed(ctx, a.In, a.Err, "Go on?") {
 				a.Notef("nothing was changed")
 				return console.ErrTold
 			}
@@ -156,10 +156,21 @@ func (a *app) printMeant(meant streamwright.BulkResult, b streamwright.Bulk, did
 	}
 }
 
-// confirmed asks a question and reports whether the answer is yes.
-func confirmed(in io.Reader, out io.Writer, question string) bool {
+// confirmed asks a question and reports whether the answer is yes. The end of ctx, an
+// interrupt, is a no.
+func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprintf(out, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	answer := make(chan string, 1)
+	go func() { // a read of a terminal can't be ended: it lasts as long as the program
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answer <- line
+	}()
+	line := ""
+	select {
+	case line = <-answer:
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return true
@@ -268,7 +279,7 @@ func replayCommand(a *app) *cobra.Command {
 	fs.StringVar(&params, "params", "", "replace the params, of all items alike, by `JSON`, by a file's (@file), or by standard input (-)")
 	fs.StringVar(&patch, "patch", "", "change each item's own params by a JSON merge patch (RFC 7396): `JSON`, a file's (@file), or standard input (-)")
 	fs.Func("priority", priorityUsage, console.Priority(&o.Priority))
-	fs.IntVar(&o.MaxAttempts, "max-attempts", 0, "how many further attempts an item has (default: the type's)")
+	fs.IntVar(&o.MaxAttempts, "max-attempts", 0, "how many further attempts an item has (default: as many as its submission or last replay chose, else the type's)")
 	fs.StringVar(&o.Reason, "note", "", "the `reason`, for the history")
 	return cmd
 }

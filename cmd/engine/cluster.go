@@ -43,18 +43,20 @@ streams themselves. It must not be online. Its data folder is of no use after
 that: a new node starts with an empty one.`,
 		Example: "  engine cluster remove n3\n  engine cluster remove n3 --yes",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			node := args[0]
-			if !yes {
+			if !yes { // before the request, whose time is short
 				a.Notef("node %s leaves the cluster for good, and what only it holds is lost", console.Clean(node))
-				if !confirmed(a.In, a.Err, "Go on?") {
+				if !confirmed(cmd.Context(), a.In, a.Err, "Go on?") {
 					a.Notef("nothing was changed")
 					return console.ErrTold
 				}
 			}
-			err := c.Engine().RemoveNode(ctx, node)
-			return a.show(map[string]string{"removed": node}, err, func() { a.Printf("removed %s\n", console.Clean(node)) })
-		}),
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				err := c.Engine().RemoveNode(ctx, node)
+				return a.show(map[string]string{"removed": node}, err, func() { a.Printf("removed %s\n", console.Clean(node)) })
+			})
+		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "go on without asking")
 	return cmd
@@ -124,6 +126,8 @@ func roleText(n wire.Node) string {
 	switch {
 	case !n.Online:
 		return "no answer"
+	case n.Role == wire.RoleStarting:
+		return string(n.Role)
 	case n.CutOff != "":
 		return string(n.Role) + ", cut off"
 	case n.Recovering:
@@ -139,7 +143,7 @@ func roleText(n wire.Node) string {
 // lagText says how far a node's own store is behind the log.
 func lagText(n wire.Node) string {
 	switch {
-	case !n.Online:
+	case !n.Online || n.Role == wire.RoleStarting:
 		return "-"
 	case n.LagEvents == 0:
 		return "0"

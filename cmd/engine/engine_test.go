@@ -87,8 +87,8 @@ func TestUsage(t *testing.T) {
 		"list label":            {[]string{"list", "--label", "x"}, "key=value"},
 		"nothing to do":         {[]string{"reschedule", anID}, "nothing to change"},
 		"when twice":            {[]string{"reschedule", anID, "--now", "--delay", "5s"}, "one of them"},
-		"setting":               {[]string{"types", "set", "email", "speed=9"}, "backoff.factor"},
-		"setting's value":       {[]string{"types", "set", "email", "lease_ms=9x"}, "500ms"},
+		"setting":               {[]string{"types", "set", "email", "speed=9"}, "backoff"},
+		"setting's value":       {[]string{"types", "set", "email", "lease=9x"}, "1h30m"},
 		"subcommand":            {[]string{"types", "sets"}, "sets"},
 		"since":                 {[]string{"tail", "--since", "yesterday"}, "10m"},
 		"two begins":            {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
@@ -265,9 +265,9 @@ func TestControl(t *testing.T) {
 	engine(t, "", "drain", "w1").wants(t, 0, "w1 is draining\n")
 	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
 	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
-	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     262,144     -       default")
-	engine(t, "", "types", "set", "email", "capacity=7", "lease_ms=1m", "backoff.initial_ms=2s", "backoff.max_ms=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api", "the lease of 1m holds for runs that begin from now on")
-	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 1, "capacity is 0")
+	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     256KiB      -       default")
+	engine(t, "", "types", "set", "email", "capacity=7", "lease=1m", "backoff.initial=2s", "backoff.max=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api", "the lease of 1m holds for runs that begin from now on")
+	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 2, "capacity is 0: it must be 1 to")
 	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  0        1        0          2     0          0       3 of 10    1        1m30s")
 	engine(t, "", "status", "--json").wants(t, 0, `{"info":{"version":"v0"`, `"stats":{"types":[`)
 }

@@ -52,6 +52,7 @@ func deadCommand(a *app) *cobra.Command {
 func (a *app) dead(ctx context.Context, sel streamwright.Selection, all bool) error {
 	return a.pages(ctx, all, "nothing is dead", a.showDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.DeadLetters().List(ctx, sel)
+		a.noteStale(page)
 		sel.Cursor = page.NextCursor
 		for i := range page.Items {
 			if !a.JSON || err != nil {

@@ -184,13 +184,13 @@ func TestWrongCalls(t *testing.T) {
 		"tail --since 5":                                  `invalid --since "5": use 10m`,
 		"pause email --for x":                             "use a duration",
 		"pause email --for -5s":                           "use a duration above 0",
-		"types set email capacity=x":                      `invalid capacity "x": use a whole number`,
-		"types set email lease_ms=5x":                     "use a duration in whole milliseconds",
-		"types set email circuit.ratio=x":                 "use a number",
-		"types set email circuit.count_no_retry=x":        "use true or false",
+		"types set email capacity=x":                      `capacity is "x": it must be a whole number`,
+		"types set email lease=5x":                        "it must be a duration such as",
+		"types set email circuit.ratio=x":                 "it must be a number",
+		"types set email circuit.count_no_retry=x":        "it must be true or false",
 		"types set email rates=x":                         "'x' at byte 1: expected a value",
 		"types set email per_priority={x}":                "expected the name of a field, in double quotes",
-		`types set email codes={"busy":1}`:                "it must be an object",
+		`types set email codes={"busy":1}`:                "it must be a table",
 		"serve --durability perhaps":                      `invalid --durability "perhaps": use always or interval`,
 		"serve --http nonsense":                           `invalid --http "nonsense": use host:port`,
 		"bench --only nonsense":                           "use floor, flow",
@@ -214,6 +214,16 @@ func TestWrongCalls(t *testing.T) {
 }
 
 // Commands of commands show their help, and are no mistake.
+// Help for a command that does not exist is an error, not another command's help.
+func TestHelpForAnUnknownCommand(t *testing.T) {
+	for _, args := range []string{"signal --help", "signal -h", "signal x --help", "types nope --help", "schedule nope -h", "--json signal --help", "help signal"} {
+		engine(t, "", strings.Fields(args)...).wants(t, 2, "there is no command")
+	}
+	for _, args := range []string{"--help", "types --help", "types set --help", "submit x --help", "help types", "help connection"} {
+		engine(t, "", strings.Fields(args)...).wants(t, 0, "lags:\n")
+	}
+}
+
 func TestCommandsOfCommandsShowTheirHelp(t *testing.T) {
 	for _, name := range []string{"schedule", "circuit", "rejected", "completion"} {
 		engine(t, "", name).wants(t, 0, "Commands:\n")

@@ -48,6 +48,7 @@ func listCommand(a *app) *cobra.Command {
 func (a *app) list(ctx context.Context, f streamwright.Filter, all bool, none string) error {
 	return a.pages(ctx, all, none, a.showItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.List(ctx, f)
+		a.noteStale(page)
 		f.Cursor = page.NextCursor
 		return page, err
 	})
@@ -193,6 +194,14 @@ func (f fields) field(name, value string) {
 // text prints a field whose value is foreign.
 func (f fields) text(name, value string) { f.field(name, console.Clean(value)) }
 
+// lines prints a text of several lines, such as a stack, below what it belongs to.
+func (f fields) lines(text string) {
+	for line := range strings.Lines(strings.Trim(text, "\n")) {
+		line = strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")
+		f.Printf("  %s\n", console.Clean(line))
+	}
+}
+
 // at prints a time.
 func (f fields) at(name string, t time.Time) {
 	if !t.IsZero() {
@@ -284,7 +293,11 @@ func (f fields) failure(it streamwright.WorkItem) {
 		if it.Error.Code != "" {
 			retry = it.Error.Code + ", " + retry
 		}
-		f.text("error", fmt.Sprintf("%s (%s)", it.Error.Message, retry))
+		first, rest, more := strings.Cut(it.Error.Message, "\n")
+		f.text("error", fmt.Sprintf("%s (%s)", first, retry))
+		if more {
+			f.lines(rest)
+		}
 	}
 	f.field("cause", it.Cause)
 }
@@ -317,4 +330,11 @@ func indent(doc json.RawMessage) string {
 		lines[i] = console.Clean(l)
 	}
 	return "\n  " + strings.Join(lines, "\n")
+}
+
+// noteStale says that a page may lack items.
+func (a *app) noteStale(page streamwright.Page) {
+	if page.Stale != "" {
+		a.Notef("stale, %s: ask another node for all of it", console.Clean(page.Stale))
+	}
 }

@@ -126,7 +126,10 @@ func (a *app) bar(doing, units string) (show func(done, total int64), end func()
 			return
 		}
 		if bar == nil {
-			options := []progressbar.Option{progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(doing),
+			// Without the interval a bar of unknown length would be drawn by a goroutine of
+			// its own, which nothing ends.
+			options := []progressbar.Option{progressbar.OptionSetSpinnerChangeInterval(0),
+				progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(doing),
 				progressbar.OptionShowCount(), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish()}
 			if units != "" {
 				options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString(units))

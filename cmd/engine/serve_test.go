@@ -41,7 +41,7 @@ func TestServeRefuses(t *testing.T) {
 		says []string
 	}{
 		"two faults in a file": {
-			[]string{"--config", file("two.toml", "[types.email]\ncapcity = 3\nlease_ms = \"1ms\"\n")},
+			[]string{"--config", file("two.toml", "[types.email]\ncapcity = 3\nlease = \"1ms\"\n")},
 			[]string{"2 things are wrong (bad_config)\n", "two.toml:2: types.email.capcity is no setting: did you mean capacity?\n", "two.toml:3: types.email.lease_ms is 1ms"},
 		},
 		"no TOML":       {[]string{"--config", file("no.toml", "[types\n")}, []string{"no.toml:1:", "(bad_config)"}},

@@ -74,6 +74,7 @@ func (a *app) printAnswer(info streamwright.Info, nodes *streamwright.Nodes) {
 
 func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, nodes *streamwright.Nodes) {
 	a.printAlarms(stats.Alarms)
+	a.printAttention(stats.Attention)
 	a.printAnswer(info, nodes)
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
@@ -149,6 +150,58 @@ func (a *app) printAlarms(alarms []streamwright.Alarm) {
 		a.Printf("%s: %s\n  %s\n", style.Alarm(al.Severity == wire.AlarmCritical, head), console.Clean(al.Message), console.Clean(al.Action))
 	}
 	if len(alarms) > 0 {
+		a.Printf("\n")
+	}
+}
+
+// attentionTexts say what each kind of attention is, of how many types or workers
+// (%s) and, if it is about items, of how many (%s); and what to do.
+var attentionTexts = map[string]struct{ what, items, do string }{
+	wire.AttentionDead:            {"items of %s died in the last ten minutes", "%s dead now", "engine dead"},
+	wire.AttentionCircuit:         {"the circuits of %s are not closed", "%s queued", "engine types"},
+	wire.AttentionWorkerCircuit:   {"the circuits of %s are not closed", "", "engine workers"},
+	wire.AttentionNoWorker:        {"no worker for %s", "%s queued", "engine work TYPE -- COMMAND"},
+	wire.AttentionQueue:           {"the queues of %s are near their limits", "%s queued or waiting", "engine types"},
+	wire.AttentionStarving:        {"low-priority items of %s starve", "%s queued", "engine why ID"},
+	wire.AttentionPaused:          {"%s paused", "%s queued", "engine resume TYPE"},
+	wire.AttentionWorkerUnhealthy: {"%s unhealthy", "", "engine workers"},
+	wire.AttentionWorkerDead:      {"%s died and were not replaced", "", "engine workers"},
+}
+
+// printAttention prints what someone should look at, a line for each kind: deaths
+// first, and of each kind those that have most.
+func (a *app) printAttention(list []wire.Attention) {
+	style := a.Style()
+	for _, at := range list {
+		texts, known := attentionTexts[at.Kind]
+		if !known {
+			texts.what = at.Kind + ": %s"
+		}
+		noun := "type"
+		if at.First[0].Worker != "" {
+			noun = "worker"
+		}
+		head := fmt.Sprintf(texts.what, console.Plural(at.Count, noun))
+		if texts.items != "" {
+			head += ", " + fmt.Sprintf(texts.items, console.Count(at.Items))
+		}
+		names := make([]string, 0, len(at.First)+1)
+		for _, of := range at.First {
+			name := console.Clean(cmp.Or(of.Type, of.Worker))
+			if of.Items > 0 {
+				name += " " + console.Count(of.Items)
+			}
+			names = append(names, name)
+		}
+		if more := at.Count - len(at.First); more > 0 {
+			names = append(names, fmt.Sprintf("and %s more", console.Count(int64(more))))
+		}
+		a.Printf("%s: %s\n", style.Alarm(at.Severity == wire.AlarmCritical, head), strings.Join(names, ", "))
+		if texts.do != "" {
+			a.Printf("  `%s`\n", texts.do)
+		}
+	}
+	if len(list) > 0 {
 		a.Printf("\n")
 	}
 }

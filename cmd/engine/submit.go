@@ -202,7 +202,14 @@ func submittedLine(typ string, s streamwright.Submitted) string {
 	if s.MergedInto != "" {
 		line += " into " + s.MergedInto
 	}
-	if s.Repeat {
+	switch {
+	case s.Raised:
+		line += ", which takes its higher priority"
+	case s.NotRaised != events.StateNone:
+		line += fmt.Sprintf(", which is %s and keeps its lower priority", s.NotRaised)
+	case s.ContentDiffers:
+		line += " (it was already there, with other content: use another idempotency key for other work)"
+	case s.Repeat:
 		line += " (it was already there)"
 	}
 	return line

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func typesCommand(a *app) *cobra.Command {
 			return a.showTypes(c.Types().List(ctx))
 		}),
 	}
-	cmd.AddCommand(typesSetCommand(a), typesRemoveCommand(a))
+	cmd.AddCommand(typesShowCommand(a), typesSetCommand(a), typesRemoveCommand(a))
 	return cmd
 }
 
@@ -41,11 +42,94 @@ func (a *app) showTypes(types []streamwright.TypeInfo, err error) error {
 	return showList(a, types, err, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
 		s, b := t.Settings, t.Settings.Backoff
 		return []string{
-			t.Type, strconv.Itoa(s.Capacity), millis(s.LeaseMS), millis(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", millis(b.InitialMS), b.Factor, millis(b.MaxMS), b.Jitter*100), millis(s.AgeStepMS),
-			console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
+			t.Type, strconv.Itoa(s.Capacity), written(s.LeaseMS), written(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
+			fmt.Sprintf("%s ×%g to %s +%g%%", written(b.InitialMS), b.Factor, written(b.MaxMS), b.Jitter*100), written(s.AgeStepMS),
+			config.FormatSize(int64(s.MaxParams)), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
 		}
 	})
+}
+
+// written renders milliseconds as `types set` takes them.
+func written(ms int64) string { return config.FormatDuration(time.Duration(ms) * time.Millisecond) }
+
+func typesShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show TYPE",
+		Short:   "Show all settings of a type, as types set takes them",
+		Example: "  engine types show email",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			t, err := oneType(ctx, c, args[0])
+			return a.show(t, err, func() { a.printSettings(t) })
+		}),
+	}
+}
+
+// oneType returns a type by its name.
+func oneType(ctx context.Context, c *streamwright.Client, name string) (streamwright.TypeInfo, error) {
+	if _, err := events.ParseType(name); err != nil {
+		return streamwright.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
+	}
+	types, err := c.Types().List(ctx)
+	if err != nil {
+		return streamwright.TypeInfo{}, err
+	}
+	for _, t := range types {
+		if t.Type == name {
+			return t, nil
+		}
+	}
+	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "no type %s: see engine types", name)
+}
+
+// printSettings prints the settings of a type, and what is set by engine.toml.
+func (a *app) printSettings(t streamwright.TypeInfo) {
+	var api map[string]any
+	data, err := json.Marshal(t.Settings)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		err = d.Decode(&api)
+	}
+	if err != nil {
+		a.Notef("the settings can't be read: %v", err)
+		return
+	}
+	settings, _ := config.Written(api).(map[string]any)
+	rows := [][]string{{"SETTING", "VALUE", "SET BY"}}
+	for _, s := range config.TypeSettings() {
+		v := any(settings)
+		for key := range strings.SplitSeq(s.Name, ".") {
+			table, _ := v.(map[string]any)
+			v = table[key]
+		}
+		by := "-"
+		if slices.ContainsFunc(t.SetInFile, func(name string) bool { return name == s.Name || strings.HasPrefix(name, s.Name+".") }) {
+			by = "engine.toml"
+		}
+		rows = append(rows, []string{s.Name, settingText(v, s), by})
+	}
+	console.Table(a.Out, a.Style(), rows)
+	if held := heldBack(t.Paused, t.Circuit, time.Now()); held != "-" {
+		a.Printf("%s\n", held)
+	}
+}
+
+// settingText renders a setting, or the default that an unset one has.
+func settingText(v any, s config.Setting) string {
+	switch v := v.(type) {
+	case nil:
+		return cmp.Or(s.Default, "none")
+	case string:
+		return console.Clean(v)
+	case map[string]any, []any:
+		data, err := json.Marshal(v)
+		if err != nil {
+			return err.Error()
+		}
+		return console.Clean(string(data))
+	}
+	return fmt.Sprint(v)
 }
 
 func typesSetCommand(a *app) *cobra.Command {
@@ -54,13 +138,13 @@ func typesSetCommand(a *app) *cobra.Command {
 		Short: "Change settings of a type",
 		Long: "Change settings of a type; the others stay. Settings that engine.toml sets\n" +
 			"can't be changed here.\n\n" +
-			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see\n" +
+			"The keys, their values and defaults, as in engine.toml (see\n" +
 			"docs/reference/CONFIG.md):\n" + settingsHelp() + "\n" +
-			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number\n" +
-			"of bytes, or 256KiB. A table is JSON: '{\"9\":{\"max_attempts\":5}}',\n" +
-			"'{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old\n" +
+			"Durations and sizes have units: 90s, 5m, 7d; 512B, 256KiB. A table is JSON:\n" +
+			"'{\"9\":{\"timeout\":\"1m\"}}', '{\"busy\":{\"delay_factor\":4}}'; so are tables, an array\n" +
+			"that replaces the old one. KEY= takes a setting back to its default, if it has\n" +
 			"one.",
-		Example: "  engine types set email capacity=20 timeout_ms=2m backoff.initial_ms=5s",
+		Example: "  engine types set email capacity=20 timeout=2m backoff.initial=5s",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patch, err := settingsPatch(args[1:])
@@ -68,15 +152,30 @@ func typesSetCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
-				t, err := c.Types().Configure(ctx, args[0], patch)
-				err = a.showTypes([]streamwright.TypeInfo{t}, err)
-				if _, set := patch["lease_ms"]; set && err == nil && !a.JSON {
+				doc, err := json.Marshal(patch)
+				if err != nil {
+					return err
+				}
+				t, err := c.Types().ConfigureJSON(ctx, args[0], doc)
+				err = a.showTypes([]streamwright.TypeInfo{t}, spelled(err))
+				if _, set := patch["lease_ms"]; set && err == nil && !a.JSON { // as the API calls it
 					a.Notef("%s", leaseNote(t.Settings))
 				}
 				return err
 			})
 		},
 	}
+}
+
+// spelled returns a refusal of settings in the spelling of the command line.
+func spelled(err error) error {
+	var e *events.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	said := *e
+	said.Message = config.Spell(e.Message)
+	return &said
 }
 
 // leaseNote tells from when on a new lease holds.
@@ -126,93 +225,92 @@ func settingsHelp() string {
 
 // settingsPatch returns the JSON object that KEY=VALUE arguments stand for.
 func settingsPatch(args []string) (map[string]any, error) {
-	patch := map[string]any{}
+	written := map[string]any{}
 	for _, arg := range args {
 		key, text, ok := strings.Cut(arg, "=")
-		s, known := settings[key]
-		if other := meant(key); ok && !known && other != "" {
-			return nil, cli.Usagef("unknown setting %q: did you mean %s?", key, other)
+		if !ok || key == "" {
+			return nil, cli.Usagef("invalid setting %q: use KEY=VALUE, such as lease=30s", arg)
 		}
-		if !ok || !known {
-			return nil, cli.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
-		}
-		value, err := parseSetting(s, text)
+		value, err := writtenValue(settings[key], text)
 		if err != nil {
 			return nil, cli.Usagef("invalid %s %q: %v", key, text, err)
 		}
 		outer, inner, nested := strings.Cut(key, ".")
 		if !nested {
-			patch[key] = value
+			written[key] = value
 			continue
 		}
-		if patch[outer] == nil {
-			patch[outer] = map[string]any{}
+		if _, is := written[outer].(map[string]any); !is {
+			written[outer] = map[string]any{}
 		}
-		patch[outer].(map[string]any)[inner] = value
+		written[outer].(map[string]any)[inner] = value
+	}
+	patch, err := config.Request(written)
+	if err != nil {
+		return nil, cli.Usagef("%v", err)
 	}
 	return patch, nil
 }
 
-// meant returns the setting that key names without its unit or table, if any.
-func meant(key string) string {
-	for _, other := range []string{key + "_ms", key + "_bytes", "per_" + key} {
-		if _, known := settings[other]; known {
-			return other
-		}
-	}
-	return ""
-}
-
-// parseSetting reads a value of the command line as the APIs' JSON has it. The
-// engine checks its bounds.
-func parseSetting(s config.Setting, text string) (v any, err error) {
+// writtenValue returns the value that engine.toml would have for the text of an
+// argument. What is no value of the setting stays text: the table of settings says
+// what is wrong with it.
+func writtenValue(s config.Setting, text string) (any, error) {
 	switch s.Kind {
 	case "integer":
-		if v, err = strconv.Atoi(text); err != nil {
-			err = errors.New("use a whole number")
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
 		}
 	case "number":
-		if v, err = strconv.ParseFloat(text, 64); err != nil {
-			err = errors.New("use a number")
+		if x, err := strconv.ParseFloat(text, 64); err == nil {
+			return x, nil
 		}
 	case "boolean":
-		if v, err = strconv.ParseBool(text); err != nil {
-			err = errors.New("use true or false")
+		if b, err := strconv.ParseBool(text); err == nil {
+			return b, nil
 		}
-	case "size":
-		return config.ParseSize(text)
-	case "duration":
-		return parseMillis(text)
-	case "tables":
-		return jsonSetting(text, new([]any), "use a JSON array")
-	case "table":
-		if s.Name == "codes" {
-			return jsonSetting(text, new(map[string]events.CodePolicy), "use a JSON object by failure code, such as '{\"busy\":{\"delay_factor\":4}}'")
+	case "tables", "table":
+		if text != "" {
+			return jsonValue(text)
 		}
-		return jsonSetting(text, new(map[events.Priority]events.PriorityOverride), "use a JSON object by priority, such as '{\"9\":{\"max_attempts\":5}}'")
-	default:
-		v = text
 	}
-	return v, err
+	return text, nil
 }
 
-// jsonSetting checks that text can be read into one, and returns it as it is.
-func jsonSetting(text string, into any, hint string) (any, error) {
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return nil, fmt.Errorf("%s; %s", wire.JSONFault(err), hint)
+// jsonValue decodes JSON as engine.toml would have it.
+func jsonValue(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	if err == nil && d.More() {
+		err = errors.New("it goes on after its end")
 	}
-	return json.RawMessage(text), nil
+	if err != nil {
+		return nil, fmt.Errorf("%s; use JSON, such as '{\"busy\":{\"delay_factor\":4}}' or '[{\"per\":\"type\",\"at\":\"submit\",\"n\":10,\"interval\":\"1s\"}]'", wire.JSONFault(err))
+	}
+	return numbers(v), nil
 }
 
-func parseMillis(text string) (int64, error) {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
-		return ms, nil
+// numbers gives the numbers in decoded JSON the types of engine.toml's.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			v[key] = numbers(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = numbers(x)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		x, _ := v.Float64()
+		return x
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d%time.Millisecond != 0 {
-		return 0, errors.New("use a duration in whole milliseconds, such as 500, 500ms, 90s or 5m")
-	}
-	return d.Milliseconds(), nil
+	return v
 }
 
 // limitsOf describes the limits of a type beyond its capacity, and a protocol and a
@@ -232,7 +330,7 @@ func limitsOf(s events.TypeSettings) string {
 		parts = append(parts, fmt.Sprintf("queue steps %d", n))
 	}
 	for _, r := range s.Rates {
-		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, millis(r.IntervalMS), console.Clean(r.Per), r.At))
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, written(r.IntervalMS), console.Clean(r.Per), r.At))
 	}
 	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
 		parts = append(parts, "turns by "+console.Clean(s.GroupBy))

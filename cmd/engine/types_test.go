@@ -24,7 +24,7 @@ func TestLimitsInWords(t *testing.T) {
 }
 
 func TestLimitsAreSet(t *testing.T) {
-	patch, err := settingsPatch([]string{"max_queued=10", "pool=llm", `rates=[{"per":"type","at":"dispatch","n":1,"interval_ms":1000}]`, "group_by=none"})
+	patch, err := settingsPatch([]string{"max_queued=10", "pool=llm", `rates=[{"per":"type","at":"dispatch","n":1,"interval":"1s"}]`, "group_by=none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +42,11 @@ func TestLimitsAreSet(t *testing.T) {
 func TestSettingsAreSpelledAsInTheFile(t *testing.T) {
 	file := config.TypeSettings()
 	for _, s := range file {
-		if _, err := settingsPatch([]string{s.Name + "=?"}); err != nil && strings.Contains(err.Error(), "invalid setting") {
+		if _, err := settingsPatch([]string{s.Name + "=?"}); err != nil && strings.Contains(err.Error(), "is no setting") {
 			t.Errorf("types set does not know %s of engine.toml", s.Name)
 		}
 	}
-	patch, err := settingsPatch([]string{"lease_ms=30s", "timeout_ms=1500", "max_params_bytes=1KiB", "retain.dead_ms=48h", "dedup_policy=defer"})
+	patch, err := settingsPatch([]string{"lease=30s", "timeout=1500ms", "max_params=1KiB", "retain.dead=48h", "dedup_policy=defer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,11 @@ func TestSettingsAreSpelledAsInTheFile(t *testing.T) {
 	if want := `{"dedup_policy":"defer","lease_ms":30000,"max_params_bytes":1024,"retain":{"dead_ms":172800000},"timeout_ms":1500}`; err != nil || string(got) != want {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
-	for arg, want := range map[string]string{"lease=30s": "did you mean lease_ms?", "backoff.max=1m": "did you mean backoff.max_ms?", "priority={}": "did you mean per_priority?"} {
+	for arg, want := range map[string]string{
+		"lease_ms=30s": `lease_ms is called lease now: write lease = "30s"`, "backoff.max_ms=1m": "backoff.max_ms is called max now", "priority={}": "did you mean per_priority?",
+		"lease=30": `lease is "30": it must be a duration such as "30s"`, "max_params=1024": "it must be a size such as", "capacity=x": `capacity is "x": it must be a whole number`,
+		`rates=[{"per":"type","at":"submit","n":1,"interval":1000}]`: "interval is 1000: it must be a duration", "codes=5": "codes is 5: it must be a table",
+	} {
 		if _, err := settingsPatch([]string{arg}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arg, err)
 		}

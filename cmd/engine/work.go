@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
@@ -87,11 +88,21 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 			return err
 		}
 		r := runPrinter{a: a, style: a.Style()}
-		w.Use(r.middleware)
-		workers.HandleRaw(w, typ, handler)
+		if err := errors.Join(w.Use(r.middleware), workers.HandleRaw(w, typ, handler)); err != nil {
+			return err
+		}
 		a.Notef("worker %s waits for %s items; Ctrl-C lets what runs finish", w.ID(), typ)
+		defer context.AfterFunc(ctx, func() { a.Notef("%s", waitsFor(w.Stats().Running, cfg.DrainTimeout, time.Now())) })()
 		return w.Run(ctx)
 	})
+}
+
+// waitsFor says what an interrupted worker waits for.
+func waitsFor(runs int, limit time.Duration, now time.Time) string {
+	if runs == 0 {
+		return "stopping: nothing runs"
+	}
+	return fmt.Sprintf("stopping: waiting for %s to finish, until %s at the latest; Ctrl-C again ends at once", events.Count(runs, "run"), now.Add(limit).Format("15:04:05"))
 }
 
 // withoutRuns is a log without the failures of handlers.

@@ -10,10 +10,17 @@ import (
 
 // Bounds within which the server's clock counts as plausible.
 const (
-	// DefaultMaxJump is the most that the server's clock may be ahead of the last time the
-	// partition knew. A clock wrong by less destroys only what had at most a day left,
-	// which is the default retention of ended items.
+	// DefaultMaxJump is the most that the server's clock may be ahead at a start of the last
+	// time the partition knew, if nobody knows how long ago that was. A clock wrong by less
+	// destroys only what had at most a day left, which is the default retention of ended
+	// items.
 	DefaultMaxJump = 24 * time.Hour
+	// MaxAhead is the most that the server's clock may be ahead of the time that has passed,
+	// where that was measured.
+	MaxAhead = 5 * time.Minute
+	// SettleWithin is the time that the machine's clock has to be synchronised after a start
+	// of the machine, before a server's clock that is ahead by up to MaxJump is followed.
+	SettleWithin = 5 * time.Minute
 	// MaxBehind is the most that the server's clock may be behind that time.
 	MaxBehind = 5 * time.Minute
 	// maxSyncedDiffers is the most that the server's clock may differ from a synchronised
@@ -48,6 +55,11 @@ type Clock struct {
 	awake   bool          // ... if it was called
 	verdict string
 	doubted time.Time // since when it is implausible, by the partition's time; zero: it is plausible
+	// measured is set if the time that has passed since the last trusted time is known, by
+	// the clocks of this process or of this machine; while it is not, began is the local
+	// time from which SettleWithin counts.
+	measured bool
+	began    time.Time
 	// blind is set from a start in front of the log's own times until the server's
 	// clock is plausible: then base can't be trusted either.
 	blind bool
@@ -57,8 +69,8 @@ type Clock struct {
 type Source struct {
 	Local   func() time.Time // this process's time
 	MaxJump time.Duration    // negative: any server time is plausible
-	// Synced, if set, returns the time of this machine's clock, and whether it is known to
-	// be synchronised.
+	// Synced returns the time of this machine's clock, and whether it is known to be
+	// synchronised; nil: the machine can't tell.
 	Synced func() (time.Time, bool)
 	// Sleep, if set, returns how long this machine has been suspended since some fixed
 	// moment. Local does not count that time.
@@ -70,41 +82,80 @@ type Start struct {
 	Server    time.Time // the NATS server's time now
 	LastEvent time.Time // zero: the log is empty
 	Known     time.Time // the latest time that an earlier run trusted; may be zero
+	Measured  bool      // Known is carried on to now, by a clock that nobody sets
 	Accepted  bool      // an operator has confirmed the server's time
+	Before    *Clock    // of the ownership before, in this process; may be nil
 }
 
 // New returns a Clock that starts at the server's time, or at the last event's if that is a
 // little later. If the server's time is not plausible, it starts at the latest time known.
 func New(src Source, st Start) *Clock {
-	c := &Clock{Source: src, since: src.Local(), known: st.Known, verdict: wire.ClockPlausible}
-	c.heard, c.server = c.since, st.Server
+	c := &Clock{Source: src, since: src.Local(), known: st.Known, verdict: wire.ClockPlausible, measured: st.Measured}
+	c.heard, c.server, c.began = c.since, st.Server, c.since
+	if b := st.Before; b != nil {
+		passed := b.passed()
+		c.known, c.measured = Later(c.known, passed), c.measured || b.isMeasured()
+		c.began = b.began
+	}
 	c.base = Later(st.Server, st.LastEvent)
-	ref := Later(st.LastEvent, st.Known)
+	ref := Later(st.LastEvent, c.known)
 	switch {
 	case st.Accepted:
-		c.base = st.Server
+		c.base, c.measured = st.Server, true
 	case st.LastEvent.IsZero(): // a wrong clock could destroy nothing
+		c.measured = true
 	default:
 		if c.verdict = c.judge(st.Server.Sub(ref)); c.verdict != wire.ClockPlausible {
 			c.base, c.doubted, c.blind = ref, ref, c.verdict == wire.ClockBehind
 		}
 	}
+	c.measured = c.measured || c.verdict == wire.ClockPlausible
 	c.base = c.base.UTC().Round(0)
 	c.last = c.base
 	c.noteSleep()
 	return c
 }
 
+// passed returns the time that it must be by this clock now, that of the machine's sleep
+// included.
+func (c *Clock) passed() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.nowLocked()
+	if c.Sleep != nil && c.awake {
+		t = t.Add(max(c.Sleep()-c.slept, 0))
+	}
+	return t
+}
+
+func (c *Clock) isMeasured() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.measured
+}
+
 // judge returns the verdict on a difference between the server's clock and the known time.
+// If it was measured how long that time lies back, the clock is right or wrong. If not (the
+// machine was off, or the log is new to it), an engine that was off and a clock that is ahead
+// look the same; a machine that can synchronise its clock has a while for it.
 func (c *Clock) judge(diff time.Duration) string {
 	switch {
 	case c.MaxJump < 0:
 	case diff < -MaxBehind:
 		return wire.ClockBehind
-	case diff > c.MaxJump && !c.wasAsleep(diff) && !c.confirmed():
+	case diff <= min(MaxAhead, c.MaxJump), c.wasAsleep(diff), c.confirmed():
+	case c.measured, diff > c.MaxJump, c.settles() > 0:
 		return wire.ClockAhead
 	}
 	return wire.ClockPlausible
+}
+
+// settles returns how long the machine's clock still has to be synchronised.
+func (c *Clock) settles() time.Duration {
+	if c.Synced == nil {
+		return 0
+	}
+	return max(SettleWithin-c.Local().Sub(c.began), 0)
 }
 
 // wasAsleep reports whether the machine has been suspended for as long as the
@@ -208,7 +259,7 @@ func (c *Clock) Correct(server time.Time) (diff time.Duration, changed bool) {
 		c.blind = c.blind && c.verdict == wire.ClockBehind
 		return diff, c.verdict != was
 	}
-	c.doubted, c.blind = time.Time{}, false
+	c.doubted, c.blind, c.measured = time.Time{}, false, true
 	c.noteSleep()
 	if diff > MaxSlewed {
 		c.base = c.base.Add(diff)
@@ -242,8 +293,12 @@ func (c *Clock) Status() Status {
 	s.Difference = s.Server.Sub(s.Engine)
 	by := s.Difference.Abs().Round(time.Second)
 	switch {
+	case s.Verdict == wire.ClockAhead && c.measured && c.MaxJump > MaxAhead:
+		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the time that has passed since it was last right; more than %s is not followed until the machine's clock is synchronised, or an operator confirms it: engine clock accept", by, MaxAhead)
+	case s.Verdict == wire.ClockAhead && s.Difference <= c.MaxJump:
+		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the last time that is known to be right, the machine was started since, and its clock is not synchronised: it is followed when it is, or in %s, or when an operator confirms it: engine clock accept", by, c.settles().Round(time.Second))
 	case s.Verdict == wire.ClockAhead:
-		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the last time that is known to be right; more than %s (max_clock_jump_ms) is not followed until the machine's clock is synchronised, or an operator confirms it: engine clock accept", by, s.MaxJump)
+		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the last time that is known to be right; more than %s (max_clock_jump) is not followed until the machine's clock is synchronised, or an operator confirms it: engine clock accept", by, s.MaxJump)
 	case s.Blind:
 		s.Why = fmt.Sprintf("the event log ends %s ahead of the NATS server's clock, so one of the two is wrong: correct the machine's clock, or, if that is right, confirm it: engine clock accept", by)
 	case s.Verdict == wire.ClockBehind:

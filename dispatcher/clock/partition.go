@@ -16,9 +16,10 @@ type Partition struct {
 	Source
 	Log *slog.Logger
 	// Known, if set, returns when an earlier process last found the server's clock
-	// plausible; zero if that is not known. Noted, if set, is given that time now and then,
-	// to keep it for the next process.
-	Known func() time.Time
+	// plausible, zero if that is not known; or, if it has measured the time since, what time
+	// it must be now. Noted, if set, is given the time now and then, to keep it for the next
+	// process.
+	Known func() (at time.Time, measured bool)
 	Noted func(time.Time)
 	// Accepted, if set, is called when a clock was confirmed; its time may have gone back.
 	Accepted func(now time.Time)
@@ -42,12 +43,9 @@ func (p *Partition) Accepting() *Acceptance { return p.accepting.Load() }
 
 // New makes the clock of an ownership.
 func (p *Partition) New(server, lastEvent time.Time, accept *Acceptance) *Clock {
-	st := Start{Server: server, LastEvent: lastEvent, Accepted: accept != nil}
+	st := Start{Server: server, LastEvent: lastEvent, Accepted: accept != nil, Before: p.Clock()}
 	if p.Known != nil {
-		st.Known = p.Known()
-	}
-	if before := p.Clock(); before != nil {
-		st.Known = Later(st.Known, before.Now())
+		st.Known, st.Measured = p.Known()
 	}
 	return New(p.Source, st)
 }

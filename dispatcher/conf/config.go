@@ -154,20 +154,22 @@ type Config struct {
 	Score      func(core.Submit) time.Duration
 	ScoreTypes []events.Type
 	// MaxClockJump is the most that the NATS server's clock may be ahead of the last event
-	// and the last known time and still be followed without confirmation. 0:
-	// clock.DefaultMaxJump; negative: any server time is followed.
+	// and the last known time and still be followed without confirmation, if nobody has
+	// measured how long ago that was; else it is clock.MaxAhead. 0: clock.DefaultMaxJump;
+	// negative: any server time is followed.
 	MaxClockJump time.Duration
-	// ClockSynced, if set, returns the time of this machine's clock, and whether it is
-	// known to be synchronised. A server's clock that agrees with it is followed over any
-	// distance.
+	// ClockSynced returns the time of this machine's clock, and whether it is known to be
+	// synchronised; nil: the machine can't tell. A server's clock that agrees with a
+	// synchronised one is followed over any distance.
 	ClockSynced func() (time.Time, bool)
 	// Suspended, if set, returns how long this machine has been suspended since some fixed
 	// moment.
 	Suspended func() time.Duration
 	// KnownTime, if set, returns when an earlier process last found the server's clock
-	// plausible; zero if that is not known. NoteTime, if set, is given that time now and
-	// then, to keep it for the next process.
-	KnownTime func() time.Time
+	// plausible, zero if that is not known; or, if it has measured the time since, what time
+	// it must be now. NoteTime, if set, is given the time now and then, to keep it for the
+	// next process.
+	KnownTime func() (at time.Time, measured bool)
 	NoteTime  func(time.Time)
 	// CutEvents is the least number of events that the log holds before it is cut; the log
 	// may also grow to four events for each retained item. 0: DefaultCutEvents.

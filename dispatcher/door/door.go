@@ -67,9 +67,10 @@ const (
 
 // Door takes plain publishes during one ownership of the partition. A nil Door takes none.
 type Door struct {
-	cfg  Config
-	sub  *nats.Subscription
-	gone chan struct{} // closed when sub has given out its last message
+	cfg   Config
+	sub   *nats.Subscription
+	gone  chan struct{} // closed when sub has given out its last message
+	relay *relay
 
 	wake    chan struct{} // buf is not empty
 	turned  chan struct{} // the way has become toStream
@@ -93,7 +94,10 @@ func Open(cfg Config) (*Door, error) {
 	d := &Door{cfg: cfg, gone: make(chan struct{}), wake: make(chan struct{}, 1), turned: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 	d.shut.Store(true)
 	var err error
-	if d.sub, err = cfg.Conn.Subscribe(cfg.Names.Door("*"), d.receive); err == nil {
+	if d.relay, err = newRelay(cfg.Conn); err == nil {
+		d.sub, err = cfg.Conn.Subscribe(cfg.Names.Door("*"), d.receive)
+	}
+	if err == nil {
 		d.sub.SetClosedHandler(func(string) { close(d.gone) })
 		err = cfg.Conn.Flush() // the server must know of it before it maps anything
 	}
@@ -154,10 +158,29 @@ func (d *Door) End() {
 			err = context.DeadlineExceeded
 		}
 	}
+	if err == nil {
+		err = d.endRelay()
+	}
 	if err != nil {
 		_ = d.sub.Unsubscribe()
+		_ = d.relay.sub.Unsubscribe()
 		d.cfg.Logger.Warn("plain publishes on their way may not have been acknowledged: their publishers repeat them", "error", err)
 	}
+}
+
+// endRelay ends the relay once the stream has answered all that it was given.
+func (d *Door) endRelay() error {
+	d.mu.Lock()
+	used := d.relay.used
+	d.mu.Unlock()
+	if used {
+		ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+		defer cancel()
+		if err := d.passed(ctx); err != nil {
+			return err
+		}
+	}
+	return d.relay.end()
 }
 
 // Strayed notes that a message of the stream was read. Others may follow it there, and what

@@ -123,7 +123,7 @@ func (d *Door) answer(to *nats.Msg, data []byte) {
 
 // forward has the stream take a message, and answer it. REQUIRES: d.mu.
 func (d *Door) forward(m *Message) {
-	to := nats.Msg{Subject: d.cfg.Names.Intake(d.cfg.Partition, typeOf(m.raw)), Reply: m.raw.Reply, Header: m.raw.Header, Data: m.raw.Data}
+	to := nats.Msg{Subject: d.cfg.Names.Intake(d.cfg.Partition, typeOf(m.raw)), Reply: d.relay.reply(m.raw.Reply), Header: m.raw.Header, Data: m.raw.Data}
 	if err := d.cfg.Conn.PublishMsg(&to); err != nil {
 		d.cfg.Logger.Warn("a plain publish could not be given to the intake: its publisher repeats it", "type", typeOf(m.raw), "error", err)
 	}

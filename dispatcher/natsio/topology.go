@@ -242,7 +242,7 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 			s, err = t.js.Stream(ctx, cfg.Name) // a sweep has just made it
 		}
 	} else if err == nil {
-		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates || have.Replicas != max(cfg.Replicas, 1) || !slices.Equal(have.Subjects, cfg.Subjects) {
+		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates || have.Replicas != max(cfg.Replicas, 1) || have.Compression != cfg.Compression || !slices.Equal(have.Subjects, cfg.Subjects) {
 			cfg.FirstSeq, cfg.Placement = have.FirstSeq, have.Placement
 			s, err = t.js.UpdateStream(ctx, cfg)
 		}

@@ -85,7 +85,7 @@ func (r *Registry) probed(t probeTarget, fault error, failures int, now time.Tim
 	p.underWay, w.info.ProbedAt = false, now
 	if fault == nil {
 		p.failures, p.failing = 0, ""
-	} else if p.failures = min(p.failures+1, failures); p.failures == failures && p.failing == "" {
+	} else if p.failures = min(p.failures+1, failures); p.failures == failures {
 		p.failing = fmt.Sprintf("%d probes in a row have failed, the last: %v", failures, fault)
 	}
 	changed, info = w.settle(), w.info

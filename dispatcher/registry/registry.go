@@ -38,6 +38,38 @@ type Registry struct {
 	// marked holds the workers that the log says must drain, registered or not. The map is
 	// never written.
 	marked map[events.WorkerID]events.Drain
+	left   leavers
+}
+
+// leavers holds the sessions that have ended by unregistering, the last MaxWorkers of them:
+// a late request of one must not register it again.
+type leavers struct {
+	known map[seat]bool
+	order []seat // a ring, once it is full
+	next  int
+}
+
+// seat is a session of a worker.
+type seat struct {
+	worker  events.WorkerID
+	session string
+}
+
+func (l *leavers) add(s seat) {
+	switch {
+	case l.known[s]:
+		return
+	case l.known == nil:
+		l.known = map[seat]bool{}
+	}
+	l.known[s] = true
+	if len(l.order) < MaxWorkers {
+		l.order = append(l.order, s)
+		return
+	}
+	delete(l.known, l.order[l.next])
+	l.order[l.next] = s
+	l.next = (l.next + 1) % MaxWorkers
 }
 
 type worker struct {
@@ -112,6 +144,10 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	if w != nil && w.info.Session != reg.Session && !r.mayHave(w, now) {
 		r.mu.Unlock()
 		return "", false, events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
+	}
+	if r.left.known[seat{id, reg.Session}] {
+		r.mu.Unlock()
+		return "", false, events.Refuse(events.CodeUnknownWorker, "worker %s has unregistered, which has ended this session: register anew, without a session", id)
 	}
 	if w == nil && len(r.workers) >= MaxWorkers {
 		r.mu.Unlock()
@@ -202,6 +238,15 @@ func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
 		r.changed()
 	}
 	return free
+}
+
+// Leave removes a worker whose session has unregistered, as Remove does, for good: the
+// session can't register again.
+func (r *Registry) Leave(id events.WorkerID, session string) (free bool) {
+	r.mu.Lock()
+	r.left.add(seat{id, session})
+	r.mu.Unlock()
+	return r.Remove(id, session)
 }
 
 // Clear forgets all workers. Those that are alive register again, with another engine.

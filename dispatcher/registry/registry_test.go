@@ -217,6 +217,14 @@ func TestProbesMakeUnhealthyAndWell(t *testing.T) {
 	if _, changed := r.probed(a, fault, 2, r.now); changed {
 		t.Error("a third failure changes it again")
 	}
+	// Its reason is that of the last probe.
+	full := probeFault(&wire.Probed{Failing: []wire.FailingCheck{{Check: "disk", Error: "full"}}})
+	if info, changed := r.probed(a, full, 2, r.now); !changed || !strings.Contains(info.Reason, "disk: full") || strings.Contains(info.Reason, "no answer") {
+		t.Errorf("changed %t: %+v", changed, info)
+	}
+	if err := r.MayClaim("a", ""); err == nil || !strings.Contains(err.Error(), "disk: full") {
+		t.Errorf("a claim is refused with %v", err)
+	}
 	// Heartbeats that say it is well do not make it so.
 	r.must(r.register("a", "1", true))
 	r.says("a")
@@ -417,4 +425,31 @@ func TestIdOfAnIdleWorker(t *testing.T) {
 			t.Errorf("answers %t: got %v", answers, err)
 		}
 	}
+}
+
+// A session that has unregistered does not come back by a late request, for as long as it
+// is remembered; its worker does, in a session of its own.
+func TestAnUnregisteredSessionStaysAway(t *testing.T) {
+	r := newRig(t)
+	r.must(r.register("a", "1", false))
+	if !r.Leave("a", "1") {
+		t.Error("the id is not free")
+	}
+	if err := r.register("a", "1", false); events.CodeOf(err) != events.CodeUnknownWorker {
+		t.Errorf("a late request: %v", err)
+	}
+	r.is("a", "", events.CodeUnknownWorker)
+	r.must(r.register("b", "1", false)) // another's
+	r.must(r.register("a", "2", false))
+	if err := r.register("a", "1", false); events.CodeOf(err) != events.CodeWorkerIDInUse {
+		t.Errorf("the old session, once there is a new one: %v", err)
+	}
+	for i := range 2 * MaxWorkers {
+		r.Leave("c", fmt.Sprint(i))
+	}
+	if n := len(r.left.known); n != MaxWorkers || len(r.left.order) != MaxWorkers {
+		t.Errorf("%d sessions are remembered, in a ring of %d", n, len(r.left.order))
+	}
+	r.Remove("a", "2") // by the engine: the worker may come back
+	r.must(r.register("a", "2", false))
 }

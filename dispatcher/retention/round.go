@@ -129,7 +129,7 @@ func (k *Retention) endRound() error {
 	if err != nil {
 		return err
 	}
-	kept, err := k.Store.RejectedKept(k.round.began)
+	kept, err := k.Store.RejectedFrom(k.round.began)
 	if err != nil {
 		return err
 	}

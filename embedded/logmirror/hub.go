@@ -80,6 +80,7 @@ type HubConfig struct {
 type Hub struct {
 	HubConfig
 	sub    *nats.Subscription
+	asked  chan struct{} // closed when sub has called back for the last time
 	cancel context.CancelFunc
 	reads  chan struct{} // a token for each request that is answered
 	wg     sync.WaitGroup
@@ -91,12 +92,13 @@ type Hub struct {
 // Serve begins to answer the site, until Stop.
 func Serve(c HubConfig) (*Hub, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &Hub{HubConfig: c, cancel: cancel, reads: make(chan struct{}, mirrorReads), feeds: map[string]string{}}
+	h := &Hub{HubConfig: c, cancel: cancel, asked: make(chan struct{}), reads: make(chan struct{}, mirrorReads), feeds: map[string]string{}}
 	var err error
 	if h.sub, err = c.Conn.Subscribe(c.Names.MirrorAsk(c.Site), func(m *nats.Msg) { h.hear(ctx, m) }); err != nil {
 		cancel()
 		return nil, fmt.Errorf("answer the mirror %s: %w", c.Site, err)
 	}
+	h.sub.SetClosedHandler(func(string) { close(h.asked) })
 	return h, nil
 }
 
@@ -104,6 +106,7 @@ func Serve(c HubConfig) (*Hub, error) {
 func (h *Hub) Stop() {
 	_ = h.sub.Unsubscribe() // fails when the connection is closed
 	h.cancel()
+	<-h.asked
 	h.wg.Wait()
 }
 

@@ -201,7 +201,7 @@ func (s *Watch) judge() (*api.RoomAlarm, error) {
 		}
 		s.near = free/nearTimes < s.least.Load()
 		if least := s.least.Load(); free < least {
-			f := full(wire.AlarmDiskLow, fmt.Sprintf("the engine's disk is nearly full (%s free, min_free_bytes is %s)", api.Size(free), api.Size(least)), "make room on that disk, or lower min_free_bytes")
+			f := full(wire.AlarmDiskLow, fmt.Sprintf("the engine's disk is nearly full (%s free, min_free is %s)", api.Size(free), api.Size(least)), "make room on that disk, or lower min_free")
 			f.Hold = free < s.mark(least/holdShare)
 			return f, nil
 		}
@@ -215,7 +215,7 @@ func (s *Watch) judge() (*api.RoomAlarm, error) {
 	}
 	s.near = s.near || most > 0 && used+nearTimes*headroom(most, false) > most
 	if most > 0 && used+headroom(most, s.full.Load() != nil) > most {
-		f := full(wire.AlarmStoreFull, fmt.Sprintf("the engine's streams have nearly reached their limit (%s of %s)", api.Size(used), api.Size(most)), "raise max_store_bytes (in memory: max_memory_bytes), or make room with shorter retention and `engine cut`")
+		f := full(wire.AlarmStoreFull, fmt.Sprintf("the engine's streams have nearly reached their limit (%s of %s)", api.Size(used), api.Size(most)), "raise max_store (in memory: max_memory), or make room with shorter retention and `engine cut`")
 		f.Hold = used+s.mark(headroom(most, false)/holdShare) > most
 		return f, nil
 	}

@@ -96,9 +96,9 @@ func endedBadly(it *events.Item) bool {
 
 // badEnd ends an item because up, which it waits for, has ended badly.
 func (d *decider) badEnd(it, up *events.Item, policy events.AfterPolicy) []events.Event {
-	reason, how := "upstream_"+up.State.String(), "is "+up.State.String()
+	reason, how := events.UpstreamReason(up.State), "is "+up.State.String()
 	if up.State == events.StateCompleted {
-		reason, how = "upstream_failed", "is a batch with items that have failed"
+		how = "is a batch with items that have failed"
 	}
 	if policy == events.AfterDead {
 		return d.dead(it, &events.Dead{Reason: reason, Attempts: it.Attempt, Error: "item " + up.ID.String() + ", which it comes after, " + how, By: up.ID})

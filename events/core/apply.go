@@ -158,7 +158,7 @@ func applyCreated(a *applier, b *events.Created) error {
 	// An item that is not merged takes its key, which is free or taken from its holder.
 	it.HoldsKey = b.DedupKey != "" && (b.SubmitOptions == nil || b.DedupPolicy != events.DedupDistinct)
 	if b.IdempotencyKey != "" {
-		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyIdempotency, Type: a.ev.Type, Key: b.IdempotencyKey}, ID: a.ev.ID, Until: b.IdempotencyUntil}, true)
+		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyIdempotency, Type: a.ev.Type, Key: b.IdempotencyKey}, ID: a.ev.ID, Until: b.IdempotencyUntil, Digest: contentDigest(a.ev.Type, b)}, true)
 	}
 	if b.SubmitOptions != nil {
 		a.applyRates(a.ev.Type, b.Rates)
@@ -257,11 +257,16 @@ func foldClaimed(a *applier, _ *entry, it *events.Item, b *events.Claimed) error
 
 func foldRunning(a *applier, _ *entry, it *events.Item, b *events.Running) error {
 	it.StartedAt, it.Deadline = a.ev.At, b.Deadline
+	hasStarted(it)
 	if it.Worker.Native() {
 		it.StartedAt = it.ClaimedAt
 	}
 	return nil
 }
+
+// hasStarted notes that an item has started: it no longer expires, whatever becomes
+// of its runs.
+func hasStarted(it *events.Item) { it.ExpiresAt = time.Time{} }
 
 func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) error {
 	it.FinishedAt, it.HasResult, it.Reason = a.ev.At, b.Result != nil, ""
@@ -275,6 +280,7 @@ func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) e
 
 func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
 	it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
+	hasStarted(it) // its worker may have failed, or been lost, before it reported the start
 	if b.MaxAttempts != 0 {
 		it.MaxAttempts = b.MaxAttempts
 	}

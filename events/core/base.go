@@ -19,6 +19,8 @@ type Base interface {
 	// Waiters returns the items that wait for one (whose Relations.Waits name
 	// it), in ascending order, those behind an id, at most limit of them.
 	Waiters(of, behind events.ID, limit int) ([]events.ID, error)
+	// RejectedKept reports whether the rejected submission of an event is kept.
+	RejectedKept(events.Seq) (bool, error)
 }
 
 // BatchBase is a Base that reads many items at once more cheaply than one by one.
@@ -92,6 +94,7 @@ func (Empty) Key(events.KeyRef) (events.HeldKey, bool, error)    { return events
 
 func (Empty) Records(events.RecordKind) ([]events.Record, error)     { return nil, nil }
 func (Empty) Waiters(events.ID, events.ID, int) ([]events.ID, error) { return nil, nil }
+func (Empty) RejectedKept(events.Seq) (bool, error)                  { return false, nil }
 
 // EncodedHistory holds entries of an item's history, encoded as they are kept.
 type EncodedHistory struct {

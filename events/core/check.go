@@ -125,6 +125,28 @@ func (c *Submit) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// contentDigest returns a digest of what a created event says of its submission's
+// content. What its type or other items have decided is left out: the dedup policy and
+// window, the group, the verdict. To change it, raise the format of the store, which
+// holds it.
+func contentDigest(t events.Type, b *events.Created) string {
+	c := Submit{Type: t, Params: b.Params, Priority: &b.Priority, AvailableAt: b.AvailableAt, DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey,
+		Capabilities: b.Capabilities, Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance}
+	if o := b.SubmitOptions; o != nil {
+		c.Batch, c.ExpiresAt, c.Estimate = o.Parent, o.ExpiresAt, time.Duration(o.EstimateMS)*time.Millisecond
+		if c.After = o.After; len(o.After) > 0 {
+			c.AfterPolicy = o.AfterPolicy
+		}
+		if o.OwnAttempts {
+			c.MaxAttempts = b.MaxAttempts
+		}
+		if o.OwnTimeout {
+			c.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
+		}
+	}
+	return c.digest()
+}
+
 // digestSets adds what has no order.
 func (c *Submit) digestSets(b []byte) []byte {
 	caps := c.Capabilities

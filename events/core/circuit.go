@@ -107,9 +107,14 @@ func (d *decider) knownType(t events.Type) (events.TypeInfo, error) {
 	}
 	info, known := d.state.Type(t)
 	if !known {
-		return events.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", t)
+		return events.TypeInfo{}, UnknownType(t)
 	}
 	return info, nil
+}
+
+// UnknownType refuses what is about a type that does not exist.
+func UnknownType(t events.Type) *events.Error {
+	return events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", t)
 }
 
 // circuit returns the circuit of a ref, and its settings.

@@ -171,8 +171,8 @@ func TestLimitFollowsTheLastFailure(t *testing.T) {
 	for !w.item(id).State.Terminal() {
 		w.attempt(id, "w", events.FailNetwork)
 	}
-	if it := w.item(id); it.Attempt != 12 || it.MaxAttempts != 12 {
-		t.Errorf("replayed, dead at attempt %d of %d", it.Attempt, it.MaxAttempts)
+	if it := w.item(id); it.Attempt != 9 || it.MaxAttempts != 9 {
+		t.Errorf("replayed again, dead at attempt %d of %d", it.Attempt, it.MaxAttempts)
 	}
 	w.readBack()
 }
@@ -331,9 +331,11 @@ func TestTheCircuitsOfWorkersAreBounded(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	w := newWorld(t)
-	w.refused(events.CodeNotFound, PauseType{Type: "email"}) // a typo makes no type
-	w.do(Define{Type: "email"})
-	w.do(PauseType{Type: "email", Reason: "maintenance"})
+	w.refused(events.CodeNotFound, ResumeType{Type: "email"})
+	w.refused(events.CodeBadType, PauseType{Type: "E Mail"})
+	if d := w.do(PauseType{Type: "email", Reason: "maintenance"}); len(d.Events) != 2 { // before its first item
+		t.Errorf("a pause of a new type is %d events", len(d.Events))
+	}
 	if !w.do(PauseType{Type: "email", Reason: "other"}).Repeat {
 		t.Error("a second pause is no repeat")
 	}

@@ -18,6 +18,14 @@ type Decision struct {
 	Events []events.Event
 	ID     events.ID // the item that it is about; zero for none
 	Repeat bool      // it is so already; mostly without events
+	// Raised is set for a Submit that was merged, and raised the priority of the item
+	// that it was merged into. NotRaised is the state in which that item keeps its own,
+	// lower one.
+	Raised    bool
+	NotRaised events.ItemState
+	// ContentDiffers is set for a Submit that repeats another by its idempotency key, and
+	// has other content.
+	ContentDiffers bool
 	// WasRunning is set for a Cancel that found the item claimed or running.
 	WasRunning bool
 }

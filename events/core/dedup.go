@@ -115,6 +115,27 @@ func (s *submission) recordPolicy(dup duplicate) error {
 	return nil
 }
 
+// merged makes a submission a part of what it duplicates, and gives that its priority
+// if it is higher. What runs keeps its own: its worker has it already, and its
+// failure is dealt with by the priority that it ran with.
+func (s *submission) merged(dup duplicate) Decision {
+	of, m := dup.of, &events.Merged{Into: dup.of.ID, Reason: dup.reason}
+	if s.cr.Priority <= of.Priority || of.State.Terminal() {
+		return s.ends(m)
+	}
+	if _, can := events.Next(of.State, events.KindRescheduled); !can {
+		m.NotRaised = of.State
+		dec := s.ends(m)
+		dec.NotRaised = of.State
+		return dec
+	}
+	m.Raised = true
+	dec := s.ends(m)
+	dec.Raised = true
+	dec.Events = append(dec.Events, s.event(of, &events.Rescheduled{Priority: s.cr.Priority, OrderAt: of.OrderAt, AvailableAt: of.AvailableAt, By: s.it.ID}))
+	return dec
+}
+
 // inPlaceOf has a submission replace the holder of its key, or wait for it.
 func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queued) {
 	of := dup.of

@@ -60,8 +60,10 @@ var kindDocs = map[events.Kind]kindDoc{
 		"rates":                 "the rate limits that it counted against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	events.KindMerged: {"The item is a duplicate, and has become part of another. Its provenance counts as the other's, too. It is terminal.", map[string]string{
-		"into":   "the other item",
-		"reason": "`dedup_key`: both have the same type and dedup key; `verdict`: the host's dedup hook said so",
+		"into":       "the other item",
+		"reason":     "`dedup_key`: both have the same type and dedup key; `verdict`: the host's dedup hook said so",
+		"raised":     "true: the other had a lower priority and takes the item's, by the `rescheduled` event that follows",
+		"not_raised": "the state (`claimed`, `running`) in which the other keeps its lower priority",
 	}},
 	events.KindQueued: {"The item is to be run.", map[string]string{
 		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have",
@@ -144,10 +146,11 @@ var kindDocs = map[events.Kind]kindDoc{
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",
 	}},
-	events.KindRescheduled: {"The order of a queued item was changed. The payload is what holds from now on, in full.", map[string]string{
+	events.KindRescheduled: {"The order of a queued item was changed, or the priority of a waiting one. The payload is what holds from now on, in full.", map[string]string{
 		"priority":     "0 to 9, higher first",
 		"order_at":     "RFC 3339: its place among those of its type and priority",
 		"available_at": "RFC 3339: may run from then on; absent: at once",
+		"by":           "the item that was merged into it, and so raised its priority; absent: an operator did it",
 	}},
 	events.KindRejected: {"A message of the intake stream became no item: it could not be read, or repeats one that was accepted. It belongs to no item; its type is `_` in the subject, and absent here, if it could not be read.", map[string]string{
 		"code":      "a stable code such as `bad_params`; `duplicate` for a repeat",
@@ -170,7 +173,7 @@ var kindDocs = map[events.Kind]kindDoc{
 	events.KindReplayed: {"An operator has had a dead or cancelled item queued again, in last place. What its attempts have made so far stays.", map[string]string{
 		"priority":     "0 to 9, higher first",
 		"max_attempts": "attempts until the item is dead, those made before included",
-		"own_attempts": "true if the replay set `max_attempts`",
+		"own_attempts": "true if the replay set `max_attempts`, or the submission did",
 		"order_at":     "RFC 3339: its place among those of its type and priority",
 		"params":       "the document that the handler gets from now on, byte for byte; absent: as it was",
 		"reason":       "the operator's",
@@ -294,6 +297,14 @@ func (d kindDoc) field(name string) string {
 		return s
 	}
 	return intakeFields[name]
+}
+
+func TestEveryReasonOfDeathIsDocumented(t *testing.T) {
+	for _, reason := range events.DeadReasons() {
+		if text := kindDocs[events.KindDead].field("reason"); !strings.Contains(text, "`"+reason+"`") {
+			t.Errorf("the reason %s is not described: %s", reason, text)
+		}
+	}
 }
 
 func TestEveryFieldIsDocumented(t *testing.T) {

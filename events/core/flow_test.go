@@ -30,6 +30,13 @@ func (w *world) run(id events.ID) Run {
 }
 
 // spawn ends an item's run in children.
+// claimOnly claims an item and does not start it.
+func (w *world) claimOnly(id events.ID) {
+	w.t.Helper()
+	tok := events.NewToken(9, w.ids<<8+uint64(len(w.log)))
+	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1"})
+}
+
 func (w *world) spawn(c Spawn) []events.ID {
 	w.t.Helper()
 	for i := range c.Children {
@@ -427,6 +434,87 @@ func TestExpiry(t *testing.T) {
 		}
 	}
 	w.state(failed, events.StateQueued) // it had started in time
+	w.readBack()
+}
+
+// Once an item has started, nothing that becomes of its runs makes it expire.
+func TestWhatHasStartedDoesNotExpire(t *testing.T) {
+	for name, comes := range map[string]func(*world, Run){
+		"snooze":     func(w *world, r Run) { w.do(Snooze{Run: r, Delay: time.Second}) },
+		"release":    func(w *world, r Run) { w.do(Release{Run: r, Reason: "shutdown"}) },
+		"retry":      func(w *world, r Run) { w.do(Fail{Run: r, Retryable: true}) },
+		"lost lease": func(w *world, r Run) { w.do(ExpireLease{ID: r.ID, Token: r.Token}) },
+		"timeout":    func(w *world, r Run) { w.now = w.item(r.ID).Deadline; w.do(Due{ID: r.ID}) },
+		"not started": func(w *world, r Run) {
+			w.do(Release{Run: r})
+			w.claimOnly(r.ID)
+			w.now = w.item(r.ID).StartBy
+			w.do(Due{ID: r.ID})
+		},
+		"claimed": func(w *world, r Run) { w.do(Release{Run: r}); w.claimOnly(r.ID) },
+		"children": func(w *world, r Run) {
+			kid := w.newID()
+			w.do(Spawn{Run: r, Continues: true, Children: []Submit{{Type: "email", NewID: kid}}})
+			w.do(Complete{Run: w.run(kid)})
+			w.followUps()
+		},
+		"continuation handed back": func(w *world, r Run) {
+			kid := w.newID()
+			w.do(Spawn{Run: r, Continues: true, Children: []Submit{{Type: "email", NewID: kid}}})
+			w.do(Complete{Run: w.run(kid)})
+			w.followUps()
+			w.do(Release{Run: w.run(r.ID)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			expires := w.now.Add(time.Hour)
+			id := w.submit(Submit{ExpiresAt: expires, Timeout: time.Minute})
+			r := w.run(id)
+			w.do(SaveCheckpoint{Run: r, Checkpoint: json.RawMessage(`1`)})
+			comes(w, r)
+			w.now = expires
+			was := w.item(id).State
+			if d := w.do(Due{ID: id}); !d.Repeat {
+				for _, ev := range d.Events {
+					if ev.Kind == events.KindCancelled {
+						t.Fatalf("%s, and cancelled: %+v", was, ev.Body)
+					}
+				}
+			}
+			if it := w.item(id); it.State == events.StateClaimed {
+				r = Run{ID: id, Token: it.Token, Worker: it.Worker}
+				w.do(Start{Run: r})
+			} else {
+				r = w.run(id)
+			}
+			w.do(Complete{Run: r})
+			w.state(id, events.StateCompleted)
+			w.readBack()
+		})
+	}
+}
+
+// A run that never started leaves the item to its expiry.
+func TestWhatHasNotStartedExpires(t *testing.T) {
+	w := newWorld(t)
+	expires := w.now.Add(time.Hour)
+	id := w.submit(Submit{ExpiresAt: expires})
+	w.claimOnly(id)
+	w.now = w.item(id).StartBy
+	w.do(Due{ID: id})
+	w.now = expires
+	w.do(Due{ID: id})
+	if it := w.item(id); it.State != events.StateCancelled || it.Reason != "expired" {
+		t.Fatalf("%s %s", it.State, it.Reason)
+	}
+	// A replay is an order to run it now, whatever time had been set.
+	w.do(Replay{ID: id})
+	w.now = w.now.Add(time.Hour)
+	if d := w.do(Due{ID: id}); !d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+	w.do(Complete{Run: w.run(id)})
 	w.readBack()
 }
 

@@ -49,7 +49,7 @@ func (d *decider) childDead(it, child *events.Item) []events.Event {
 	if child.State == events.StateDead && child.Error != "" {
 		msg += ": " + child.Error
 	}
-	return d.dead(it, &events.Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: events.Shorten(msg, events.MaxErrorText), Code: reasonChildDead, By: child.ID})
+	return d.dead(it, &events.Dead{Reason: events.DeadOfChild, Attempts: it.Attempt, Error: events.Shorten(msg, events.MaxErrorText), Code: events.DeadOfChild, By: child.ID})
 }
 
 // childrenEnded decides what becomes of a parent when all its children have ended, or
@@ -77,7 +77,7 @@ func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, erro
 			}
 		}
 		if r.Failed > 0 { // of one that has been forgotten
-			return d.dead(it, &events.Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: "a child has failed", Code: reasonChildDead}), nil
+			return d.dead(it, &events.Dead{Reason: events.DeadOfChild, Attempts: it.Attempt, Error: "a child has failed", Code: events.DeadOfChild}), nil
 		}
 	}
 	out, err := d.outcomes(ids, kids)

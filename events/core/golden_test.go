@@ -90,6 +90,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenRetention(w)
 	goldenNative(w)
 	goldenKeep(w)
+	goldenRaised(w)
 	return w
 }
 

@@ -57,6 +57,11 @@ func (b *mapBase) Waiters(of, behind events.ID, limit int) (ids []events.ID, err
 	return ids[:min(len(ids), limit)], nil
 }
 
+func (b *mapBase) RejectedKept(seq events.Seq) (bool, error) {
+	_, kept := b.rejected[seq]
+	return kept, nil
+}
+
 func (b *mapBase) Key(r events.KeyRef) (events.HeldKey, bool, error) {
 	k, ok := b.keys[r]
 	return k, ok, nil

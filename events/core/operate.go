@@ -12,7 +12,7 @@ type Replay struct {
 	ID          events.ID
 	Params      json.RawMessage  // nil: as they were
 	Priority    *events.Priority // nil: as it was
-	MaxAttempts events.Attempt   // further ones; 0: the type's
+	MaxAttempts events.Attempt   // further ones; 0: as many as its submission or last replay chose, else the type's
 	Reason      string
 }
 
@@ -28,7 +28,7 @@ func (c Replay) decide(d *decider) (Decision, error) {
 	if relationsOf(it).Batch {
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is a batch, which does not run: replay its items", it.ID)
 	}
-	r := &events.Replayed{Priority: it.Priority, OrderAt: d.now, OwnAttempts: c.MaxAttempts != 0}
+	r := &events.Replayed{Priority: it.Priority, OrderAt: d.now, OwnAttempts: c.MaxAttempts != 0 || it.OwnAttempts}
 	if c.Priority != nil {
 		if r.Priority = *c.Priority; r.Priority > events.MaxPriority {
 			return Decision{}, events.BadPriority(r.Priority)
@@ -58,7 +58,11 @@ func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings
 	if further < 0 || further > events.MaxAttemptsCeiling {
 		return 0, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", further, events.MaxAttemptsCeiling)
 	}
-	if further == 0 {
+	switch {
+	case further > 0:
+	case it.OwnAttempts:
+		further = it.MaxAttempts - it.AttemptsBefore
+	default:
 		_, further, _ = set.For(p)
 	}
 	return it.Attempt + further, nil

@@ -97,7 +97,7 @@ func TestChildrenThatCantBeMade(t *testing.T) {
 	parent := w.inParts(2, events.ChildContinue)
 	w.part(parent, Submit{})
 	w.do(SpawnPart{ID: parent, Spawn: 1, From: 1, Children: []Submit{{Type: "Bad Type", NewID: w.newID()}}})
-	if it := w.item(parent); it.State != events.StateDead || it.Code != reasonNotSpawned {
+	if it := w.item(parent); it.State != events.StateDead || it.Code != events.DeadNotSpawned {
 		t.Fatalf("%+v", it)
 	}
 	lost := w.inParts(2, events.ChildContinue)

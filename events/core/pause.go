@@ -26,13 +26,14 @@ type ResumeType struct {
 // DuePause says that the time at which a type's pause ends may have come.
 type DuePause struct{ Type events.Type }
 
-// decide pauses a type. Another pause of a paused type can only move its end,
-// and keeps the reason and author that it does not replace.
+// decide pauses a type, which becomes known by it. Another pause of a paused type can
+// only move its end, and keeps the reason and author that it does not replace.
 func (c PauseType) decide(d *decider) (Decision, error) {
-	t, err := d.knownType(c.Type)
+	known, err := Define{Type: c.Type}.decide(d)
 	if err != nil {
 		return Decision{}, err
 	}
+	t, _ := d.state.Type(c.Type)
 	if err := checkNote(c.Reason, c.By); err != nil {
 		return Decision{}, err
 	}
@@ -50,7 +51,7 @@ func (c PauseType) decide(d *decider) (Decision, error) {
 		}
 		b.Reason, b.By = cmp.Or(b.Reason, p.Reason), cmp.Or(b.By, p.By)
 	}
-	return Decision{Events: []events.Event{d.typeEvent(c.Type, b)}}, nil
+	return Decision{Events: append(known.Events, d.typeEvent(c.Type, b))}, nil
 }
 
 func (c ResumeType) decide(d *decider) (Decision, error) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ type RejectedChange struct {
 func applyRejected(a *applier, b *events.Rejected) error {
 	a.meta.Rejected++
 	a.rejected = append(a.rejected, RejectedChange{Seq: a.ev.Seq, Type: a.ev.Type, At: a.ev.At, Body: b, Answer: b.Intake.Seq > a.meta.IntakeSeq})
+	if b.Of.IsZero() {
+		a.keptRejected.set(a.ev.Seq, true, a.ev.Seq)
+	}
 	a.applyIntake(b.Intake)
 	return nil
 }
@@ -49,7 +53,7 @@ func applyRejectedPurged(a *applier, b *events.RejectedPurged) error {
 		return a.corrupt("event %d does not lie before it", b.Seq)
 	}
 	a.rejected = append(a.rejected, RejectedChange{Seq: b.Seq, Type: a.ev.Type, At: a.ev.At})
-	a.purgedRejected.set(b.Seq, true, a.ev.Seq)
+	a.keptRejected.set(b.Seq, false, a.ev.Seq)
 	return nil
 }
 
@@ -140,7 +144,7 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 		if r.Seq >= d.state.meta.RoundAt {
 			return Decision{}, events.Refuse(events.CodeWrongState, "the rejected submission of event %d lies behind the begin of the round", r.Seq)
 		}
-		if purged, _ := d.state.purgedRejected.get(r.Seq); purged { // the projection does not know it yet
+		if kept, changed := d.state.keptRejected.get(r.Seq); changed && !kept { // the projection does not know it yet
 			r = events.KeptRejected{Seq: r.Seq, Size: r.Size}
 		}
 		s := p.room(jsonSize(r))
@@ -160,7 +164,9 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 // item.
 func (a *applier) restateRejected(b *events.Snapshot) {
 	for i := range b.Rejected {
-		a.rejected = append(a.rejected, RejectedChange{Restated: &b.Rejected[i]})
+		r := &b.Rejected[i]
+		a.rejected = append(a.rejected, RejectedChange{Restated: r})
+		a.keptRejected.set(r.Seq, r.Body != nil, a.ev.Seq)
 	}
 	for i := range b.Answers {
 		a.rejected = append(a.rejected, RejectedChange{RestatedAnswer: &b.Answers[i]})
@@ -174,15 +180,40 @@ func (a *applier) cutRejected(b *events.Snapshot) {
 	if b.Kept != nil {
 		cut.Cut, cut.CutAnswers = b.Kept.From, b.Kept.Answers
 	}
+	a.rejectedFrom = max(a.rejectedFrom, cut.Cut)
 	if cut.Cut > 0 || cut.CutAnswers > 0 {
 		a.rejected = append(a.rejected, cut)
 	}
 }
 
+// RejectedKept reports whether the rejected submission of an event is kept.
+func (s *State) RejectedKept(seq events.Seq) (bool, error) {
+	if seq == 0 || seq < s.rejectedFrom {
+		return false, nil
+	}
+	if kept, changed := s.keptRejected.get(seq); changed {
+		return kept, nil
+	}
+	kept, err := s.base.RejectedKept(seq)
+	if err != nil {
+		return false, fmt.Errorf("look up the rejected submission of event %d: %w", seq, err)
+	}
+	return kept, nil
+}
+
+// RejectedGone refuses what is about a rejected submission that is not kept.
+func RejectedGone(seq events.Seq) error {
+	return events.Refuse(events.CodeNotFound, "no rejected submission of event %d is kept: the newest %d are, up to %d MiB; list them (rejected)", seq, events.MaxRejectedKept, events.MaxRejectedKeptBytes>>20)
+}
+
 // decide forgets a rejected submission.
 func (c PurgeRejected) decide(d *decider) (Decision, error) {
-	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
-		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
+	kept, err := d.state.RejectedKept(c.Seq)
+	if err != nil {
+		return Decision{}, err
+	}
+	if !kept {
+		return Decision{}, RejectedGone(c.Seq)
 	}
 	reason, err := reasonOr(c.Reason, "purged")
 	if err != nil {

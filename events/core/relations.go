@@ -13,9 +13,7 @@ const (
 	reasonSnoozed      = "snoozed"
 	reasonContinuation = "continuation"
 	reasonChildren     = "children"
-	reasonChildDead    = "child_dead"
 	reasonBatch        = "batch"
-	reasonNotSpawned   = "children_not_made"
 )
 
 // takeTerms takes over what a submission says beyond the plain.

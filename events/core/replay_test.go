@@ -54,6 +54,42 @@ func TestReplay(t *testing.T) {
 	w.refused(events.CodeNotFound, Replay{ID: w.newID()})
 }
 
+// A replay gives an item as many attempts as its submission or last replay chose, else
+// as its type has.
+func TestReplayKeepsTheItemsOwnAttempts(t *testing.T) {
+	w := newWorld(t)
+	w.configure(func(s *events.TypeSettings) { s.MaxAttempts, s.Backoff.InitialMS = 4, 0 })
+	runs := func(id events.ID) (n int) {
+		for w.item(id).State == events.StateQueued {
+			w.do(Fail{Run: w.run(id), Error: "boom", Code: "broken", Retryable: true})
+			n++
+		}
+		w.state(id, events.StateDead)
+		return n
+	}
+	own, typical, cancelled := w.submit(Submit{MaxAttempts: 2}), w.submit(Submit{}), w.submit(Submit{MaxAttempts: 2})
+	w.do(Fail{Run: w.run(cancelled), Error: "boom", Code: "broken", Retryable: true})
+	w.do(Cancel{ID: cancelled})
+	w.do(Replay{ID: cancelled})
+	if n := runs(cancelled); n != 2 {
+		t.Errorf("cancelled after one of its own 2 attempts, it gets %d", n)
+	}
+	for i, c := range []struct {
+		id   events.ID
+		with events.Attempt
+		want int
+	}{{own, 0, 2}, {own, 0, 2}, {own, 3, 3}, {own, 0, 3}, {typical, 0, 4}, {typical, 1, 1}, {typical, 0, 1}} {
+		if w.item(c.id).State == events.StateQueued {
+			runs(c.id)
+		}
+		w.do(Replay{ID: c.id, MaxAttempts: c.with})
+		if n := runs(c.id); n != c.want {
+			t.Errorf("replay %d with %d: %d attempts, want %d", i, c.with, n, c.want)
+		}
+	}
+	w.readBack()
+}
+
 func TestReplayIsChecked(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{})
@@ -98,6 +134,7 @@ func TestPurgeRejected(t *testing.T) {
 	w.refused(events.CodeNotFound, PurgeRejected{})
 	w.do(PurgeRejected{Seq: 1})
 	c := w.s.TakeChanges()
+	w.refused(events.CodeNotFound, PurgeRejected{Seq: 1}) // a second time, before the projection knows
 	if len(c.Rejected) != 3 || c.Rejected[0].Body == nil || !c.Rejected[0].Answer || c.Rejected[1].Answer || c.Rejected[2].Body != nil || c.Rejected[2].Seq != 1 {
 		t.Errorf("%+v", c.Rejected)
 	}

@@ -41,7 +41,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	if c.Token == 0 {
-		return Decision{}, stale(it, c.Token)
+		return Decision{}, stale(it)
 	}
 	if it.Token == c.Token && it.Worker == c.Worker && running(it.State) {
 		if c.Attempt != 0 && c.Attempt != it.Attempt {
@@ -58,7 +58,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 	// A token that the item has run under is spent, even where the dispatcher
 	// has yet to hear that the run has ended.
 	if c.Token != c.Dispatched || c.Token == it.Token || it.State != events.StateQueued {
-		return Decision{}, stale(it, c.Token)
+		return Decision{}, stale(it)
 	}
 	if it.AvailableAt.After(d.now) {
 		return Decision{}, events.Refuse(events.CodeStaleToken, "item %s has been put off until %s: don't run it, it will be dispatched again", it.ID, it.AvailableAt.Format(time.RFC3339))
@@ -107,7 +107,7 @@ func (d *decider) current(r Run) (*events.Item, error) {
 		return nil, err
 	}
 	if r.Token == 0 || it.Token != r.Token {
-		return nil, stale(it, r.Token)
+		return nil, stale(it)
 	}
 	if it.Worker != r.Worker && it.Worker != "" {
 		return nil, events.Refuse(events.CodeWrongWorker, "item %s was claimed by worker %s, not by %s", it.ID, it.Worker, r.Worker)
@@ -139,7 +139,7 @@ func inChildren(it *events.Item) bool {
 	case events.StateCompleted:
 		return it.Reason == reasonChildren
 	case events.StateDead:
-		return it.Reason == reasonChildDead
+		return it.Reason == events.DeadOfChild
 	}
 	return false
 }
@@ -152,8 +152,8 @@ func wrongAttempt(it *events.Item, last, said events.Attempt) error {
 	return events.Refuse(events.CodeWrongAttempt, "item %s is at attempt %d, not %d: send the Work-Attempt header of the dispatched message back unchanged", it.ID, last, said)
 }
 
-func stale(it *events.Item, t events.Token) error {
-	return events.Refuse(events.CodeStaleToken, "token %q is not the current one of item %s, which is %s: stop running it", t, it.ID, it.State)
+func stale(it *events.Item) error {
+	return events.Refuse(events.CodeStaleToken, "the token is not the current one of item %s, which is %s: stop running it", it.ID, it.State)
 }
 
 // report returns the item that a worker's report is about. If the run has ended
@@ -345,11 +345,11 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 	}
 	switch {
 	case f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set):
-		evs = die("poisoned")
+		evs = die(events.DeadPoisoned)
 	case !f.Retryable:
-		evs = die("not_retryable")
+		evs = die(events.DeadNotRetryable)
 	case it.Attempt >= limit:
-		evs = die("exhausted")
+		evs = die(events.DeadExhausted)
 	default:
 		evs = append(evs, d.event(it, d.retry(it, c, set, forCode)))
 	}

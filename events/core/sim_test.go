@@ -29,10 +29,12 @@ type sim struct {
 	ids      []events.ID
 	dispatch map[events.ID]events.Token // the dispatcher's volatile table
 	spent    []Run                      // runs that were granted, in order
+	rejected []events.Seq               // events of submissions that became no item
 	tokens   uint64
 	claimed  map[events.Token]events.ID
 	runs     map[events.ID]int // claimed less released
 	merges   map[events.ID]int
+	started  map[events.ID]bool // items that have been running since their submission or replay
 	follow   []events.ID        // items that the live state has said may need a follow-up
 	busy     map[events.ID]bool // items for which an errand is being done
 	intake   uint64
@@ -45,7 +47,7 @@ const tinyCache = 2
 
 func newSim(t *rapid.T) *sim {
 	s := &sim{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), base: newMapBase(), dispatch: map[events.ID]events.Token{},
-		claimed: map[events.Token]events.ID{}, runs: map[events.ID]int{}, merges: map[events.ID]int{}, busy: map[events.ID]bool{}}
+		claimed: map[events.Token]events.ID{}, runs: map[events.ID]int{}, merges: map[events.ID]int{}, started: map[events.ID]bool{}, busy: map[events.ID]bool{}}
 	s.oracle = s.open(Empty{})
 	s.live = s.open(s.base)
 	s.live.maxItems, s.live.maxBytes = tinyCache, 64
@@ -307,11 +309,27 @@ func (s *sim) do(c Command) Decision {
 		s.apply(ev)
 	}
 	s.limited(runs, dec)
+	s.checkRaised(dec)
 	s.checkLimits()
 	s.noteFollowUps()
 	s.check()
 	s.someFollowUps(c)
 	return dec
+}
+
+// checkRaised: what a submission was merged into has its priority, unless it runs or
+// has ended.
+func (s *sim) checkRaised(dec Decision) {
+	for _, ev := range dec.Events {
+		m, is := ev.Body.(*events.Merged)
+		if !is {
+			continue
+		}
+		it, into := s.oracle.items[ev.ID].cur, s.oracle.items[m.Into].cur
+		if waits := into.State == events.StateQueued || into.State == events.StateWaiting; waits && into.Priority < it.Priority {
+			s.t.Fatalf("of priority %d, merged into %s of %d: %+v", it.Priority, into.State, into.Priority, m)
+		}
+	}
 }
 
 // observe shows what a Decide must leave as it is.
@@ -330,7 +348,7 @@ func (s *sim) apply(ev events.Event) {
 	switch b := ev.Body.(type) {
 	case *events.Created:
 		s.ids = append(s.ids, ev.ID)
-		s.runs[ev.ID], s.merges[ev.ID] = 0, 0 // a pruned item's id may be used again
+		s.runs[ev.ID], s.merges[ev.ID], s.started[ev.ID] = 0, 0, false // a pruned item's id may be used again
 	case *events.Claimed:
 		if !ev.Worker.Native() {
 			s.checkClaim(ev, b)
@@ -341,6 +359,14 @@ func (s *sim) apply(ev events.Event) {
 		s.claimed[b.Token] = ev.ID
 		s.spent = append(s.spent, Run{ID: ev.ID, Token: b.Token, Worker: ev.Worker})
 		s.runs[ev.ID]++
+	case *events.Rejected:
+		s.rejected = append(s.rejected, ev.Seq)
+	case *events.Running:
+		s.started[ev.ID] = true
+	case *events.Cancelled:
+		if b.Reason == "expired" && s.started[ev.ID] {
+			s.t.Fatalf("%s had started, and is cancelled as expired", ev.ID)
+		}
 	case *events.Released, *events.Snoozed:
 		s.runs[ev.ID]--
 	case *events.Spawned:

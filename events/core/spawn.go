@@ -243,7 +243,7 @@ func temporary(err error) bool {
 // exist are cancelled, as after any end of a parent.
 func (d *decider) notSpawned(it *events.Item, why string) Decision {
 	return Decision{ID: it.ID, Events: d.dead(it, &events.Dead{
-		Reason: reasonNotSpawned, Attempts: it.Attempt, Code: reasonNotSpawned, Error: events.Shorten("its children can't all be made: "+why, events.MaxErrorText),
+		Reason: events.DeadNotSpawned, Attempts: it.Attempt, Code: events.DeadNotSpawned, Error: events.Shorten("its children can't all be made: "+why, events.MaxErrorText),
 	})}
 }
 

@@ -50,9 +50,10 @@ type State struct {
 	// What changed and the base may not have yet: documents other than params,
 	// and who waits for whom.
 	docs overlay[docRef, []byte]
-	// purgedRejected are the rejected submissions that were purged, by the
-	// sequence of their events.
-	purgedRejected overlay[events.Seq, bool]
+	// keptRejected holds, by the sequence of their events, whether submissions that
+	// became no item are kept; those before rejectedFrom are not.
+	keptRejected overlay[events.Seq, bool]
+	rejectedFrom events.Seq
 
 	waiters overlay[waitRef, bool]
 	waitsOf map[events.ID]map[events.ID]bool // the waiters overlay, by what is waited for
@@ -123,7 +124,7 @@ func NewState(base Base) (*State, error) {
 	s := &State{
 		base: base, reads: events.FormatLevel, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
 		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: newOverlay[events.KeyRef, keyEntry](),
-		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
+		docs: newOverlay[docRef, []byte](), keptRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
 		drains: newRecords[events.Drain](events.RecordDrain),
 	}
@@ -400,7 +401,7 @@ func (s *State) Projected(seq events.Seq) {
 	s.setBackProjected()
 	s.keys.settle(s.projected, nil)
 	s.docs.settle(s.projected, nil)
-	s.purgedRejected.settle(s.projected, nil)
+	s.keptRejected.settle(s.projected, nil)
 	s.waiters.settle(s.projected, s.forgetWaiter)
 	s.evict()
 }

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -98,11 +100,11 @@ func (s *submission) ends(b events.Body) Decision {
 // repeated answers a submission that repeats an accepted one, with a Repeat. If
 // it came by the intake stream, an event says that its message is answered.
 func (s *submission) repeated() (Decision, error) {
-	of, err := s.original()
+	of, differs, err := s.original()
 	if of.IsZero() || err != nil {
 		return Decision{}, err
 	}
-	dec := Decision{ID: of, Repeat: true}
+	dec := Decision{ID: of, Repeat: true, ContentDiffers: differs}
 	if s.c.Intake.Seq != 0 || s.c.Intake.Site != "" {
 		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
 			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
@@ -112,33 +114,82 @@ func (s *submission) repeated() (Decision, error) {
 }
 
 // original returns the item that a submission has made already, by its work id,
-// its message id, or its idempotency key; zero for none.
-func (s *submission) original() (events.ID, error) {
-	c := &s.c
-	if !c.ID.IsZero() {
-		it, err := s.state.Item(c.ID)
-		switch {
-		case err != nil:
-			return events.ID{}, err
-		case it != nil && it.Digest != c.digest():
-			return events.ID{}, events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", c.ID)
-		case it != nil:
-			return it.ID, nil
-		}
+// its message id, or its idempotency key; zero for none. differs is set if an
+// idempotency key leads to one of other content.
+func (s *submission) original() (of events.ID, differs bool, err error) {
+	if s.c.ID.IsZero() {
+		return s.byKeys()
 	}
+	it, err := s.state.Item(s.c.ID)
+	if err != nil {
+		return events.ID{}, false, err
+	}
+	if it == nil {
+		return s.byKeys()
+	}
+	same, err := s.repeats(it)
+	if err == nil && !same {
+		err = events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", it.ID)
+	}
+	if err != nil {
+		return events.ID{}, false, err
+	}
+	return it.ID, false, nil
+}
+
+// repeats reports whether the submission has the content of an item that has its id. If
+// the engine has chosen the id there is no digest, and what a life does not change
+// is compared.
+func (s *submission) repeats(it *events.Item) (bool, error) {
+	c := &s.c
+	if it.Digest != "" {
+		return it.Digest == c.digest(), nil
+	}
+	caps, err := events.CheckCapabilities(c.Capabilities)
+	if err != nil {
+		return false, err
+	}
+	if it.Type != c.Type || it.DedupKey != c.DedupKey || it.IdempotencyKey != c.IdempotencyKey || it.Tenant != c.Tenant || it.Provenance != c.Provenance ||
+		!slices.Equal(it.Capabilities, caps) || !maps.Equal(it.Labels, c.Labels) || relationsOf(it).Parent != c.Batch {
+		return false, nil
+	}
+	params, err := s.state.Params(it.ID)
+	said := bytes.TrimSpace(c.Params)
+	return bytes.Equal(bytes.TrimSpace(params), said) || len(said) == 0 && string(params) == "null", err
+}
+
+// byKeys is original for what has no id, or a new one.
+func (s *submission) byKeys() (of events.ID, differs bool, err error) {
+	c := &s.c
 	if c.Intake.MsgID != "" {
 		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyMsgID, Type: c.Type, Key: c.Intake.MsgID}, s.now)
 		if err != nil || has && held.Until.After(s.published()) {
-			return held.ID, err
+			return held.ID, false, err
 		}
 	}
 	if c.IdempotencyKey != "" {
 		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyIdempotency, Type: c.Type, Key: c.IdempotencyKey}, s.now)
 		if err != nil || has {
-			return held.ID, err
+			return held.ID, has && held.Digest != s.contentAsOf(held.Until.Add(-events.IdempotencyWindow)), err
 		}
 	}
-	return events.ID{}, nil
+	return events.ID{}, false, nil
+}
+
+// contentAsOf returns the digest of what the submission would have come to at a time,
+// empty if it would have been refused.
+func (s *submission) contentAsOf(at time.Time) string {
+	then := *s.decider
+	then.now, then.due = at, at
+	again := submission{decider: &then, c: s.c}
+	again.typ, _ = s.state.info(s.c.Type)
+	if again.create() != nil {
+		return ""
+	}
+	if !s.c.Batch.IsZero() {
+		termsOf(again.cr).Parent = s.c.Batch
+	}
+	return contentDigest(s.c.Type, again.cr)
 }
 
 // published returns when a submission came into the intake stream. The server's
@@ -324,7 +375,7 @@ func (s *submission) place() (Decision, error) {
 		return Decision{}, err
 	}
 	if dup.of != nil && dup.policy == events.DedupMerge {
-		return s.ends(&events.Merged{Into: dup.of.ID, Reason: dup.reason}), nil
+		return s.merged(dup), nil
 	}
 	if err := s.admit(); err != nil {
 		return Decision{}, err

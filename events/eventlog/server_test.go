@@ -409,15 +409,15 @@ func TestOpenChecksTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := st.CachedInfo().Config
-	if c.Duplicates != duplicateWindow || !c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.S2Compression {
+	if c.Duplicates != duplicateWindow || !c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.NoCompression {
 		t.Errorf("the stream's settings: %+v", c)
 	}
-	c.Compression = jetstream.NoCompression // as an older engine made it
+	c.Compression = jetstream.S2Compression // as an older engine made it
 	if _, err := js.UpdateStream(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	openLog(t, Config{Connect: inProcess(s), MaxBytes: 1 << 20})
-	if st, err = js.Stream(ctx, "WORK_EVENTS_0"); err != nil || st.CachedInfo().Config.MaxBytes != 1<<20 || st.CachedInfo().Config.Compression != jetstream.S2Compression {
+	if st, err = js.Stream(ctx, "WORK_EVENTS_0"); err != nil || st.CachedInfo().Config.MaxBytes != 1<<20 || st.CachedInfo().Config.Compression != jetstream.NoCompression {
 		t.Errorf("limit and compression were not adjusted: %+v, %v", st.CachedInfo().Config, err)
 	}
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	workers.Handle(w, string(book.Type()), countBook) // it may return a spawn in place of a Count
+	book.Handle(w, countBook)
 	page.Handle(w, countPage)
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -76,13 +76,13 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 
 // countBook runs twice: first it hands out the pages, and once all of them have
 // ended it runs again, for the continuation.
-func countBook(_ context.Context, it *workers.Item[Book]) (any, error) {
+func countBook(_ context.Context, it *workers.Item[Book]) (Count, error) {
 	if it.Continuation == nil {
 		spawn := workers.Spawn{Continuation: "add_up", Policy: events.ChildContinue}
 		for _, text := range it.Params.Pages {
 			spawn.Children = append(spawn.Children, workers.Child{Type: string(page.Type()), Params: text})
 		}
-		return spawn, nil
+		return Count{}, spawn
 	}
 	var count Count
 	for _, child := range it.Continuation.Children {

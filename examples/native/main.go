@@ -16,13 +16,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
 )
 
-var ping = streamwright.Define[string, struct{}]("ping")
+var ping = streamwright.Define[string, struct{}]("ping").WithSettings(streamwright.Settings{Protocol: new(events.ProtocolAck)})
 
 func main() {
 	ctx := context.Background()
@@ -38,7 +38,7 @@ func main() {
 
 func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 	// Once, by an operator: `engine types set ping protocol=ack`.
-	if _, err := c.Types().Configure(ctx, string(ping.Type()), map[string]any{"protocol": "ack"}); err != nil {
+	if _, err := ping.Configure(ctx, c); err != nil {
 		return err
 	}
 	sub, err := ping.Submit(ctx, c, "example.org", func(it *streamwright.Item) { it.Labels = map[string]string{"by": "example"} })
@@ -48,7 +48,7 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		if err := consume(consuming, c.Conn()); err != nil {
+		if err := consume(consuming, c); err != nil {
 			log.Print(err)
 		}
 	}()
@@ -62,8 +62,8 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 
 // consume is all that a worker needs. The engine has made the stream and the
 // consumer; any JetStream client in any language can do this.
-func consume(ctx context.Context, nc *nats.Conn) error {
-	js, err := jetstream.New(nc)
+func consume(ctx context.Context, c *streamwright.Client) error {
+	js, err := jetStream(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,18 @@ func consume(ctx context.Context, nc *nats.Conn) error {
 		}
 	}
 	return nil
+}
+
+// jetStream reaches the engine's streams: where it has users, in a domain.
+func jetStream(ctx context.Context, c *streamwright.Client) (jetstream.JetStream, error) {
+	info, err := c.Engine().Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info.JetStreamDomain != "" {
+		return jetstream.NewWithDomain(c.Conn(), info.JetStreamDomain)
+	}
+	return jetstream.New(c.Conn())
 }
 
 func handle(params string) error {

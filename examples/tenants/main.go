@@ -24,7 +24,12 @@ type Request struct {
 	N int `json:"n"`
 }
 
-var request = streamwright.Define[Request, string]("slow_request")
+// The limits are the engine's: they hold however many workers there are.
+var request = streamwright.Define[Request, string]("slow_request").WithSettings(streamwright.Settings{
+	GroupBy:       new("tenant"),
+	GroupCapacity: new(2),
+	Rates:         []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}},
+})
 
 func main() {
 	ctx := context.Background()
@@ -39,13 +44,7 @@ func main() {
 }
 
 func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
-	// The limits are the engine's: they hold however many workers there are.
-	_, err := c.Types().Configure(ctx, string(request.Type()), map[string]any{
-		"group_by":       "tenant",
-		"group_capacity": 2,
-		"rates":          []map[string]any{{"per": "tenant", "at": "dispatch", "n": 20, "interval_ms": 1000}},
-	})
-	if err != nil {
+	if _, err := request.Configure(ctx, c); err != nil {
 		return err
 	}
 	w, err := streamwright.NewWorker(c, workers.Config{Concurrency: 8})

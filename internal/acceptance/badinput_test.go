@@ -176,7 +176,7 @@ func TestServeDoesNotStart(t *testing.T) {
 		}
 		return file
 	}
-	typos := write("engine.toml", "[limits]\nmax_runing = 5\n\n[types.email]\nlease_ms = \"soon\"\ncapacity = 10\n[types.EMail]\n")
+	typos := write("engine.toml", "[limits]\nmax_runing = 5\n\n[types.email]\nlease = \"soon\"\ncapacity = 10\n[types.EMail]\n")
 	write("newer/VERSION", "99\n")
 	data := func(name string) string { return filepath.Join(dir, name) }
 	busy := serve(t, "")

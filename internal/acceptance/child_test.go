@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -52,7 +53,7 @@ func TestExecTypes(t *testing.T) {
 	s := serve(t, fmt.Sprintf(`
 [defaults]
 max_attempts = 2
-backoff = {initial_ms = "10ms", max_ms = "20ms"}
+backoff = {initial = "10ms", max = "20ms"}
 [types.sum]
 exec = ["sha256sum"]
 [types.env]
@@ -63,7 +64,7 @@ exec = ["sh", "-c", 'read code; echo "about to exit $code" >&2; exit $code']
 capacity = 2
 [types.hang.exec]
 command = ["sh", "-c", 'read f; f=$(echo $f | tr -d "\""); sleep 1000 & echo $! > %[1]s/$f.child; echo $$ > %[1]s/$f; wait']
-grace_ms = "100ms"
+grace = "100ms"
 `, dir))
 
 	if it := s.wait(s.submit(streamwright.Item{Type: "sum", Params: "x"}), events.StateCompleted); !contains(string(it.Result), "-") || len(it.Result) < 64 {
@@ -156,9 +157,10 @@ exec = ["sh", "-c", 'echo first >&2; echo $$ > %[1]s/talking; while [ ! -e %[1]s
 
 // A worker that is killed in mid-run is found out by its lease.
 func TestKilledWorker(t *testing.T) {
+	logins.Open(t, "it listens to what only the engine hears")
 	const lease = time.Second
 	dir := t.TempDir()
-	s := serve(t, fmt.Sprintf("[workers]\nassign = false # its renewals are to be seen\n[types.job]\nlease_ms = %q\n", lease))
+	s := serve(t, fmt.Sprintf("[workers]\nassign = false # its renewals are to be seen\n[types.job]\nlease = %q\n", lease))
 	victim := begin(t, s.url(), "work", "job", "--id", "victim", "--", "sh", "-c", "echo $$ > "+dir+"/child; sleep 1000")
 	id := s.submit(streamwright.Item{Type: "job"})
 	child := pidIn(t, filepath.Join(dir, "child"))
@@ -193,7 +195,7 @@ func TestKilledWorker(t *testing.T) {
 // What a worker says after it has lost its lease is refused.
 func TestLateCompletion(t *testing.T) {
 	t.Parallel()
-	s := inMemory(t, "[types.job]\nlease_ms = \"3s\"\n")
+	s := inMemory(t, "[types.job]\nlease = \"3s\"\n")
 	id := s.submit(streamwright.Item{Type: "job"})
 	p := newProtocolWorker(s, "late", "job")
 	m := p.pull()

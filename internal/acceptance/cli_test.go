@@ -17,7 +17,7 @@ import (
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := serve(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
+	s := serve(t, "[defaults]\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
 	url := s.url()
 	cli(t, url, "status").wants(t, 0, "durability interval", "workers 0")
 
@@ -65,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 	// Order and settings.
 	later := s.submit(streamwright.Item{Type: "later"})
 	cli(t, url, "reschedule", later, "--delay", "1h", "--priority", "high").wants(t, 0, "due in")
-	cli(t, url, "types", "set", "later", "capacity=3", "lease_ms=5s").wants(t, 0, "later", "api")
+	cli(t, url, "types", "set", "later", "capacity=3", "lease=5s").wants(t, 0, "later", "api")
 	cli(t, url, "types").wants(t, 0, "hash", "later")
 	cli(t, url, "types", "remove", "later").wants(t, 1, "wrong_state", "1 queued")
 	cli(t, url, "types", "set", "emial", "capacity=3").wants(t, 0)

@@ -25,9 +25,9 @@ func onSmallDisk(t *testing.T, d config.Durability) (*rig, need.Disk) {
 [server]
 http = "127.0.0.1:0"
 [limits]
-min_free_bytes = "32MiB"
-max_store_bytes = "1GiB"
-log_max_bytes = "16MiB"
+min_free = "32MiB"
+max_store = "1GiB"
+log_max_size = "16MiB"
 `)
 	return newRig(t, embedded.Options{Dir: filepath.Join(disk.Dir, "data"), NATSListen: "127.0.0.1:0", Durability: d, Config: c}), disk
 }
@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 
 func fullDisk(t *testing.T, d config.Durability) {
 	r, disk := onSmallDisk(t, d)
-	outside := must(streamwright.Connect(r.ctx, r.eng.URL()))(t)
+	outside := r.client()
 	t.Cleanup(outside.Close)
 	url := r.eng.URL()
 	large := strings.Repeat("x", 64<<10)
@@ -95,14 +95,14 @@ func fullDisk(t *testing.T, d config.Durability) {
 		recv(t, "an item runs", begun)
 	}
 
-	// The disk is filled until submissions are refused. The log compresses what they hold.
+	// The disk is filled until submissions are refused.
 	for {
 		if len(ids) == 64 {
 			disk.Fill(t, 24<<20)
 		}
 		id, err := r.submitJob(r.ctx, large)
 		if err != nil {
-			wantCode(t, err, events.CodeUnavailable, "min_free_bytes")
+			wantCode(t, err, events.CodeUnavailable, "min_free")
 			break
 		}
 		ids = append(ids, id)
@@ -118,7 +118,7 @@ func fullDisk(t *testing.T, d config.Durability) {
 	}
 	t.Logf("%d items accepted, %d bytes free", len(ids), disk.Room(t))
 
-	// Below the half of min_free_bytes nothing new is begun.
+	// Below the half of min_free nothing new is begun.
 	disk.Fill(t, 8<<20)
 	eventually(t, "the engine says that it holds new work", func() bool { return must(r.c.Engine().Info(r.ctx))(t).Held != "" })
 	before := r.get(ids[len(ids)-1])
@@ -143,7 +143,7 @@ func fullDisk(t *testing.T, d config.Durability) {
 	eventually(t, "the engine serves again", func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 		defer cancel()
-		_, err := r.c.Types().Configure(ctx, "other", map[string]int{"capacity": 7}) // which is recorded
+		_, err := r.c.Types().Configure(ctx, "other", streamwright.Settings{Capacity: new(7)}) // which is recorded
 		return err == nil
 	})
 	took := time.Since(freed)

@@ -276,7 +276,7 @@ func TestWaitOnAMergedItem(t *testing.T) {
 		t.Fatalf("the second is %+v", second)
 	}
 	waited := func() chan streamwright.WorkItem {
-		c := must(r.eng.Client(r.ctx))(t)
+		c := r.client()
 		out := make(chan streamwright.WorkItem, 1)
 		go func() {
 			defer c.Close()
@@ -321,8 +321,8 @@ func TestCheckpointSurvivesAKilledWorker(t *testing.T) {
 	t.Parallel()
 	s := serve(t, `
 [types.steps]
-lease_ms = "1s"
-backoff = {initial_ms = "10ms", max_ms = "20ms"}
+lease = "1s"
+backoff = {initial = "10ms", max = "20ms"}
 `)
 	script := `
 if [ -z "$WORK_CHECKPOINT" ]; then

@@ -21,9 +21,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -45,11 +50,17 @@ func TestMain(m *testing.M) {
 	os.Exit(withProgram(m.Run))
 }
 
+// secured has the logins of all engines; nil: they are open.
+var secured *logins.Logins
+
 // withProgram runs the tests with the program built.
 func withProgram(run func() int) int {
 	dir, err := os.MkdirTemp("", "streamwright-acceptance-")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		secured, err = logins.New(dir)
+	}
+	if err == nil {
 		err = build(dir)
 	}
 	if err != nil {
@@ -159,7 +170,11 @@ func onDisk(t *testing.T, toml string) *rig {
 func newRig(t *testing.T, o embedded.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: testContext(t), opt: o, log: &logBook{}}
-	r.opt.Logger = logTo(r.log)
+	r.opt.Logger = secured.Watch(t, logTo(r.log))
+	if secured != nil && o.NATSURL == "" {
+		secured.Secure(t, &r.opt.Config)
+		r.opt.NATSListen = need.Address(t).String()
+	}
 	t.Cleanup(func() {
 		r.stop()
 		if t.Failed() {
@@ -175,9 +190,48 @@ func tailOf(s string, n int) string { return s[max(0, len(s)-n):] }
 func (r *rig) start() {
 	r.t.Helper()
 	r.eng = must(embedded.Start(r.ctx, r.opt))(r.t)
-	r.c = must(r.eng.Client(r.ctx))(r.t)
-	r.nc = must(r.eng.Connect())(r.t)
-	r.js = must(jetstream.New(r.nc))(r.t)
+	r.c = r.client()
+	r.nc = r.connect(logins.All)
+	r.js = jetStream(r.t, r.nc)
+}
+
+// client opens a client, on a connection of its own.
+func (r *rig) client() *streamwright.Client {
+	r.t.Helper()
+	if secured == nil || r.opt.NATSURL != "" {
+		return must(r.eng.Client(r.ctx))(r.t)
+	}
+	return must(streamwright.Connect(r.ctx, r.eng.URL(), streamwright.WithConnection(secured.Settings(logins.All))))(r.t)
+}
+
+// connect opens a connection with a client's rights, as a user if the engine is secured.
+func (r *rig) connect(user string, opts ...nats.Option) *nats.Conn {
+	r.t.Helper()
+	if secured == nil || r.opt.NATSURL != "" {
+		return must(r.eng.Connect(opts...))(r.t)
+	}
+	return must(nats.Connect(r.eng.URL(), append(secured.Options(r.t, user), opts...)...))(r.t)
+}
+
+// names returns the names by which a client's connection reaches the engine's streams.
+func names(nc *nats.Conn) wire.Names {
+	return connect.NewFinder(nc, wire.Default).Names(context.Background())
+}
+
+// jetStream returns JetStream with the engine's streams.
+func jetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	if n := names(nc); n.Domain != "" {
+		return must(jetstream.NewWithDomain(nc, n.Domain))(t)
+	}
+	return must(jetstream.New(nc))(t)
+}
+
+// admin returns JetStream to change the engine's streams with, which no user may.
+func (r *rig) admin() jetstream.JetStream {
+	r.t.Helper()
+	logins.Open(r.t, "it changes or reads the engine's streams")
+	return r.js
 }
 
 func (r *rig) stop() {
@@ -199,7 +253,7 @@ func (r *rig) stop() {
 // before the engine.
 func (r *rig) worker(cfg workers.Config, typ string, h workers.Handler) *workers.Worker {
 	r.t.Helper()
-	nc := must(r.eng.Connect(nats.MaxReconnects(-1)))(r.t)
+	nc := r.connect(access.Work.String(), nats.MaxReconnects(-1))
 	cfg.Logger = logTo(r.log)
 	w := must(workers.New(nc, cfg))(r.t)
 	workers.HandleRaw(w, typ, h)

@@ -158,7 +158,7 @@ func TestStoreDamagedBetweenRuns(t *testing.T) {
 // times: nothing is lost, nothing done twice, and what it held comes back.
 func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
-	r := onDisk(t, "[defaults]\nlease_ms = \"2s\"\nmax_attempts = 50\nbackoff = {initial_ms = \"10ms\", max_ms = \"50ms\"}\n")
+	r := onDisk(t, "[defaults]\nlease = \"2s\"\nmax_attempts = 50\nbackoff = {initial = \"10ms\", max = \"50ms\"}\n")
 	r.worker(workers.Config{ID: "w1", Concurrency: 8}, "job", func(ctx context.Context, _ *workers.RawItem) (any, error) {
 		select {
 		case <-time.After(2 * time.Millisecond):
@@ -173,7 +173,7 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 		at := time.Now()
 		l.more(t, 200)
 		t.Logf("200 more items in %v, then delete %s", time.Since(at), name)
-		if err := r.js.DeleteStream(r.ctx, name); err != nil {
+		if err := r.admin().DeleteStream(r.ctx, name); err != nil {
 			t.Fatalf("delete %s: %v", name, err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	t.Logf("%d items", len(ids))
 
 	for _, name := range []string{"WORK_DISPATCH", "WORK_LEASES"} {
-		eventually(t, name+" is there again", func() bool { _, err := r.js.Stream(r.ctx, name); return err == nil })
+		eventually(t, name+" is there again", func() bool { _, err := r.admin().Stream(r.ctx, name); return err == nil })
 	}
 	r.hasKeys("work_dedup", 2) // the held key, and its position in the log
 	r.hasKeys("work_partitions", 1)
@@ -220,7 +220,7 @@ func (r *rig) hasKeys(bucket string, n int) {
 	var last error
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var keys []string
-		kv, err := r.js.KeyValue(r.ctx, bucket)
+		kv, err := r.admin().KeyValue(r.ctx, bucket)
 		if err == nil {
 			keys, err = kv.Keys(r.ctx)
 		}

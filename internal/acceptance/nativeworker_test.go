@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -26,10 +27,10 @@ const nativeToml = `
 [types.thumb]
 protocol = "ack"
 capacity = 30
-lease_ms = "2s"
+lease = "2s"
 max_attempts = 1000
 poison_after = 1000
-backoff = {initial_ms = "10ms", max_ms = "50ms"}
+backoff = {initial = "10ms", max = "50ms"}
 [types.thumb.codes.lease_expired]
 max_attempts = 1000
 `
@@ -74,7 +75,7 @@ func (c *crowd) join(url string) {
 	var nc *nats.Conn
 	eventually(c.t, "the server takes connections", func() (ok bool) {
 		var err error
-		nc, err = nats.Connect(url, nats.NoReconnect())
+		nc, err = nats.Connect(url, append(login(c.t, url, access.Work.String()), nats.NoReconnect())...)
 		return err == nil
 	})
 	c.mu.Lock()
@@ -82,7 +83,7 @@ func (c *crowd) join(url string) {
 	life := c.life
 	c.nc = nc
 	c.mu.Unlock()
-	js := must(jetstream.New(nc))(c.t)
+	js := jetStream(c.t, nc)
 	var cons jetstream.Consumer
 	eventually(c.t, "there is a consumer", func() (ok bool) {
 		var err error
@@ -235,7 +236,7 @@ func (r *rig) capture() heard {
 
 func (r *rig) readAll(stream string, fn func(subject string, data []byte)) {
 	r.t.Helper()
-	cons := must(r.js.OrderedConsumer(r.ctx, stream, jetstream.OrderedConsumerConfig{}))(r.t)
+	cons := must(r.admin().OrderedConsumer(r.ctx, stream, jetstream.OrderedConsumerConfig{}))(r.t)
 	for range must(cons.Info(r.ctx))(r.t).NumPending {
 		m := must(cons.Next(jetstream.FetchMaxWait(patience)))(r.t)
 		fn(m.Subject(), m.Data())

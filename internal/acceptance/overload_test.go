@@ -24,7 +24,7 @@ type ballast struct {
 
 func newBallast(r *rig) *ballast {
 	r.t.Helper()
-	return &ballast{r: r, s: must(r.js.CreateStream(r.ctx, jetstream.StreamConfig{Name: "BALLAST", Subjects: []string{"ballast"}}))(r.t)}
+	return &ballast{r: r, s: must(r.admin().CreateStream(r.ctx, jetstream.StreamConfig{Name: "BALLAST", Subjects: []string{"ballast"}}))(r.t)}
 }
 
 // fill stores up to n bytes, or until the server takes no more.
@@ -75,7 +75,7 @@ func (r *rig) submitOnce() error {
 	return &events.Error{Code: reply.Error.Code, Message: reply.Error.Message, RetryAfter: time.Duration(reply.Error.RetryAfterMS) * time.Millisecond}
 }
 
-const smallStore = "[server]\nhttp = \"127.0.0.1:0\"\n[limits]\nmax_store_bytes = \"64MiB\"\n"
+const smallStore = "[server]\nhttp = \"127.0.0.1:0\"\n[limits]\nmax_store = \"64MiB\"\n"
 
 // Near the limit of the streams new work is refused, and what was accepted is
 // done; with room again everything goes on by itself.
@@ -87,7 +87,7 @@ func TestNearlyFullStore(t *testing.T) {
 	b.fill(60 << 20)
 	eventually(t, "submissions are refused", func() bool { return r.submitOnce() != nil })
 	err := r.submitOnce()
-	wantCode(t, err, events.CodeUnavailable, "max_store_bytes")
+	wantCode(t, err, events.CodeUnavailable, "max_store")
 	if e := err.(*events.Error); e.RetryAfter <= 0 {
 		t.Error("it does not say when to try again")
 	}
@@ -143,7 +143,7 @@ func TestFullStore(t *testing.T) {
 	if n := bytes.Count([]byte(r.log.String()), []byte("full")) - before; n > 50 {
 		t.Errorf("%d entries of the log in half a second: it spins", n)
 	}
-	wantCode(t, r.submitOnce(), events.CodeUnavailable, "max_store_bytes")
+	wantCode(t, r.submitOnce(), events.CodeUnavailable, "max_store")
 	b.drop()
 	for _, id := range ids {
 		r.wait(id, events.StateCompleted)
@@ -163,7 +163,7 @@ func TestLowDisk(t *testing.T) {
 	free := must(embedded.FreeSpace(r.opt.Dir))(t)
 	r.opt.Config.Limits.MinFreeBytes = int64(free + free/2) // and well above the half of it
 	r.start()
-	wantCode(t, r.submitOnce(), events.CodeUnavailable, "min_free_bytes")
+	wantCode(t, r.submitOnce(), events.CodeUnavailable, "min_free")
 	if code, status := r.health(); code != http.StatusServiceUnavailable || status != "disk_low" {
 		t.Errorf("health %d %s", code, status)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -55,7 +56,7 @@ func parent(size int) workers.Handler {
 // hand starts a worker that outlives the engine.
 func (s *served) hand(cfg workers.Config, typ string, h workers.Handler) {
 	s.t.Helper()
-	nc := must(nats.Connect(s.url(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0)))(s.t)
+	nc := must(nats.Connect(s.url(), append(login(s.t, s.url(), access.Work.String()), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))...))(s.t)
 	cfg.Logger = logTo(s.log)
 	w := must(workers.New(nc, cfg))(s.t)
 	workers.HandleRaw(w, typ, h)

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -47,7 +47,7 @@ func cli(t *testing.T, url string, args ...string) ran {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(os.Environ(), "NATS_URL="+url)
+	cmd.Env = environ(url)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -56,6 +56,25 @@ func cli(t *testing.T, url string, args ...string) ran {
 		t.Fatalf("run %v: %v", args, err)
 	}
 	return ran{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// login returns the options of a user's connection to a URL; none if the server there is open.
+func login(t *testing.T, url, user string) []nats.Option {
+	t.Helper()
+	if !strings.HasPrefix(url, "tls://") {
+		return nil
+	}
+	return secured.Options(t, user)
+}
+
+// environ is the environment of a program that connects to a URL: with a login, if the
+// engine there is secured.
+func environ(url string) []string {
+	env := append(os.Environ(), "NATS_URL="+url)
+	if strings.HasPrefix(url, "tls://") {
+		env = append(env, secured.Environ(logins.All)...)
+	}
+	return env
 }
 
 // wants checks the exit code and what was said.
@@ -88,7 +107,7 @@ func begin(t *testing.T, url string, args ...string) *proc {
 		need.NoRace(t, "the engine is another process, which runs without it")
 	}
 	p := &proc{t: t, cmd: exec.Command(binary, args...), log: &logBook{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "NATS_URL="+url)
+	p.cmd.Env = environ(url)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -99,6 +118,7 @@ func begin(t *testing.T, url string, args ...string) *proc {
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		secured.Check(t, p.log.String())
 		if t.Failed() {
 			t.Logf("%v said:\n%s", args, tailOf(p.log.String(), 4000))
 		}
@@ -151,7 +171,7 @@ func serve(t *testing.T, toml string) *served {
 	t.Helper()
 	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: need.Address(t).String()}
 	s.toml = filepath.Join(t.TempDir(), "engine.toml")
-	if err := os.WriteFile(s.toml, []byte("[server]\ndurability = \"interval\"\nhttp = \"off\"\n"+toml), 0o600); err != nil {
+	if err := os.WriteFile(s.toml, []byte("[server]\ndurability = \"interval\"\nhttp = \"off\"\n"+toml+secured.TOML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.begin()
@@ -163,7 +183,7 @@ func (s *served) url() string {
 	if s.nats != "" {
 		return s.nats
 	}
-	return "nats://" + s.listen
+	return secured.Scheme() + s.listen
 }
 
 func (s *served) begin() {
@@ -187,9 +207,9 @@ func (s *served) connect() {
 		}
 		return strings.Contains(s.p.log.String(), "engine ready")
 	})
-	s.nc = must(nats.Connect(s.url(), soon...))(s.t)
-	s.js = must(jetstream.New(s.nc))(s.t)
+	s.nc = must(nats.Connect(s.url(), append(login(s.t, s.url(), logins.All), soon...)...))(s.t)
 	s.c = must(streamwright.New(s.nc))(s.t)
+	s.js = jetStream(s.t, s.nc)
 	s.t.Cleanup(func() { s.c.Close(); s.nc.Close() })
 }
 

@@ -46,10 +46,10 @@ func TestATypeBreaksItsCircuitAndRecovers(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t, `
 [defaults]
-backoff = {initial_ms = "1ms", max_ms = "1ms"}
+backoff = {initial = "1ms", max = "1ms"}
 [types.mail.circuit]
 consecutive = 3
-cooldown_ms = "300ms"
+cooldown = "300ms"
 probes = 1
 `)
 	var down atomic.Bool
@@ -95,10 +95,10 @@ func TestAWorkerThatFailsEverythingIsLeftOut(t *testing.T) {
 	r := inMemory(t, `
 [worker_circuit]
 consecutive = 3
-cooldown_ms = "10m"
+cooldown = "10m"
 [defaults]
 max_attempts = 50
-backoff = {initial_ms = "1ms", max_ms = "1ms"}
+backoff = {initial = "1ms", max = "1ms"}
 `)
 	var failed atomic.Int64
 	r.worker(workers.Config{ID: "broken", Concurrency: 2, NoPrefetch: true}, "sum", func(context.Context, *workers.RawItem) (any, error) {
@@ -176,9 +176,9 @@ func TestAnItemThatKillsItsWorkersIsPoisoned(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, `
 [types.bomb]
-lease_ms = "1s"
+lease = "1s"
 max_attempts = 10
-backoff = {initial_ms = "1ms", max_ms = "1ms"}
+backoff = {initial = "1ms", max = "1ms"}
 `)
 	id := s.submit(streamwright.Item{Type: "bomb"})
 	for n := range 3 {

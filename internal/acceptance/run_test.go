@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -72,7 +73,7 @@ func TestCancelOfAQueuedItem(t *testing.T) {
 
 func TestTimeoutRetryAndDead(t *testing.T) {
 	t.Parallel()
-	r := inMemory(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
+	r := inMemory(t, "[defaults]\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
 	// A handler that overstays is cancelled, and tried again.
 	r.worker(workers.Config{}, "slow", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		if it.Attempt == 1 {
@@ -223,7 +224,7 @@ func TestWorkerIDInUse(t *testing.T) {
 	r := inMemory(t, "")
 	r.worker(workers.Config{ID: "w1"}, "job", done)
 	eventually(t, "the worker is registered", func() bool { return len(must(r.c.Workers().List(r.ctx))(t)) == 1 })
-	nc := must(r.eng.Connect())(t)
+	nc := r.connect(access.Work.String())
 	defer nc.Close()
 	w := must(workers.New(nc, workers.Config{ID: "w1", Logger: logTo(r.log)}))(t)
 	workers.HandleRaw(w, "job", done)
@@ -382,7 +383,7 @@ func (p *protocolWorker) pull() pulled {
 	inbox := p.r.nc.NewInbox()
 	sub := must(p.r.nc.SubscribeSync(inbox))(p.r.t)
 	defer func() { _ = sub.Unsubscribe() }()
-	subject := "$JS.API.CONSUMER.MSG.NEXT." + p.reg.Stream + "." + p.reg.Consumers[p.typ][0]
+	subject := names(p.r.nc).JetStream("CONSUMER.MSG.NEXT." + p.reg.Stream + "." + p.reg.Consumers[p.typ][0])
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if err := p.r.nc.PublishRequest(subject, inbox, []byte(`{"batch":1,"expires":5000000000}`)); err != nil {
 			p.r.t.Fatal(err)

@@ -114,7 +114,7 @@ func aside(t *testing.T, dir string) []string {
 // stays, and a salvage makes a log of it from which everything goes on.
 func TestSalvage(t *testing.T) {
 	t.Parallel()
-	r := onDisk(t, "[types.slow]\nlease_ms = \"2s\"\n")
+	r := onDisk(t, "[types.slow]\nlease = \"2s\"\n")
 	ids := someLife(t, r)
 	before := r.picture(ids)
 	dir := r.eng.Dir()

@@ -16,7 +16,7 @@ import (
 // rest; what it can't finish in time is handed back too, with no attempt used.
 func TestWorkStopsInGoodOrder(t *testing.T) {
 	dir := t.TempDir()
-	s := serve(t, "[types.job]\nlease_ms = \"20s\"\n")
+	s := serve(t, "[types.job]\nlease = \"20s\"\n")
 	script := fmt.Sprintf(`read n; n=$(echo $n | tr -d '"'); echo $$ > %[1]s/$n; while [ ! -e %[1]s/go-$n ]; do sleep 0.02; done; echo '"by first"'`, dir)
 	first := begin(t, s.url(), "work", "job", "--id", "first", "--concurrency", "2", "--drain-timeout", "20s", "--", "sh", "-c", script)
 	finishes := s.submit(streamwright.Item{Type: "job", Params: "a"})
@@ -69,7 +69,7 @@ func TestWorkStopsInGoodOrder(t *testing.T) {
 // workers nor submitters have to be told.
 func TestServeStopsInGoodOrderUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "[types.job]\nlease_ms = \"2s\"\nmax_attempts = 100\nbackoff = {initial_ms = \"10ms\", max_ms = \"50ms\"}\n")
+	s := serve(t, "[types.job]\nlease = \"2s\"\nmax_attempts = 100\nbackoff = {initial = \"10ms\", max = \"50ms\"}\n")
 	w := must(workers.New(s.nc, workers.Config{ID: "w", Concurrency: 8, Logger: logTo(s.log)}))(t)
 	workers.HandleRaw(w, "job", func(ctx context.Context, _ *workers.RawItem) (any, error) {
 		select {

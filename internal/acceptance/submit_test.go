@@ -179,14 +179,14 @@ func TestQueriesReadYourOwnWrites(t *testing.T) {
 		}
 	}
 	// Another client reads it by the position that it is told.
-	other := must(r.eng.Client(r.ctx))(t)
+	other := r.client()
 	defer other.Close()
 	s := must(r.c.Submit(r.ctx, streamwright.Item{Type: "sms"}))(t)
 	other.ObservePosition(s.Position)
 	if it := must(other.Get(r.ctx, s.ID))(t); it.Type != "sms" {
 		t.Errorf("got %+v", it)
 	}
-	ahead := must(r.eng.Client(r.ctx))(t)
+	ahead := r.client()
 	defer ahead.Close()
 	ahead.ObservePosition("123456789")
 	_, err := ahead.Get(withTimeout(t, 300*time.Millisecond), s.ID)
@@ -323,7 +323,7 @@ func TestTailFiltersAndResumes(t *testing.T) {
 func TestPlainConsumerOfTheLog(t *testing.T) {
 	r := inMemory(t, "")
 	id := r.submit(streamwright.Item{Type: "email"})
-	cons := must(r.js.OrderedConsumer(r.ctx, "WORK_EVENTS_0", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"work.event.*.email.queued"}}))(t)
+	cons := must(r.admin().OrderedConsumer(r.ctx, "WORK_EVENTS_0", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"work.event.*.email.queued"}}))(t)
 	msg := must(cons.Next(jetstream.FetchMaxWait(patience)))(t)
 	var ev struct{ ID string }
 	if err := json.Unmarshal(msg.Data(), &ev); err != nil || ev.ID != id {

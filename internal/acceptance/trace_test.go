@@ -85,7 +85,7 @@ func TestTraceAcrossProcesses(t *testing.T) {
 	defer srv.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-	p := serve(t, "[defaults]\nbackoff = {initial_ms = \"20ms\", max_ms = \"20ms\"}\n")
+	p := serve(t, "[defaults]\nbackoff = {initial = \"20ms\", max = \"20ms\"}\n")
 	begin(t, p.url(), "work", "email", "--", "sh", "-c", `test $WORK_ATTEMPT = 2 && echo "\"$TRACEPARENT\"" || exit 75`)
 	var sub wire.Submitted
 	fromJSON(t, []byte(cli(t, p.url(), "submit", "email", "1", "--json").wants(t, 0).out), &sub)

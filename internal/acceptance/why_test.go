@@ -37,7 +37,7 @@ func (r *rig) because(id string, want ...string) streamwright.Explanation {
 }
 
 func TestWhy(t *testing.T) {
-	r := inMemory(t, "[types.job]\ncapacity = 2\nbackoff = { initial_ms = \"1h\", max_ms = \"2h\" }\n")
+	r := inMemory(t, "[types.job]\ncapacity = 2\nbackoff = { initial = \"1h\", max = \"2h\" }\n")
 	first := r.submit(streamwright.Item{Type: "job"})
 	r.because(first, events.WhyNoWorker)
 	second := r.submit(streamwright.Item{Type: "job"})
@@ -96,7 +96,7 @@ func TestWhy(t *testing.T) {
 
 // Of a type that is held back as a whole, why says by what.
 func TestWhyHeldBack(t *testing.T) {
-	r := inMemory(t, "[types.job]\nmax_attempts = 9\nbackoff = { initial_ms = \"0s\" }\ncircuit = { consecutive = 2, cooldown_ms = \"1h\", max_cooldown_ms = \"2h\" }\n")
+	r := inMemory(t, "[types.job]\nmax_attempts = 9\nbackoff = { initial = \"0s\" }\ncircuit = { consecutive = 2, cooldown = \"1h\", max_cooldown = \"2h\" }\n")
 	if _, err := r.c.Types().Pause(r.ctx, "job", streamwright.PauseOptions{Reason: "rest"}); err != nil {
 		t.Fatal(err)
 	}

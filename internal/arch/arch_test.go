@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"connect", "access/quota", "internal/pull"},
 	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
-	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/telemetry"},
+	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/logins", "internal/telemetry"},
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli"},
 	{"embedded"},

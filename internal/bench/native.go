@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
@@ -36,7 +37,7 @@ func (r *rig) measureNative(ctx context.Context) error {
 // nativeType makes a type's protocol ack, with room for as many runs as the
 // worker has slots.
 func (r *rig) nativeType(ctx context.Context, typ string) error {
-	_, err := r.client.Types().Configure(ctx, typ, map[string]any{"protocol": events.ProtocolAck, "capacity": r.o.Slots})
+	_, err := r.client.Types().Configure(ctx, typ, streamwright.Settings{Protocol: new(events.ProtocolAck), Capacity: new(r.o.Slots)})
 	return err
 }
 

@@ -117,7 +117,7 @@ func TestKilledEngineLosesNothing(t *testing.T) {
 func killEngine(t *testing.T, durability string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
-	s := newServe(t, fmt.Sprintf("[server]\ndurability = %q\n[types.chaos]\nlease_ms = \"2s\"\nmax_attempts = 100\nbackoff = {initial_ms = \"10ms\", max_ms = \"100ms\"}\n", durability))
+	s := newServe(t, fmt.Sprintf("[server]\ndurability = %q\n[types.chaos]\nlease = \"2s\"\nmax_attempts = 100\nbackoff = {initial = \"10ms\", max = \"100ms\"}\n", durability))
 	s.start()
 	worker, err := workers.New(s.connect(ctx), workers.Config{ID: "chaos", Concurrency: 16, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

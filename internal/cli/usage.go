@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,13 +38,30 @@ func IsUsage(err error) bool { return errors.As(err, new(*usageError)) }
 
 // Prepare makes a tree of commands ready to run: it adds the help, and turns whatever
 // cobra finds wrong into an error of the command line. The caller prints errors. Help
-// is written to out.
-func Prepare(root *cobra.Command, args []string, out io.Writer) {
+// is written to out. It returns the function that runs the tree.
+func Prepare(root *cobra.Command, args []string, out io.Writer) (execute func(context.Context) (*cobra.Command, error)) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	addHelp(root, out)
 	root.InitDefaultCompletionCmd(args...)
 	strict(root)
+	// Cobra shows the help of the last command that it knows, and no help can fail.
+	var wrong error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if given := cmd.Flags().Args(); cmd.HasSubCommands() && len(given) > 0 {
+			wrong = unknownCommand(cmd, given[0])
+			return
+		}
+		help(cmd, args)
+	})
+	return func(ctx context.Context) (*cobra.Command, error) {
+		cmd, err := root.ExecuteContextC(ctx)
+		if err == nil {
+			err = wrong
+		}
+		return cmd, err
+	}
 }
 
 // strict turns every wrong argument into an error of the command line, also where a

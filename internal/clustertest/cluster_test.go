@@ -175,6 +175,12 @@ func (n *node) resume() {
 	n.paused = false
 }
 
+// disks are those of the nodes.
+type disks struct {
+	bytes  int64 // of each; 0: all are on the test's
+	synced bool  // every write is synced: durability = "always"
+}
+
 // cluster is nodes on a network.
 type cluster struct {
 	t       *testing.T
@@ -184,11 +190,11 @@ type cluster struct {
 	probe   *http.Client
 	servers []string // the places with a NATS server
 	own     bool     // the engines have servers of their own
-	disks   int64    // bytes of each node's disk; 0: all are on the test's
+	disks
 }
 
-func newCluster(t *testing.T, disks int64) *cluster {
-	c := &cluster{t: t, net: newNetwork(t), dir: folder(t), disks: disks, probe: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+func newCluster(t *testing.T, d disks) *cluster {
+	c := &cluster{t: t, net: newNetwork(t), dir: folder(t), disks: d, probe: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
 			n.kill()
@@ -211,8 +217,8 @@ func (c *cluster) lastWords() {
 func (c *cluster) add(n *node) *node {
 	c.t.Helper()
 	n.t, n.dir, n.log = c.t, filepath.Join(c.dir, n.name), filepath.Join(c.dir, n.name+".log")
-	if c.disks > 0 {
-		n.disk = need.SmallDisk(c.t, c.disks)
+	if c.bytes > 0 {
+		n.disk = need.SmallDisk(c.t, c.bytes)
 		n.dir = filepath.Join(n.disk.Dir, "data")
 	}
 	c.net.add(n.name)
@@ -240,36 +246,40 @@ allow_open = true
 [nats]
 allow_open = true
 [types.raw]
-lease_ms = "3s"
+lease = "3s"
 max_attempts = 1000
-backoff = {initial_ms = "10ms", max_ms = "100ms"}
+backoff = {initial = "10ms", max = "100ms"}
 [types.lib]
-lease_ms = "3s"
+lease = "3s"
 max_attempts = 1000
-backoff = {initial_ms = "10ms", max_ms = "100ms"}
+backoff = {initial = "10ms", max = "100ms"}
 `
 
 // onSmallDisks are the settings of an engine whose data is on a disk of smallDisk bytes.
 const onSmallDisks = `
 [limits]
-min_free_bytes = "32MiB"
-max_store_bytes = "1GiB"
-log_max_bytes = "16MiB"
+min_free = "32MiB"
+max_store = "1GiB"
+log_max_size = "16MiB"
 `
 
 const smallDisk = 192 << 20
 
 // settings returns those of the cluster's engines.
 func (c *cluster) settings() string {
-	if c.disks > 0 {
-		return settings + onSmallDisks
+	text := settings
+	if c.synced {
+		text = strings.Replace(text, `"interval"`, `"always"`, 1)
 	}
-	return settings
+	if c.bytes > 0 {
+		text += onSmallDisks
+	}
+	return text
 }
 
 // newPlain starts three NATS servers that form a cluster, and two engines on it.
-func newPlain(t *testing.T, disks int64) *cluster {
-	c := newCluster(t, disks)
+func newPlain(t *testing.T, d disks) *cluster {
+	c := newCluster(t, d)
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {
 		c.add(&node{name: name, nats: true})
@@ -324,7 +334,10 @@ func (c *cluster) natsServer(n *node) string {
 			routes = append(routes, "nats-route://"+c.net.dial(n.name, other, routePort))
 		}
 	}
-	advertise := ""
+	advertise, sync := "", "1s"
+	if c.synced {
+		sync = "always"
+	}
 	if c.net.local() {
 		// Routes are those through the proxies alone: what others tell of this
 		// server leads nowhere.
@@ -334,9 +347,9 @@ func (c *cluster) natsServer(n *node) string {
 server_name: %[1]s
 listen: "%[2]s"
 max_payload: 8MB
-jetstream { store_dir: "%[3]s", max_file_store: 10GB, sync_interval: "1s" }
+jetstream { store_dir: "%[3]s", max_file_store: 10GB, sync_interval: "%[7]s" }
 cluster { name: test, listen: "%[4]s", routes: [%[5]s], %[6]s }
-`, n.name, c.net.listen(n.name, clientPort), n.dir, c.net.listen(n.name, routePort), `"`+strings.Join(routes, `", "`)+`"`, advertise)
+`, n.name, c.net.listen(n.name, clientPort), n.dir, c.net.listen(n.name, routePort), `"`+strings.Join(routes, `", "`)+`"`, advertise, sync)
 }
 
 // urls returns the addresses of the NATS servers, as a place reaches them.

@@ -17,8 +17,8 @@ import (
 )
 
 // newEmbedded starts three engines whose own NATS servers form the cluster.
-func newEmbedded(t *testing.T, disks int64) *cluster {
-	c := newCluster(t, disks)
+func newEmbedded(t *testing.T, d disks) *cluster {
+	c := newCluster(t, d)
 	c.own = true
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {

@@ -31,7 +31,7 @@ func TestFailover(t *testing.T) {
 	}
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			c := start(t, 0)
+			c := start(t, disks{})
 			p := newProbe(c)
 			for _, death := range deaths {
 				if !strings.Contains(death.name, os.Getenv("CLUSTERTEST_DEATH")) {
@@ -44,7 +44,7 @@ func TestFailover(t *testing.T) {
 					if victim == nil {
 						break
 					}
-					submit, start := p.measure(func() { death.die(victim) })
+					submit, start := p.measure(func() { death.die(c, victim) })
 					submits, starts = append(submits, submit), append(starts, start)
 					c.mend()
 				}
@@ -70,12 +70,32 @@ func figures(d []time.Duration) string {
 var deaths = []struct {
 	name   string
 	victim func(*cluster) *node
-	die    func(*node)
+	die    func(*cluster, *node)
 }{
-	{"SIGTERM to the owner", (*cluster).owner, (*node).stop},
-	{"kill -9 of the owner", (*cluster).owner, (*node).kill},
-	{"kill -9 of a standby", (*cluster).standby, (*node).kill},
-	{"kill -9 of the stream's leader", (*cluster).leader, (*node).kill},
+	{"SIGTERM to the owner", (*cluster).owner, func(_ *cluster, n *node) { n.stop() }},
+	{"kill -9 of the owner", (*cluster).owner, func(_ *cluster, n *node) { n.kill() }},
+	{"kill -9 of a standby", (*cluster).standby, func(_ *cluster, n *node) { n.kill() }},
+	{"kill -9 of the stream's leader", (*cluster).leader, func(_ *cluster, n *node) { n.kill() }},
+	{"cut of the owner", (*cluster).owner, (*cluster).cutOff},
+	{"healing of that cut", (*cluster).ownerWithout, func(c *cluster, _ *node) { c.net.heal() }},
+}
+
+// cutOff cuts a node off from everyone.
+func (c *cluster) cutOff(n *node) { c.isolate(n.name, append(c.places(), outside)) }
+
+// cutFor is how long a cut lasts: until the others have an owner, and the links that were cut
+// have been given up.
+const cutFor = 20 * time.Second
+
+// ownerWithout cuts the owner off, and returns it when the others have done without for a while.
+func (c *cluster) ownerWithout() *node {
+	c.t.Helper()
+	cut := c.owner()
+	c.cutOff(cut)
+	began := time.Now()
+	c.owner()
+	pause(c.t.Context(), cutFor-time.Since(began))
+	return cut
 }
 
 // probe submits all the time, and works.

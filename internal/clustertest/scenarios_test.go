@@ -13,17 +13,17 @@ import (
 )
 
 // kinds are the two ways to run a cluster.
-var kinds = map[string]func(t *testing.T, disks int64) *cluster{"plain": newPlain, "embedded": newEmbedded}
+var kinds = map[string]func(t *testing.T, d disks) *cluster{"plain": newPlain, "embedded": newEmbedded}
 
 // each runs a scenario in each kind of cluster, under load, and checks
 // everything after it.
 func each(t *testing.T, scenario func(*cluster, *load)) {
 	t.Helper()
-	eachOn(t, 0, scenario)
+	eachOn(t, disks{}, scenario)
 }
 
-// eachOn does so with a disk of so many bytes for each node; 0: no disk of its own.
-func eachOn(t *testing.T, disks int64, scenario func(*cluster, *load)) {
+// eachOn does so on other disks.
+func eachOn(t *testing.T, d disks, scenario func(*cluster, *load)) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes a minute, and -short is set")
@@ -31,7 +31,7 @@ func eachOn(t *testing.T, disks int64, scenario func(*cluster, *load)) {
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			seed := newSeed(t)
-			c := start(t, disks)
+			c := start(t, d)
 			l := newLoad(c, seed)
 			l.start()
 			l.moves(100)
@@ -132,7 +132,7 @@ func TestRollingRestart(t *testing.T) {
 // without, and of the one that decides, which hands the log over. The others go on; whoever
 // asks is told why; and a node that has room again goes on, too.
 func TestFullDisk(t *testing.T) {
-	eachOn(t, smallDisk, func(c *cluster, l *load) {
+	eachOn(t, disks{bytes: smallDisk}, func(c *cluster, l *load) {
 		spare, owner := c.spareServer(), c.owner()
 		spare.disk.Fill(t, 0)
 		c.failedWrite(spare)

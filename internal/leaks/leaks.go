@@ -19,16 +19,30 @@ func Check(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err) // testing has no such flag any more
 	}
-	goleak.VerifyTestMain(m,
-		// Of the server, 2.15: the loops of a file store whose stream is deleted under
-		// writes, and with them, or with a stream made while it stops, its clock.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
-		// Of the server, 2.15: what waits for the answer to a mirror's request, for up to
-		// 30 seconds, though its server has stopped.
-		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"),
-		// Of nats.go, 1.55: what its object store starts for a put that is over before
-		// it has begun waits for ever. Only tests put in that way.
-		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+	goleak.VerifyTestMain(m, known...)
+}
+
+// Since returns a function that fails a test if there are goroutines that were not there when
+// Since was called.
+func Since(t testing.TB) (check func()) {
+	before := goleak.IgnoreCurrent()
+	return func() {
+		t.Helper()
+		goleak.VerifyNone(t, append([]goleak.Option{before}, known...)...)
+	}
+}
+
+// known are the goroutines that are always left.
+var known = []goleak.Option{
+	// Of the server, 2.15: the loops of a file store whose stream is deleted under
+	// writes, and with them, or with a stream made while it stops, its clock.
+	goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
+	goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+	goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+	// Of the server, 2.15: what waits for the answer to a mirror's request, for up to
+	// 30 seconds, though its server has stopped.
+	goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"),
+	// Of nats.go, 1.55: what its object store starts for a put that is over before
+	// it has begun waits for ever. Only tests put in that way.
+	goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
 }

@@ -204,14 +204,19 @@ func TestSettingsAreEdited(t *testing.T) {
 	p.fill(setting("timeout_ms")+" input", "90s")
 	p.fill(setting("backoff.max_ms")+" input", "1h30m")
 	p.fill(setting("circuit.consecutive")+" input", "7")
-	p.see(".settings-end", "3 settings changed")
+	p.until(`document.querySelector('[data-setting="max_params_bytes"] input').value === '256KiB'`)
+	p.fill(setting("max_params_bytes")+" input", "2KiB")
+	p.fill(setting("rates")+" textarea", `[{"per":"type","at":"dispatch","n":10,"interval":"1s"}]`)
+	p.see(".settings-end", "5 settings changed")
 	p.click(".settings-end", "Save")
 	p.said("are saved")
 	p.see(setting("timeout_ms"), "changed")
 	got := w.typeOf("email").Settings
-	if got.TimeoutMS != 90_000 || got.Backoff.MaxMS != 5_400_000 || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.InitialMS != 1000 {
+	if got.TimeoutMS != 90_000 || got.Backoff.MaxMS != 5_400_000 || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.InitialMS != 1000 || got.MaxParams != 2048 ||
+		len(got.Rates) != 1 || got.Rates[0].IntervalMS != 1000 {
 		t.Errorf("the settings are %+v", got)
 	}
+	p.until(`document.querySelector('[data-setting="rates"] textarea').value === '[{"per":"type","at":"dispatch","n":10,"interval":"1s"}]'`)
 
 	p.expect("status 400", "(Bad Request)", "status 409", "(Conflict)")
 	p.fill(setting("max_attempts")+" input", "5000") // the engine's bound, at the field

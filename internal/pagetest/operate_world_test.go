@@ -35,8 +35,8 @@ type trouble struct {
 func withFile(o *embedded.Options) {
 	o.Config = config.Config{
 		Types: map[events.Type]config.Type{
-			"email": {Patch: config.Patch{"capacity": 12, "lease_ms": 45 * time.Second}},
-			"fetch": {Patch: config.Patch{"circuit.consecutive": 3, "circuit.cooldown_ms": 10 * time.Minute}},
+			"email": {Patch: config.Patch{"capacity": 12, "lease": 45 * time.Second}},
+			"fetch": {Patch: config.Patch{"circuit.consecutive": 3, "circuit.cooldown": 10 * time.Minute}},
 		},
 		Schedules: map[string]config.Schedule{"rollup": {Type: "rollup", Every: time.Hour}},
 	}

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -43,34 +45,64 @@ func TestTheOverviewBeginsWithWhatStopsTheEngine(t *testing.T) {
 	}
 }
 
-// needsOf are the levels and titles of attention for what is given, as JavaScript.
+// needsOf are the levels, titles, texts and lists of attention for what is given, as
+// JavaScript.
 func (p *tab) needsOf(arguments string) (out []string) {
 	p.t.Helper()
-	p.eval(module("attention.js")+`.then((m) => m.attention(`+arguments+`).map((n) => n.level + ': ' + n.title + ' | ' + n.text))`, &out)
+	p.eval(module("attention.js")+`.then((m) => m.attention(`+arguments+`).map((n) => [n.level + ': ' + n.title, n.text, ...(n.list ?? []).map((of) => (of.name ? of.name + ': ' : '') + of.text)].join(' | ')))`, &out)
 	return out
 }
 
-// An alarm is told as it is, and ends when its cause is repaired.
-func TestWhatNeedsAttentionEndsWithItsCause(t *testing.T) {
+// What the engine finds is told in words, each kind as one entry.
+func TestWhatNeedsAttentionIsToldInWords(t *testing.T) {
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see(".panel-needs", "Nothing.")
-	const dead = `{ worker: 'w1', types: ['a'], status: 'dead', last_seen: '2030-01-01T10:00:00Z' }`
 	for _, tc := range []struct{ name, arguments, want string }{
-		{"the clock", `{ alarms: [{ code: 'behind', severity: 'warning', message: 'Old.', action: 'Look.' }, { code: 'clock_implausible', severity: 'critical', message: 'The clock is wrong.', action: 'Set it right.' }] }, [], null, null`,
+		{"the clock", `{ alarms: [{ code: 'clock_implausible', severity: 'critical', message: 'The clock is wrong.', action: 'Set it right.' }, { code: 'behind', severity: 'warning', message: 'Old.', action: 'Look.' }] }, null`,
 			"stop: The clock is wrong. | Set it right. (clock_implausible)\nwarn: Old. | Look. (behind)"},
-		{"items died", `{ types: [{ type: 'a', states: { dead: 299 } }] }, [], { types: { a: { dead: [300] } } }, null`, "bad: 300 items of a died in the last ten minutes | 299 are dead now. See why, fix it, and replay them."},
-		{"they were replayed", `{ types: [{ type: 'a', states: { completed: 300 } }] }, [], { types: { a: { dead: [300] } } }, null`, ""},
-		{"a worker died", `{}, [` + dead + `], null, null`, "warn: Worker w1 died | It was silent for too long, so its items went to others. No worker for the same types has come since."},
-		{"another has come", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T10:00:05Z' }], null, null`, ""},
-		{"another was there before", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T09:00:00Z' }], null, null`, "warn: Worker w1 died | It was silent for too long, so its items went to others. No worker for the same types has come since."},
-		{"rejected long ago", `{ rejected: 7 }, [], null, null`, ""},
-		{"rejected and kept", `{ rejected: 7 }, [], null, { code: 'bad_params', type: 'a' }`, "warn: Submissions were rejected | They are not items yet, and are kept until they are replayed or purged. The newest: bad_params, of type a."},
+		{"items died", `{ attention: [{ kind: 'dead', severity: 'critical', count: 1, items: 299, first: [{ type: 'a', items: 299, recent: 300 }] }] }, null`,
+			"bad: 300 items of a died in the last ten minutes | 299 are dead now. See why, fix it, and replay them."},
+		{"no worker for many", `{ attention: [{ kind: 'no_worker', severity: 'critical', count: 200, items: 300, first: [{ type: 'a', items: 2, oldest_ms: 5000 }, { type: 'b', items: 1 }] }] }, null`,
+			"bad: No worker for 200 types | 300 items queued. Start one for each: | a: 2 items queued, the oldest for 5.0 s | b: 1 item queued | and 198 more"},
+		{"rejected long ago", `{ rejected: 7 }, null`, ""},
+		{"rejected and kept", `{ rejected: 7 }, { code: 'bad_params', type: 'a' }`, "warn: Submissions were rejected | They are not items yet, and are kept until they are replayed or purged. The newest: bad_params, of type a."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := strings.Join(p.needsOf(tc.arguments), "\n"); got != tc.want {
 				t.Errorf("it says\n%s\nnot\n%s", got, tc.want)
 			}
+		})
+	}
+}
+
+// Each kind that the engine knows has words, for one and for many.
+func TestEachKindOfAttentionHasWords(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url)
+	for _, kind := range wire.AttentionKinds {
+		for _, count := range []int{1, 3} {
+			said := strings.Join(p.needsOf(fmt.Sprintf(`{ attention: [{ kind: '%s', severity: 'warning', count: %d, items: 4, first: [{ type: 'a', worker: 'w', items: 4, recent: 1, most: 9, state: 'open', reason: 'r' }] }] }, null`, kind, count)), "\n")
+			if said == "" || strings.Contains(said, "undefined") || strings.Contains(said, "NaN") {
+				t.Errorf("of %d %s it says %q", count, kind, said)
+			}
+		}
+	}
+}
+
+// Many types without a worker hide no death.
+func TestManyNeedsHideNoDeath(t *testing.T) {
+	w := start(t)
+	w.crowd()
+	for name, v := range map[string]view{"desktop": desktop, "phone": phone} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, v, w.url)
+			p.see(".panel-needs .need:nth-child(1)", "Items of 2 types died in the last ten minutes")
+			p.see(".panel-needs .need:nth-child(1)", "50 are dead now")
+			p.see(".panel-needs .need:nth-child(2)", "No worker for 200 types")
+			p.see(".panel-needs .need:nth-child(2)", "and 195 more")
+			// Nothing below the last part: what only screen readers see takes no room.
+			p.until(`document.scrollingElement.scrollHeight - Math.max(innerHeight, document.querySelector('main').getBoundingClientRect().bottom + scrollY) < 100`)
 		})
 	}
 }
@@ -229,4 +261,28 @@ func TestABatchIsShownAsABatch(t *testing.T) {
 	p.see(".facts", "nightly: 0 of 2 done")
 	p.gone(".facts", "still to be submitted")
 	p.gone("main button", "Replay") // the engine refuses that of a batch
+}
+
+// crowd fills the engine with 200 types that have no worker, and 50 dead items of two
+// others.
+func (w *world) crowd() {
+	w.t.Helper()
+	refuse := func(context.Context, *workers.RawItem) (any, error) {
+		return nil, workers.Permanent(errors.New("refused"))
+	}
+	w.worker("w1", 8, map[string]workers.Handler{"charge": refuse, "refund": refuse})
+	var items []streamwright.Item
+	for i := range 50 {
+		items = append(items, itemOf([]string{"charge", "refund"}[i%2]))
+	}
+	for i := range 200 {
+		items = append(items, itemOf(fmt.Sprintf("t-%03d", i)))
+	}
+	subs, err := w.client.SubmitMany(w.ctx, items)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range subs[:50] {
+		w.await(s.ID, events.StateDead)
+	}
 }

@@ -197,7 +197,8 @@ func TestTheOverviewIsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.gone(".panel-needs", "invoice is paused")
-	p.see(".panel-needs", "No worker for invoice")
+	p.see(".panel-needs", "No worker for 2 types")
+	p.see(".panel-needs", "invoice: 7 items queued")
 	same()
 	p.click(`tr[data-type="charge"] td:nth-of-type(8)`, "1")
 	p.until(`location.hash === '#/work?type=charge&state=dead'`)

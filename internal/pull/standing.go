@@ -28,11 +28,11 @@ type Standing struct {
 	Status     wire.WorkerStatus
 	Reason     string // of Status
 
-	// Idle is how long a worker may be silent that has nothing, and with which nothing is
-	// wrong, by the last reply; 0: no longer than Every.
-	Idle time.Duration
+	mayRest   time.Duration // how long a worker that has nothing may be silent, by the last reply; 0: no longer than Every
+	announced time.Duration // by the heartbeat that is on its way; see Beat
+	rest      time.Duration // announced by the last heartbeat, once it is answered: so long the engine waits
 
-	asked  time.Time // when a heartbeat was last asked for; see Ask
+	asked  bool      // a heartbeat was asked for since the last was sent; see Ask
 	rested time.Time // when a heartbeat was last left out; see Rest
 }
 
@@ -45,16 +45,28 @@ func (s *Standing) Due() time.Time {
 }
 
 // Ask makes a heartbeat due at once, even if another one is on its way.
-func (s *Standing) Ask(now time.Time) { s.Heard, s.rested, s.asked = time.Time{}, time.Time{}, now }
+func (s *Standing) Ask() { s.Heard, s.rested, s.asked = time.Time{}, time.Time{}, true }
 
 // Rest reports whether a worker that has nothing may leave out the heartbeat that is due,
-// and if so puts it off.
+// and if so puts it off. It may for as long as the last heartbeat announced, if that was
+// answered: the engine counts from there, and does not know what it has let the worker do
+// since.
 func (s *Standing) Rest(now time.Time) bool {
-	if !now.Before(s.Heard.Add(s.Idle)) {
+	if !now.Before(s.Heard.Add(s.rest)) {
 		return false
 	}
 	s.rested = now
 	return true
+}
+
+// Beat notes that a heartbeat is sent, and returns how long a rest it must announce. An idle
+// worker has nothing, and nothing is wrong with it.
+func (s *Standing) Beat(idle bool) (rest time.Duration) {
+	s.announced, s.rest, s.asked = 0, 0, false
+	if idle {
+		s.announced = s.mayRest
+	}
+	return s.announced
 }
 
 // Unhealthy returns why the engine takes the worker for unhealthy; empty: it does
@@ -68,19 +80,19 @@ func (s *Standing) Unhealthy() string {
 
 // Confirm follows from a registration that was sent at a time.
 func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
-	s.Registered, s.Heard, s.Idle = true, sent, 0
+	s.Registered, s.Heard, s.mayRest, s.rest = true, sent, 0, 0
 	s.Every = cmp.Or(s.Every, DefaultHeartbeat)
 	if r.HeartbeatMS > 0 {
 		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, MinHeartbeat)
 	}
 }
 
-// Beaten follows from a heartbeat that was sent at a time.
+// Beaten follows from the reply to the last heartbeat, which was sent at a time.
 func (s *Standing) Beaten(r *wire.HeartbeatReply, sent time.Time) {
-	if sent.After(s.asked) {
+	if !s.asked {
 		s.Heard = sent
 	}
-	s.Idle = time.Duration(r.IdleMS) * time.Millisecond
+	s.rest, s.mayRest = s.announced, time.Duration(r.IdleMS)*time.Millisecond
 	s.Told(&wire.Control{Drain: r.ShouldDrain, Status: r.Status, Reason: r.Reason})
 }
 

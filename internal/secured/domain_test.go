@@ -110,7 +110,7 @@ func TestDomainLeases(t *testing.T) {
 	t.Parallel()
 	_, edge := leaf(t, everybody("leaf"), everybody("all"))
 	as := login{[]string{"--user", "all", "--js-domain", "hub", "--server", edge}, []string{"NATS_PASSWORD=all"}}
-	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease_ms = \"1s\"\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
+	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease = \"1s\"\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
 	server := login{nil, as.env}.begin(t, "engine", "serve", "--config", config, "--dir", t.TempDir())
 	server.says("engine ready")
 	lost := as.begin(t, "engine", "work", "hang", "--", "sh", "-c", "echo begun >&2; exec sleep 1000")

@@ -288,7 +288,7 @@ export interface Clock {
   /** KnownGood is the last time at which an earlier process of this engine found the server's clock plausible. */
   known_good?: string;
   last_event?: string;
-  /** MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is followed. */
+  /** MaxJumpMS is the setting max_clock_jump; 0: any time of the server is followed. */
   max_jump_ms: number;
   /** of the NATS server */
   server_time: string;
@@ -677,6 +677,8 @@ export interface ListRejected {
 export interface Listed {
   items: Item[];
   next_cursor?: string;
+  /** Stale says why the page may lack items: the node that answers is cut off from the others, or behind them; empty: it has all. */
+  stale?: string;
 }
 
 /** LogRecord is one line of an item's log. It is also the body of a message on the item's log subject. */
@@ -748,6 +750,8 @@ export interface Node {
   settings_differ?: boolean;
   /** Since is when the node took its present role, by its own clock, and TookOverFrom who owned the log before an owner that stood by. */
   since?: string;
+  /** Starting says what a node that starts does, or waits for; empty: it has started. */
+  starting?: string;
   /** TookOverBecause says how that one went; empty where TookOverFrom is. */
   took_over_because?: string;
   took_over_from?: string;
@@ -1387,6 +1391,8 @@ export interface StreamReplicas {
   behind?: string[];
   /** empty: none is known */
   leader?: string;
+  /** LeaderlessSince is when the node that answers saw first that there is none. */
+  leaderless_since?: string;
   /** Replicas is the number of servers that should have the stream. */
   replicas: number;
   /** Spare is how many more servers may be lost before the stream can't be written; below 0 it can't be now. */
@@ -1504,7 +1510,7 @@ export interface TypeReply {
   defaults?: TypeSettings;
   /** nil: it is not */
   paused?: PauseInfo;
-  /** SetInFile names the settings that engine.toml makes for the type, as it spells them (lease_ms, backoff.max_ms): requests can't change them. */
+  /** SetInFile names the settings that engine.toml makes for the type, as it spells them (lease, backoff.max): requests can't change them. */
   set_in_file?: string[];
   settings: TypeSettings;
   /** of the settings: default, file, api */

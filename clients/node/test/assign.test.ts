@@ -259,7 +259,7 @@ describe("assigned items", { timeout: 120_000 }, () => {
   });
 
   it("are named in a heartbeat after each registration, and outlive a change of the owner", async () => {
-    const { client } = await start('\n[workers]\nheartbeat_interval_ms = "10m"\n\n[types.held]\nlease_ms = "40m"\n'); // no other heartbeat in this test
+    const { client } = await start('\n[workers]\nheartbeat_interval = "10m"\n\n[types.held]\nlease = "40m"\n'); // no other heartbeat in this test
     const wire = tap(client);
     const go = deferred();
     let runs = 0;
@@ -307,7 +307,7 @@ describe("assigned items", { timeout: 120_000 }, () => {
   });
 
   it("run once, whatever blocks the event loop", async () => {
-    const { client } = await start('\n[workers]\nstart_timeout_ms = "500ms"\n');
+    const { client } = await start('\n[workers]\nstart_timeout = "500ms"\n');
     const block = (ms: number): unknown => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
     const runs: string[] = [];
     await work(client, {

@@ -15,15 +15,15 @@ const enginePath = process.env["STREAMWRIGHT_ENGINE"] ?? builtEngine;
 
 const config = `
 [types.short]
-lease_ms = "1s"
+lease = "1s"
 
 [types.brief]
-timeout_ms = "400ms"
+timeout = "400ms"
 
 [types.retried]
 max_attempts = 3
   [types.retried.backoff]
-  initial_ms = "10ms"
+  initial = "10ms"
   jitter = 0.0
 `;
 

@@ -330,7 +330,7 @@ for (const assign of [true, false]) describe(assign ? "worker that items are ass
   });
 
   it("registers at once when an engine that has become the owner calls all workers", async () => {
-    const own = await Engine.start(`\n[workers]\nassign = ${assign}\nheartbeat_interval_ms = "10m"\n\n[types.called]\nlease_ms = "40m"\n`); // no heartbeat in this test
+    const own = await Engine.start(`\n[workers]\nassign = ${assign}\nheartbeat_interval = "10m"\n\n[types.called]\nlease = "40m"\n`); // no heartbeat in this test
     try {
       const c = await own.client();
       const w = new Worker(c, { id: "called", types: { called: async () => "done" } });

@@ -144,8 +144,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetArgs(append([]string{}, args...)) // nil would mean the process's own
-	cli.Prepare(root, args, a.Out)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := cli.Prepare(root, args, a.Out)(ctx)
 	return a.exit(cmd, err)
 }
 

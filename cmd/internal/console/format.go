@@ -121,8 +121,9 @@ func styleFor(w io.Writer) Style {
 // TerminalStyle is the style of a terminal with colours.
 var TerminalStyle = Style{colours: true, cuts: true}
 
-// Clip cleans text, and shortens it to n characters on a terminal.
+// Clip cleans the first line of a text, and shortens it to n characters on a terminal.
 func (s Style) Clip(text string, n int) string {
+	text, _, _ = strings.Cut(text, "\n") // what follows is a stack, say
 	if s.cuts {
 		return Clip(text, n)
 	}

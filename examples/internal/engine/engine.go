@@ -3,11 +3,13 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/logins"
 )
 
 // Context returns a context that ends with the test, or after a minute.
@@ -20,12 +22,15 @@ func Context(t *testing.T) context.Context {
 // Client returns a client of an engine that ends with the test.
 func Client(t *testing.T, ctx context.Context) *streamwright.Client {
 	t.Helper()
-	e, err := embedded.Start(ctx, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
+	l := logins.Of(t)
+	o := embedded.Options{Memory: true, NATSListen: "127.0.0.1:0", Logger: l.Watch(t, slog.New(slog.DiscardHandler))}
+	l.Secure(t, &o.Config)
+	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Stop(context.Background()) })
-	c, err := streamwright.Connect(ctx, e.URL())
+	c, err := streamwright.Connect(ctx, e.URL(), streamwright.WithConnection(l.Settings(logins.All)))
 	if err != nil {
 		t.Fatal(err)
 	}

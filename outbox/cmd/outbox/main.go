@@ -46,11 +46,11 @@ type flags struct {
 // failed, 2 the command line is wrong.
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	root := command()
-	cli.Prepare(root, args, out)
+	execute := cli.Prepare(root, args, out)
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errs)
-	ran, err := root.ExecuteContextC(ctx)
+	ran, err := execute(ctx)
 	switch {
 	case err == nil:
 		return cli.ExitDone

@@ -23,15 +23,15 @@ func DecodeJSON[T any](what string, data []byte) (v T, err error) {
 
 // AppendHeld appends the record of a held key; its Ref is left to the key.
 func AppendHeld(b []byte, h events.HeldKey) []byte {
-	return AppendUint(AppendTime(append(b, h.ID[:]...), h.Until), uint64(h.N))
+	return append(AppendUint(AppendTime(append(b, h.ID[:]...), h.Until), uint64(h.N)), h.Digest...)
 }
 
 func DecodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
-	if len(data) != 32 {
+	if len(data) < 32 {
 		return events.HeldKey{}, fmt.Errorf("%s: %w", describeRef(ref), ErrRecord)
 	}
 	r := KeyReader{B: data}
-	return events.HeldKey{Ref: ref, ID: r.ID(), Until: FromNanos(r.Nanos()), N: int64(r.Uint())}, nil
+	return events.HeldKey{Ref: ref, ID: r.ID(), Until: FromNanos(r.Nanos()), N: int64(r.Uint()), Digest: string(data[32:])}, nil
 }
 
 // Expired reports whether a held key does not exist any more.

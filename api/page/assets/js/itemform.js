@@ -7,7 +7,7 @@ import { live } from './live.js';
 import { ago } from './format.js';
 import { href } from './router.js';
 import { button, field, select } from './ui.js';
-import { parseDuration, writeDuration } from './duration.js';
+import { parseDuration, writeDuration } from './units.js';
 import { faultOf, indent } from './jsontext.js';
 
 const MAX_START = 256_000; // bytes of params that are taken over into a form

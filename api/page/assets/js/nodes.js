@@ -72,6 +72,8 @@ function tell() {
 // troubleOf says why what is shown is old, or nothing is decided. age is that of the
 // figures, in ms.
 export function troubleOf(reply, age) {
+  const starts = reply?.nodes.find((n) => n.node === reply.answered && n.role === 'starting');
+  if (starts) return { title: `${starts.node} is starting: ${starts.starting}.`, text: [...reply.warnings ?? [], 'This page goes on by itself.'].join('. '), old: true };
   const me = reply?.nodes.find((n) => n.node === reply.answered);
   if (me?.cut_off) {
     return { title: `${me.node} is cut off from the log: what you see is old.`, text: `This page is from ${me.node}: ${me.cut_off}. Open the page of another node. See that the NATS servers reach each other, and that most of them run; ${me.node} then catches up by itself.`, old: true };

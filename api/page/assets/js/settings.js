@@ -1,11 +1,14 @@
 // The settings of a type, as a form shows them: where each stands in the API's
-// document and in engine.toml, and how it is read and written. Bounds are
-// the engine's: what it refuses is shown at the field.
+// document, and how it is read and written: as in engine.toml, where no name has a
+// unit and the values do. Bounds are the engine's: what it refuses is shown at the
+// field.
 //
-// kind: duration (ms in the API), count, number, bytes, flag, words, choice, json.
+// kind: duration (ms in the API), size (bytes), count, number, flag, words, choice, json.
 // unset: what an empty field means, DEFAULT: what the engine says (unset in its
 // reply), or what the type has at the path least if that is more; without it the
 // field must be filled.
+
+import { parseDuration, parseSize, writeDuration, writeSize } from './units.js';
 
 const DEFAULT = 'the default';
 
@@ -17,7 +20,7 @@ export const GROUPS = [
     { path: 'max_attempts', kind: 'count', label: 'Attempts', hint: 'before an item is dead' },
     { path: 'age_step_ms', kind: 'duration', label: 'Age step', hint: 'waiting this long equals one priority' },
     { path: 'assign_by', kind: 'words', label: 'Assigned by', hint: 'most_free, round_robin, tenant or label:NAME: which worker gets an item', unset: DEFAULT },
-    { path: 'max_params_bytes', kind: 'count', label: 'Maximum params bytes', hint: 'larger ones are refused' },
+    { path: 'max_params_bytes', kind: 'size', label: 'Maximum params', hint: 'larger ones are refused' },
   ]],
   ['Backoff', [
     { path: 'backoff.initial_ms', kind: 'duration', label: 'First wait', hint: 'before the first retry' },
@@ -31,7 +34,7 @@ export const GROUPS = [
     { path: 'group_capacity', kind: 'count', label: 'Capacity per group', hint: 'items of one group running at once', unset: 'no limit' },
     { path: 'pool', kind: 'words', label: 'Pool', hint: 'shared slots that its runs also use', unset: 'none' },
     { path: 'pool_weight', kind: 'count', label: 'Share of the pool', hint: '', unset: DEFAULT },
-    { path: 'rates', kind: 'json', label: 'Rates (JSON)', hint: '[{"per":"type","at":"dispatch","n":10,"interval_ms":1000}]', unset: 'none', empty: [] },
+    { path: 'rates', kind: 'json', label: 'Rates (JSON)', hint: '[{"per":"type","at":"dispatch","n":10,"interval":"1s"}]', unset: 'none', empty: [] },
     { path: 'queue_steps', kind: 'json', label: 'Queue steps (JSON)', hint: '[{"over":1000,"min_priority":5}]', unset: 'none', empty: [] },
   ]],
   ['Protection', [
@@ -56,7 +59,7 @@ export const GROUPS = [
     { path: 'retain.merged_ms', kind: 'duration', label: 'Merged', hint: '', unset: DEFAULT },
   ]],
   ['By priority, and by failure code', [
-    { path: 'per_priority', kind: 'json', label: 'Per priority (JSON)', hint: '{"9":{"timeout_ms":60000}}', unset: 'none', empty: null },
+    { path: 'per_priority', kind: 'json', label: 'Per priority (JSON)', hint: '{"9":{"timeout":"1m"}}', unset: 'none', empty: null },
     { path: 'codes', kind: 'json', label: 'Per failure code (JSON)', hint: '{"smtp":{"no_retry":true}}', unset: 'none', empty: null },
   ]],
 ];
@@ -75,14 +78,56 @@ export function putAt(settings, path, value) {
   o[last] = value;
 }
 
+// UNITS are the ends of the API's names whose values have a unit: how that is read
+// and written.
+const UNITS = { _ms: [parseDuration, writeDuration], _bytes: [parseSize, writeSize] };
+const unit = /_(?:ms|bytes)$/;
+
+// called is a setting's name in engine.toml.
+export const called = (path) => path.replace(unit, '');
+
+// SPELLED are the API's names in JSON of settings by engine.toml's.
+const SPELLED = new Map(['interval_ms', 'timeout_ms', 'timeout_max_ms', 'initial_ms', 'max_ms'].map((name) => [called(name), name]));
+
+// written is JSON of the API as engine.toml would spell it; read is the way back,
+// which throws what is wrong.
+export function written(doc) {
+  if (Array.isArray(doc)) return doc.map(written);
+  if (doc === null || typeof doc !== 'object') return doc;
+  return Object.fromEntries(Object.entries(doc).map(([k, v]) => (unit.test(k) ? [called(k), UNITS[unit.exec(k)[0]][1](v)] : [k, written(v)])));
+}
+export function read(doc) {
+  if (Array.isArray(doc)) return doc.map(read);
+  if (doc === null || typeof doc !== 'object') return doc;
+  return Object.fromEntries(Object.entries(doc).map(([k, v]) => {
+    if (unit.test(k)) throw new Error(`“${k}” is called “${called(k)}” here: write it with its unit, as "30s".`);
+    const name = SPELLED.get(k);
+    if (!name) return [k, read(v)];
+    if (typeof v !== 'string') throw new Error(`“${k}” is ${JSON.stringify(v)}: write it with its unit, as "30s".`);
+    return [name, parseDuration(v)];
+  }));
+}
+
+// spelled is what the engine says of settings, "lease_ms is 5: it must be 1000 to
+// 3600000", as engine.toml would spell it.
+export function spelled(said) {
+  return said.split('\n').map((line) => {
+    const at = /[a-z0-9_.]+_(ms|bytes)\b is -?\d/.exec(line);
+    if (!at) return line;
+    const write = UNITS[`_${at[1]}`][1];
+    const fault = line.slice(at.index).replace(/\b([a-z0-9_.]+)_(?:ms|bytes)\b/g, '$1').replace(/(^|[\s(])(\d+)\b/g, (_, before, n) => before + write(Number(n)));
+    return line.slice(0, at.index) + fault;
+  }).join('\n');
+}
+
 // inFile says whether engine.toml makes a setting. A backoff is one setting of it.
-export const inFile = (setting, named) => named.some((n) => n === setting.path || n.startsWith(`${setting.path}.`) || (n.startsWith('backoff.') && setting.path.startsWith('backoff.')));
+export const inFile = (setting, named) => named.some((n) => n === called(setting.path) || n.startsWith(`${called(setting.path)}.`) || (n.startsWith('backoff.') && setting.path.startsWith('backoff.')));
 
 // complaints shares an error's text out to the settings that it names; what names
 // none is under ''. Lines are as the engine joins them.
 export function complaints(message) {
   const out = new Map();
-  const add = (path, said) => out.set(path, [out.get(path), said].filter(Boolean).join(' '));
+  const add = (path, said) => out.set(path, [out.get(path), spelled(said)].filter(Boolean).join(' '));
   const file = /engine\.toml sets (.+) of type/.exec(message);
   if (file) {
     const named = file[1].split(', ');

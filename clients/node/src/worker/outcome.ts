@@ -51,7 +51,10 @@ export function failure(thrown: unknown, signal: AbortSignal): Said {
   if (reason instanceof RunStopped) {
     if (reason.code === "shutdown" || reason.code === "lease_lost") return { event: "release", reason: reason.code };
     if (reason.code === "timeout") {
-      const text = thrown === reason ? reason.message : `${reason.message}; the handler threw: ${textOf(thrown)}`;
+      const said = textOf(thrown);
+      let text = `${reason.message}; the handler threw: ${said}`;
+      if (said.includes(reason.message)) text = said; // once is enough
+      else if (thrown instanceof Error && thrown.name === "AbortError") text = reason.message; // the signal's
       return { event: "fail", error: cut(text, maxErrorBytes), code: "timeout" };
     }
   }

@@ -112,7 +112,7 @@ const clean = (sel) => Object.fromEntries(Object.entries(sel).filter(([, v]) => 
 
 function replayFields() {
   const priority = select([['', 'as they were'], ...[...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)])], '');
-  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'their type’s setting' });
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as submitted, or their type’s' });
   const patch = h('input', { class: 'mono', name: 'patch', autocomplete: 'off', spellcheck: 'false', placeholder: '{"field": "new value", "other": null}' });
   const patchField = field('Change each item’s own params (a JSON merge patch; empty: leave them)', patch, { hint: 'Checked as you type; sent exactly as written.' });
   const check = () => {

@@ -59,7 +59,7 @@ export async function replay(view) {
 
 // attemptsOf is how many attempts an item gets that is replayed.
 async function attemptsOf(it) {
-  if (it.own_attempts) return it.max_attempts;
+  if (it.own_attempts) return 'as submitted, or its type’s';
   const { settings } = await get(`api/v1/types/${encodeURIComponent(it.type)}`);
   return settings.per_priority?.[it.priority]?.max_attempts ?? settings.max_attempts;
 }

@@ -6,7 +6,7 @@ import { plural } from '../format.js';
 import { href } from '../router.js';
 import { dialog, field, select, toast } from '../ui.js';
 import { complain, optionFields, paramsField, readAll, reveal, typeField } from '../itemform.js';
-import { parseDuration } from '../duration.js';
+import { parseDuration } from '../units.js';
 import { withTexts } from '../jsontext.js';
 import { ulid } from '../ulid.js';
 
@@ -93,7 +93,7 @@ function timeOf(said) {
 // tell says what has become of it.
 function tell(r) {
   const see = (id) => ({ link: { href: href(['work', id]), text: 'View' } });
-  if (r.merged_into) toast(`A duplicate: merged into ${r.merged_into}, which has yet to run.`, { kind: 'warn', ...see(r.merged_into) });
+  if (r.merged_into) toast(`A duplicate: merged into ${r.merged_into}${r.raised ? ', which takes its higher priority' : r.not_raised ? `, which is ${r.not_raised} and keeps its lower priority` : ''}.`, { kind: 'warn', ...see(r.merged_into) });
   else if (r.repeat) toast(`Already submitted as ${r.id}.`, { kind: 'warn', ...see(r.id) });
   else toast(`Submitted: ${r.id}${r.ahead ? `, behind ${plural(r.ahead, 'other')}` : ''}.`, see(r.id));
 }

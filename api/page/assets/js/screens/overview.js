@@ -34,7 +34,7 @@ export default {
       if (nothing && !welcome.firstChild) put(welcome, first());
       show(welcome, nothing);
       for (const part of [view.charts.el, view.types.el]) show(part, !nothing);
-      const found = attention(stats, live.workers, view.trends, view.rejected);
+      const found = attention(stats, view.rejected);
       view.stops.draw(found.filter((n) => n.level === 'stop'));
       view.needs.draw(found);
       for (const part of ['tiles', 'charts', 'types', 'workers']) view[part].draw(stats, view.trends);
@@ -144,18 +144,19 @@ function stops() {
 // listNeeds shows entries of attention.
 function listNeeds(list, found) {
   keyed(list, found, (n) => n.key,
-    () => h('li', null, h('span', { class: 'needs-mark' }), h('div', null, h('strong'), h('p', { class: 'muted' }), h('div'), h('p', { class: 'needs-links' }))),
+    () => h('li', null, h('span', { class: 'needs-mark' }), h('div', null, h('strong'), h('p', { class: 'muted' }), h('div'), h('ul', { class: 'needs-list' }), h('p', { class: 'needs-links' }))),
     (li, n) => {
       if (li.dataset.said === JSON.stringify(n)) return;
       li.dataset.said = JSON.stringify(n);
       const grave = n.level !== 'warn';
       attr(li, 'class', `need need-${grave ? 'bad' : 'warn'}`);
       put(li.firstChild, mark(grave ? 'failed' : 'backing_off'), h('span', { class: 'sr' }, grave ? 'Urgent: ' : 'Note: '));
-      const [title, said, run, links] = li.lastChild.children;
+      const [title, said, run, list, links] = li.lastChild.children;
       text(title, n.title);
       text(said, n.text);
       if (run.dataset.line !== (n.command ?? '')) put(run, n.command && command(n.command));
       run.dataset.line = n.command ?? '';
+      put(list, (n.list ?? []).map((of) => h('li', null, of.name ? [h('a', { href: of.href }, of.name), of.text && h('span', { class: 'muted' }, `: ${of.text}`)] : h('a', { href: of.href }, of.text))));
       put(links, n.links.map((l) => h('a', { href: l.href }, l.text)));
     });
 }

@@ -3,7 +3,7 @@
 import { send } from '../api.js';
 import { href } from '../router.js';
 import { button, confirm, failed, toast } from '../ui.js';
-import { writeDuration } from '../duration.js';
+import { writeDuration } from '../units.js';
 import { ulid } from '../ulid.js';
 import { h } from '../dom.js';
 import { scheduleForm } from './scheduleform.js';

@@ -7,7 +7,7 @@ import { now } from '../format.js';
 import { href } from '../router.js';
 import { dialog, failed, field, select, toast } from '../ui.js';
 import { complain, optionFields, paramsField, readAll, reveal, typeField } from '../itemform.js';
-import { parseDuration, writeDuration } from '../duration.js';
+import { parseDuration, writeDuration } from '../units.js';
 import { indent, memberOf, withTexts } from '../jsontext.js';
 import { whenQuiet } from './dead.js';
 

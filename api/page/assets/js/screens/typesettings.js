@@ -4,8 +4,8 @@
 import { attr, h, put, show, text } from '../dom.js';
 import { send } from '../api.js';
 import { plural } from '../format.js';
-import { parseDuration, writeDuration } from '../duration.js';
-import { complaints, GROUPS, inFile, putAt, SETTINGS, valueAt } from '../settings.js';
+import { parseDuration, parseSize, writeDuration, writeSize } from '../units.js';
+import { complaints, GROUPS, inFile, putAt, read, SETTINGS, valueAt, written } from '../settings.js';
 import { button, panel, select, toast } from '../ui.js';
 import { faultOf } from '../jsontext.js';
 import { typePath } from './typeactions.js';
@@ -91,21 +91,21 @@ function rowOf(setting, changed) {
   const el = h('div', { class: `setting${setting.kind === 'json' ? ' setting-wide' : ''}`, 'data-setting': setting.path }, h('div', { class: 'setting-head' }, h('label', { for: id }, setting.label), tag), input, hint, error);
   let shown = '';
   let had; // as the engine has it
-  const read = () => (setting.kind === 'flag' ? String(input.checked) : input.value.trim());
+  const typed = () => (setting.kind === 'flag' ? String(input.checked) : input.value.trim());
   const complain = (said) => {
     show(text(error, said), Boolean(said));
     input.setAttribute('aria-invalid', said ? 'true' : 'false');
   };
   const mark = () => {
-    el.classList.toggle('is-edited', read() !== shown);
+    el.classList.toggle('is-edited', typed() !== shown);
     changed();
   };
   input.addEventListener('input', () => { complain(''); mark(); });
   return {
     el, input, setting, complain,
-    edited: () => read() !== shown,
+    edited: () => typed() !== shown,
     value() {
-      const next = valueOf(setting, read());
+      const next = valueOf(setting, typed());
       const lost = setting.empty === null && next ? Object.keys(had ?? {}).filter((k) => !(k in next)) : [];
       if (lost.length) throw new Error(`To remove ${lost.join(', ')}, empty the field and save, then enter the others: a request can add or replace entries, or remove all of them.`);
       return next;
@@ -150,7 +150,8 @@ function write(s, value) {
   if (s.kind === 'flag') return String(Boolean(value));
   if (value === undefined || value === null || (s.unset !== undefined && (value === 0 || value === ''))) return '';
   if (s.kind === 'duration') return writeDuration(value);
-  if (s.kind === 'json') return Object.keys(value).length ? JSON.stringify(value) : '';
+  if (s.kind === 'size') return writeSize(value);
+  if (s.kind === 'json') return Object.keys(value).length ? JSON.stringify(written(value)) : '';
   return String(value);
 }
 
@@ -163,10 +164,11 @@ function valueOf(s, said) {
     return s.kind === 'json' ? s.empty : 0;
   }
   if (s.kind === 'duration') return parseDuration(said);
+  if (s.kind === 'size') return parseSize(said);
   if (s.kind === 'json') {
     const fault = faultOf(said);
     if (fault) throw new Error(fault);
-    return JSON.parse(said);
+    return read(JSON.parse(said));
   }
   const n = Number(said.replaceAll(',', ''));
   if (Number.isNaN(n)) throw new Error(`“${said}” is not a number.`);

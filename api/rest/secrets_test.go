@@ -1,0 +1,265 @@
+package rest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// secret is what no refusal and no line of the log may have, nor its beginning.
+const secret = "s3cr3t-0123456789-abcdef"
+
+var secretBegins = []byte(secret[:6])
+
+// quotable are the fields whose value a refusal may quote: names, words and times that the
+// engine knows. What has another JSON type than theirs is quoted nowhere.
+var quotable = map[string]bool{
+	"id": true, "type": true, "worker": true, "name": true, "state": true, "event": true, "priority": true, "at": true, "after": true, "parent": true, "batch": true, "ids": true,
+	"dedup_policy": true, "after_policy": true, "child_policy": true, "capabilities": true, "types": true, "action": true, "node": true, "cursor": true, "sort": true, "states": true,
+	"min_position": true, "from": true, "to": true, "kinds": true, "kind": true, "available_at": true, "expires_at": true, "until": true, "created_after": true, "created_before": true,
+	"cron": true, "zone": true, "policy": true, "overlap": true, "catch_up": true, "position": true, "since": true, "group": true, "cause": true, "step": true, "range": true, "by": true,
+	"at_position": true, "missed": true,
+}
+
+// planter makes requests with the secret in every field.
+type planter struct{ depth int }
+
+var times = reflect.TypeFor[time.Time]()
+
+// good returns a value of a type, with the secret wherever there is a text that no refusal
+// quotes.
+func (p planter) good(name string, t reflect.Type) any {
+	switch {
+	case t == times:
+		return "2030-01-31T08:00:00Z"
+	case t == reflect.TypeFor[json.RawMessage]():
+		return map[string]any{"password": secret}
+	case p.depth > 4:
+		return nil
+	}
+	p.depth++
+	switch t.Kind() {
+	case reflect.Pointer:
+		return p.good(name, t.Elem())
+	case reflect.Slice, reflect.Array:
+		return []any{p.good(name, t.Elem())}
+	case reflect.Map:
+		return map[string]any{"k": p.good(name, t.Elem())}
+	case reflect.Struct:
+		return p.fields(t)
+	case reflect.Bool:
+		return false
+	case reflect.String:
+		if quotable[name] {
+			return "word"
+		}
+		return secret
+	case reflect.Interface:
+		return secret
+	}
+	return 1
+}
+
+func (p planter) fields(t reflect.Type) map[string]any {
+	m := map[string]any{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous && f.IsExported() && name != "" && name != "-" {
+			m[name] = p.good(name, f.Type)
+		}
+	}
+	return m
+}
+
+// spoiled returns documents in which one thing is wrong: a field that is not known, beside
+// secrets or with one, here or further down; a value of each wrong type.
+func spoiled(name string, doc any) (all []any) {
+	text := func(all []any) []any {
+		if quotable[name] {
+			return all
+		}
+		return append(all, secret)
+	}
+	switch doc := doc.(type) {
+	case map[string]any:
+		with := func(name string, v any) {
+			m := maps.Clone(doc)
+			m[name] = v
+			all = append(all, m)
+		}
+		with("nosuchfield", secret)
+		with("nosuchfield", map[string]any{"token": secret})
+		for name, v := range doc {
+			for _, bad := range spoiled(name, v) {
+				with(name, bad)
+			}
+		}
+	case []any:
+		for _, v := range doc {
+			for _, bad := range spoiled(name, v) {
+				all = append(all, []any{bad})
+			}
+		}
+		all = text(append(all, map[string]any{"token": secret}))
+	case string:
+		all = append(all, map[string]any{"token": secret}, []any{secret}, 12345, true)
+	case bool:
+		all = text(append(all, map[string]any{"token": secret}, []any{secret}))
+	default:
+		all = text(append(all, map[string]any{"token": secret}, []any{secret}, true))
+	}
+	return all
+}
+
+// texts returns the documents as JSON, and as text that is none.
+func texts(doc any) (all []string) {
+	for _, d := range append(spoiled("", doc), doc) {
+		data, err := json.Marshal(d)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, string(data))
+	}
+	whole := all[len(all)-1]
+	return append(all, whole[:len(whole)-1], whole[:len(whole)/2], whole+secret, secret, `"`+secret+`"`, "["+whole+",", `{"`+secret, strings.Replace(whole, `"`+secret+`"`, secret, 1))
+}
+
+// ear keeps the log.
+type ear struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (e *ear) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.buf.Write(p)
+}
+
+// leak finds the secret in a text, and returns what is around it.
+func leak(text []byte) (string, bool) {
+	i := bytes.Index(text, secretBegins)
+	if i < 0 {
+		return "", false
+	}
+	return string(text[max(0, i-200):min(len(text), i+60)]), true
+}
+
+// No refusal and no line of the log quotes what may be a secret, whatever is wrong with a
+// request, and whichever way it comes.
+func TestRefusalsQuoteNoSecrets(t *testing.T) {
+	log := &ear{}
+	r := startLogged(t, "", slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	nc, err := r.e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	told := map[string]bool{}
+	check := func(way string, answer []byte, body string) {
+		if where, leaks := leak(answer); leaks && !told[way] {
+			told[way] = true
+			t.Errorf("%s: the refusal of %.300s quotes the secret: …%s…", way, body, where)
+		}
+	}
+	requests := 0
+	for _, e := range wire.Endpoints() {
+		for _, body := range texts(planter{}.good("", e.Request)) {
+			answer, err := nc.RequestMsg(&nats.Msg{Subject: wire.Default.API(e.Name), Data: []byte(body)}, patience)
+			if err != nil {
+				t.Fatalf("%s %.200s: %v", e.Name, body, err)
+			}
+			requests++
+			if bytes.Contains(answer.Data, []byte(`"error"`)) {
+				check("NATS "+e.Name, answer.Data, body)
+			}
+		}
+	}
+	requests += r.plantHTTP(check)
+	if requests < 2000 {
+		t.Errorf("only %d requests", requests)
+	}
+	r.stop()
+	if where, leaks := leak(log.buf.Bytes()); leaks {
+		t.Errorf("the log has the secret: …%s…", where)
+	}
+}
+
+// plantHTTP sends what texts makes to every operation with a body, and secrets in the
+// header and the parameters of all.
+func (r *rig) plantHTTP(check func(way string, answer []byte, body string)) (requests int) {
+	d, _ := readDocument(r.t, r)
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		at := inPath.ReplaceAllStringFunc(path, func(p string) string { return unknown[strings.Trim(p, "{}")] })
+		for method, op := range d.Paths[path] {
+			method = strings.ToUpper(method)
+			way := method + " " + path
+			if _, stream := op.Responses["200"].Content["text/event-stream"]; stream || strings.Contains(path, "/blobs") {
+				continue // feeds have no end, and a blob is any bytes
+			}
+			send := func(at, body string, headers ...string) {
+				res := r.send(method, at, body, headers...)
+				requests++
+				if res.status >= http.StatusBadRequest {
+					check(way, res.body, body)
+				}
+			}
+			send(at, "", "Work-Session", secret, "Authorization", "Bearer "+secret, "Last-Event-ID", secret)
+			send(at, `{"token":"`+secret+`"}`, "Work-Session", strings.Repeat(secret, 20))
+			if op.RequestBody == nil {
+				continue
+			}
+			typ := httpBody(way)
+			if typ == nil {
+				r.t.Errorf("what is the body of %s? add it to this test", way)
+				continue
+			}
+			for _, body := range texts(planter{}.good("", typ)) {
+				send(at, body)
+			}
+		}
+	}
+	return requests
+}
+
+// httpBody returns the type of an operation's body; nil if it is not known.
+func httpBody(way string) reflect.Type {
+	for _, e := range wire.Endpoints() {
+		for _, route := range e.Routes {
+			if route.Method+" "+route.Path == way {
+				return e.Request
+			}
+		}
+	}
+	switch way {
+	case "PATCH /api/v1/types/{type}":
+		return reflect.TypeFor[map[string]json.RawMessage]()
+	case "POST /api/v1/workers":
+		return reflect.TypeFor[wire.WorkerRegistration]()
+	case "POST /api/v1/workers/{id}/poll":
+		return reflect.TypeFor[wire.Poll]()
+	case "POST /api/v1/workers/{id}/heartbeat":
+		return reflect.TypeFor[wire.WorkerHeartbeat]()
+	case "POST /api/v1/workers/{id}/probe":
+		return reflect.TypeFor[wire.ProbeWait]()
+	case "POST /api/v1/workers/{id}/report":
+		return reflect.TypeFor[struct {
+			Session string        `json:"session"`
+			Reports []wire.Report `json:"reports"`
+		}]()
+	case "POST /api/v1/work":
+		return reflect.TypeFor[wire.Submit]()
+	}
+	return nil
+}

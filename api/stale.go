@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// A node that is cut off from the others, or has just come back, may lack what they have
+// accepted. What it has it answers, but what it lacks may be elsewhere: it must not say of
+// that that there is none.
+
+// staleRetry is when to ask a node again that may lack something.
+const staleRetry = time.Second
+
+// stale says why this node may lack what was durable when it was asked; nil: it has all.
+// It waits for freshWithin at most until the projection shows that.
+func (e *engine) stale(ctx context.Context) error {
+	st := e.standsBy()
+	switch {
+	case st == nil && e.Reached == nil:
+		return nil
+	case st == nil:
+		return e.Reached(ctx)
+	case st.cutOff != nil:
+		return st.cutOff
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshWithin)
+	defer cancel()
+	end, err := e.Core.End(ctx)
+	if err != nil {
+		return fmt.Errorf("the leader of the log does not answer: %w", err)
+	}
+	if end > e.Queries.Applied() && e.Core.Await(ctx, end) != nil {
+		return fmt.Errorf("it is %s behind the log", events.Count(int64(lag(end, e.Queries.Applied())), "event"))
+	}
+	return nil
+}
+
+// absent returns the answer to a question about what is not there: refusal, or that nobody can
+// tell here.
+func (e *engine) absent(ctx context.Context, refusal error) error {
+	why := e.stale(ctx)
+	if why == nil {
+		return refusal
+	}
+	return &events.Error{Code: events.CodeUnavailable, RetryAfter: staleRetry,
+		Message: fmt.Sprintf("%v as of position %s, and this node may lack what others have accepted (%v): ask another node, or again", refusal, wire.PositionOf(e.Queries.Applied()), why)}
+}
+
+// sure returns the answer of a query that has found nothing: it asks once more if there is more
+// to see by now.
+func (s *Service) sure(ctx context.Context, c *call, refusal error, again func(context.Context, *call) (any, error)) (any, error) {
+	if e, _ := wire.EndpointOf(c.endpoint); !e.ReadOnly {
+		return nil, refusal
+	}
+	seen := s.Queries.Applied()
+	if err := s.absent(ctx, refusal); err != refusal || s.Queries.Applied() == seen {
+		return nil, err
+	}
+	return again(ctx, c)
+}
+
+// listed marks a page of a list if it may lack items.
+func (e *engine) listed(ctx context.Context, page wire.Listed, err error) (wire.Listed, error) {
+	if err != nil {
+		return page, err
+	}
+	if page.Items == nil {
+		page.Items = []wire.Item{}
+	}
+	if why := e.stale(ctx); why != nil {
+		page.Stale = fmt.Sprintf("as of position %s: this node may lack what others have accepted (%v)", wire.PositionOf(e.Queries.Applied()), why)
+	}
+	return page, nil
+}

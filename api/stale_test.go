@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// apart is an engine that is apart from the others in one way or another.
+type apart struct {
+	Core
+	way atomic.Pointer[string]
+}
+
+func (a *apart) is(way string) bool { return *a.way.Load() == way }
+
+func (a *apart) StandsBy() (dispatcher.Standing, bool) {
+	st := dispatcher.Standing{Owner: "another", Heard: time.Now()}
+	if a.is("cut off") {
+		st.Fault = errors.New("no route to the log")
+	}
+	return st, !a.is("an owner without the others") && !a.is("an owner")
+}
+
+func (a *apart) End(ctx context.Context) (events.Seq, error) {
+	switch {
+	case a.is("a silent leader"):
+		return 0, errors.New("no answer")
+	case a.is("just back"):
+		return a.Position() + 1, nil
+	}
+	return a.Core.End(ctx)
+}
+
+func (a *apart) reached(context.Context) error {
+	if a.is("an owner without the others") {
+		return errors.New("1 of 3 nodes is reached")
+	}
+	return nil
+}
+
+// What a node lacks that can't know what the others have accepted is not said not to be there.
+func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
+	a := &apart{}
+	way := "an owner"
+	a.way.Store(&way)
+	r := newRig(t, func(c *Config) { a.Core = c.Core; c.Core, c.Reached = a, a.reached })
+	here := r.submit(wire.Submit{Type: "email"})
+	id := func(id string) string { return `{"id":"` + id + `"}` }
+	const elsewhere = "01J00000000000000000000000"
+	for _, way := range []string{"an owner", "a standby", "an owner without the others", "cut off", "a silent leader", "just back"} {
+		a.way.Store(&way)
+		well := way == "an owner" || way == "a standby"
+		code, text := events.CodeNotFound, ""
+		if !well {
+			code, text = events.CodeUnavailable, "this node may lack what others have accepted"
+		}
+		for _, endpoint := range []string{wire.APIGet, wire.APIHistory, wire.APILogs, wire.APITree, wire.APIWait} {
+			_, err := r.svc.Call(r.ctx(), endpoint, []byte(id(elsewhere)))
+			if events.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %s of what is not there: %v", way, endpoint, err)
+			}
+		}
+		if _, _, _, err := r.svc.Documents(r.ctx(), elsewhere); events.CodeOf(err) != code {
+			t.Errorf("%s: the documents of what is not there: %v", way, err)
+		}
+		if _, err := r.svc.Call(r.ctx(), wire.APIGet, []byte(id(here.ID))); err != nil {
+			t.Errorf("%s: get of what is there: %v", way, err)
+		}
+		for _, endpoint := range []string{wire.APIList, wire.APIDead} {
+			data, err := r.svc.Call(r.ctx(), endpoint, []byte("{}"))
+			var page wire.Listed
+			if err == nil {
+				err = json.Unmarshal(data, &page)
+			}
+			if err != nil || (page.Stale == "") != well {
+				t.Errorf("%s: %s: %v, stale %q", way, endpoint, err, page.Stale)
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// idleCase names, in a process of its own, the case of TestIdleWorkersLive to run.
+const idleCase = "STREAMWRIGHT_TEST_IDLE"
+
+// TestIdleWorkersLive leaves many workers without work for ten minutes of a synctest bubble:
+// none of them is taken for dead, and a burst then starts on every one of them. The NATS
+// client keeps channels for reuse, which can't go from one bubble to another, nor out of it:
+// so each case has a process.
+func TestIdleWorkersLive(t *testing.T) {
+	slow(t)
+	if c := os.Getenv(idleCase); c != "" {
+		var assign bool
+		var n int
+		if _, err := fmt.Sscanf(c, "assign=%t/%d", &assign, &n); err != nil {
+			t.Fatal(err)
+		}
+		ats.Register() // the server's goroutine for access times, which must not belong to the bubble
+		defer ats.Unregister()
+		synctest.Test(t, func(t *testing.T) { idleWorkersLive(t, assign, n) })
+		return
+	}
+	for _, assign := range []bool{true, false} {
+		for _, n := range []int{50, 100, 500, 1000} {
+			name := fmt.Sprintf("assign=%t/%d", assign, n)
+			t.Run(name, func(t *testing.T) {
+				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleWorkersLive$")
+				cmd.Env = append(os.Environ(), idleCase+"="+name)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out[:min(len(out), 8<<10)])
+				}
+			})
+		}
+	}
+}
+
+func idleWorkersLive(t *testing.T, assign bool, n int) {
+	const idle, perConn = 10 * time.Minute, 50
+	o := assigning(Options{Memory: true})
+	o.Config.Workers.NoAssign = !assign
+	e, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopEngine(t, e)
+	began, release := make(chan events.WorkerID, n), make(chan struct{})
+	var stops []func()
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	for len(stops) < n {
+		nc, err := e.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		for range min(perConn, n-len(stops)) {
+			w, err := workers.New(nc, workers.Config{ID: events.WorkerID(fmt.Sprintf("w%d", len(stops))), Names: e.names(), Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			workers.HandleRaw(w, "email", func(context.Context, *workers.RawItem) (any, error) {
+				began <- w.ID()
+				<-release
+				return nil, nil
+			})
+			if err := w.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			stops = append(stops, func() { _ = w.Stop(context.Background()) })
+		}
+	}
+
+	died := map[string]bool{}
+	for end := time.Now().Add(idle); time.Now().Before(end); time.Sleep(10 * time.Second) {
+		for _, w := range e.dispatcher.Workers() {
+			if w.Status == wire.WorkerDead {
+				died[w.Worker] = true
+			}
+		}
+	}
+	if len(died) > 0 {
+		t.Errorf("%d of %d idle workers were taken for dead", len(died), n)
+	}
+
+	c, err := e.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	list := make([]streamwright.Item, n)
+	for i := range list {
+		list[i] = streamwright.Item{Type: "email", Params: i}
+	}
+	if _, err := c.SubmitMany(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	started, late := map[events.WorkerID]bool{}, time.After(time.Second)
+burst:
+	for len(started) < n {
+		select {
+		case w := <-began:
+			started[w] = true
+		case <-late:
+			break burst
+		}
+	}
+	close(release)
+	if len(started) < n {
+		t.Errorf("%d of %d workers have started an item of the burst within a second", len(started), n)
+	}
+}

@@ -1,0 +1,65 @@
+package embedded
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+// A node that is down for three minutes costs a line when that begins, one a minute, and one
+// when it ends, however many links to it are tried.
+func TestALostNodeIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		l := &natsLog{log: log, peers: &lostPeers{log: log}}
+		for second := range 180 {
+			for range 4 {
+				l.Errorf("Error trying to connect to route (attempt %v): %v", second+1, "dial tcp 10.0.0.2:6222: connect: connection refused")
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(peerQuiet)
+		synctest.Wait()
+		said := text.String()
+		for what, n := range map[string]int{"level=ERROR": 0, "another node can't be reached": 1, "still can't be reached": 2, "is reached again": 1, "\n": 4} {
+			if got := strings.Count(said, what); got != n {
+				t.Errorf("%d times %q, want %d:\n%s", got, what, n, said)
+			}
+		}
+		l.Errorf("Error trying to connect to route (attempt 1): lookup b: no such host")
+		l.peers.forget()
+		time.Sleep(time.Hour)
+		if got := strings.Count(text.String(), "\n"); got != 5 {
+			t.Errorf("%d lines:\n%s", got, text.String())
+		}
+	})
+}
+
+// Three real nodes that start together, of which one ends for some seconds, write no ERROR, and
+// a line each about the lost one.
+func TestALostNodeInARealCluster(t *testing.T) {
+	all := clusterOptions(t, 3)
+	var text logBuffer
+	all[0].Logger = slog.New(slog.NewTextHandler(&text, nil))
+	nodes := startNodes(t, all)
+	lost := "at=" + all[2].Cluster.Listen
+	nodes[2].srv.shutDown()
+	need.Eventually(t, "the lost node is told of", func() bool {
+		return strings.Contains(text.String(), lost)
+	})
+	before := time.Now()
+	need.Eventually(t, "some tries have failed", func() bool { return time.Since(before) > 5*time.Second })
+	said := text.String()
+	if n := strings.Count(said, lost); n != 1 && n != 2 { // one at the start, if it was the last to listen
+		t.Errorf("%d lines about the lost node:\n%s", n, said)
+	}
+	if strings.Contains(said, "level=ERROR") {
+		t.Errorf("a start, and a node that ends, write errors:\n%s", said)
+	}
+}

@@ -1,0 +1,396 @@
+package replicas
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/highwayhash"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright/internal/sleep"
+)
+
+// A record of a block file, as nats-server 2.15 writes it: length (4), sequence (8), time (8),
+// length of the subject (2), subject, with headers their length (4) and the headers, message,
+// hash (8). The bits mark records with headers, erased messages and tombstones.
+const (
+	recordHead = 22
+	recordHash = 8
+	maxRecord  = 32 << 20
+	headersBit = 1 << 31
+	erasedBit  = 1 << 63
+	tombBit    = 1 << 62
+	blockFile  = ".blk"
+)
+
+const (
+	// maxBlock bounds a block file, and what a compressed one holds: a block is 8 MiB and a
+	// message.
+	maxBlock = 64 << 20
+	// chunk is read at once; then the reader keeps its pace.
+	chunk = 1 << 20
+	// maxTracked bounds the sequences between a stream's first and last message whose
+	// deletes are followed: 16 MiB of bits.
+	maxTracked = 1 << 27
+	// tries is how often a block that looks damaged is read, tryPause apart: it may have been
+	// written meanwhile.
+	tries    = 3
+	tryPause = time.Second
+)
+
+// State is what the server says that a stream holds.
+type State struct {
+	First, Last uint64 // sequences
+	Messages    uint64
+	Lost        int // messages that the server could not read at its start
+}
+
+// Replica is what was found in one server's files of a stream.
+type Replica struct {
+	Stream     string
+	At         time.Time // when the reading ended
+	Took       time.Duration
+	Blocks     int
+	Bytes      int64
+	Messages   int
+	Compressed int // blocks that are
+	// Damage says what is wrong; empty: every message that there should be was read, and has
+	// its hash.
+	Damage string
+}
+
+// Reader reads the block files of one stream. It opens them by itself: the server that
+// writes them meanwhile is not held up, keeps nothing in its caches for that, and repairs nothing on
+// the way.
+type Reader struct {
+	Dir    string // the stream's folder
+	Stream string
+	// State returns what the server says now; false: it has no such stream. nil: there is no server.
+	State func() (State, bool)
+	// Gapless says that no message between the first and the last is ever deleted.
+	Gapless bool
+	Rate    int64 // bytes per second at most; 0: no bound
+}
+
+// Read reads the replica. Its error is that of ctx, or of a folder that can't be read.
+func (r Reader) Read(ctx context.Context) (Replica, error) {
+	began := time.Now()
+	var rep Replica
+	for i := range tries {
+		if i > 0 {
+			if err := sleep.For(ctx, tryPause); err != nil {
+				return rep, err
+			}
+		}
+		var err error
+		if rep, err = r.once(ctx); err != nil || rep.Damage == "" {
+			rep.At, rep.Took = time.Now(), time.Since(began)
+			return rep, err
+		}
+	}
+	rep.At, rep.Took = time.Now(), time.Since(began)
+	return rep, nil
+}
+
+func (r Reader) once(ctx context.Context) (Replica, error) {
+	rep := Replica{Stream: r.Stream}
+	damaged := func(format string, args ...any) {
+		if rep.Damage == "" {
+			rep.Damage = fmt.Sprintf(format, args...)
+		}
+	}
+	before, there := r.state()
+	if !there {
+		return rep, nil
+	}
+	indexes, err := blocks(filepath.Join(r.Dir, "msgs"))
+	if err != nil {
+		return rep, fmt.Errorf("read replica of %s: %w", r.Stream, err)
+	}
+	seen := tracker{first: before.First, gapless: r.Gapless}
+	for _, index := range indexes {
+		b, err := r.block(ctx, index)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // all of it was deleted meanwhile
+			continue
+		case ctx.Err() != nil:
+			return rep, ctx.Err()
+		case err != nil:
+			damaged("block %d can't be read: %v", index, err)
+			continue
+		}
+		rep.Blocks++
+		rep.Bytes += int64(len(b))
+		plain, compressed, err := decode(b)
+		if compressed {
+			rep.Compressed++
+		}
+		if err == nil {
+			err = records(r.Stream, index, plain, func(seq uint64) {
+				if seq&(erasedBit|tombBit) == 0 {
+					rep.Messages++
+				}
+				seen.add(seq)
+			})
+		}
+		if err != nil {
+			damaged("block %d: %v", index, err)
+		}
+	}
+	after, there := r.state()
+	if !there {
+		return Replica{Stream: r.Stream}, nil
+	}
+	if after.Lost > 0 {
+		damaged("the server lost %d messages that it could not read at its start", after.Lost)
+	}
+	if r.State == nil {
+		after = State{Last: seen.last}
+	}
+	if why := seen.missing(before, after); why != "" {
+		damaged("%s", why)
+	}
+	return rep, nil
+}
+
+func (r Reader) state() (State, bool) {
+	if r.State == nil {
+		return State{}, true
+	}
+	return r.State()
+}
+
+// blocks returns the indexes of a stream's blocks, sorted. A folder that is not there has none.
+func blocks(dir string) ([]uint32, error) {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []uint32
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), blockFile)
+		if n, err := strconv.ParseUint(name, 10, 32); ok && err == nil {
+			all = append(all, uint32(n))
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// block reads one block file at the reader's pace.
+func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
+	f, err := os.Open(filepath.Join(r.Dir, "msgs", strconv.FormatUint(uint64(index), 10)+blockFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxBlock {
+		return nil, fmt.Errorf("its file has %d bytes, more than a block ever has", info.Size())
+	}
+	b := make([]byte, info.Size())
+	for at := 0; at < len(b); {
+		began := time.Now()
+		n, err := io.ReadFull(f, b[at:min(at+chunk, len(b))])
+		at += n
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return b[:at], nil // it was cut meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Rate > 0 {
+			err = sleep.For(ctx, time.Duration(n)*time.Second/time.Duration(r.Rate)-time.Since(began))
+		} else {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// compressed reports whether a block file begins as one that is compressed.
+func compressed(b []byte) bool {
+	var meta natsserver.CompressionInfo
+	n, err := meta.UnmarshalMetadata(b)
+	return err != nil || n > 0
+}
+
+// decode returns the records of a block file, and whether it was compressed.
+func decode(b []byte) (plain []byte, was bool, err error) {
+	var meta natsserver.CompressionInfo
+	n, err := meta.UnmarshalMetadata(b)
+	if err != nil || n == 0 {
+		return b, err != nil, err
+	}
+	if meta.OriginalSize > maxBlock {
+		return nil, true, fmt.Errorf("it is compressed, and would have %d bytes", meta.OriginalSize)
+	}
+	plain, err = meta.Algorithm.Decompress(b[n:])
+	if err == nil && uint64(len(plain)) != meta.OriginalSize {
+		err = fmt.Errorf("%d bytes in place of %d", len(plain), meta.OriginalSize)
+	}
+	if err != nil {
+		return nil, true, fmt.Errorf("it is compressed, and can't be decompressed: %w", err)
+	}
+	return plain, true, nil
+}
+
+// records calls each with the sequence of each record of a block, with its bits. Its error
+// says where the first bad record is.
+func records(stream string, index uint32, b []byte, each func(seq uint64)) error {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, index))
+	hash, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	var sum [highwayhash.Size64]byte
+	for at := 0; at < len(b); {
+		rest := b[at:]
+		if len(rest) < recordHead {
+			return fmt.Errorf("a record is cut off at byte %d of %d", at, len(b))
+		}
+		length, subject := le.Uint32(rest), int(le.Uint16(rest[20:]))
+		size := int(length &^ headersBit)
+		least := recordHead + subject + recordHash
+		if length&headersBit != 0 {
+			least += 4
+		}
+		switch {
+		case size < least || size > maxRecord:
+			return fmt.Errorf("there is no record at byte %d of %d", at, len(b))
+		case size > len(rest):
+			return fmt.Errorf("a record is cut off at byte %d of %d", at, len(b))
+		}
+		body := rest[recordHead+subject : size-recordHash]
+		if length&headersBit != 0 {
+			body = body[4:]
+		}
+		hash.Reset()
+		_, _ = hash.Write(rest[4:20])
+		_, _ = hash.Write(rest[recordHead : recordHead+subject])
+		_, _ = hash.Write(body)
+		if string(hash.Sum(sum[:0])) != string(rest[size-recordHash:size]) {
+			return fmt.Errorf("the record at byte %d of %d has another hash", at, len(b))
+		}
+		each(le.Uint64(rest[4:]))
+		at += size
+	}
+	return nil
+}
+
+// tracker finds messages that are missing.
+type tracker struct {
+	first   uint64 // of the stream
+	gapless bool
+	last    uint64
+	gaps    []span // of a gapless stream
+	more    bool   // gaps are not all
+	live    []uint64
+	beyond  bool // live is not all
+}
+
+// span is a run of sequences.
+type span struct{ from, to uint64 }
+
+// maxGaps bounds the gaps that are remembered.
+const maxGaps = 64
+
+func (t *tracker) add(seq uint64) {
+	if seq&tombBit != 0 {
+		t.mark(seq&^tombBit, false)
+		return
+	}
+	erased := seq&erasedBit != 0
+	seq &^= erasedBit
+	if seq == 0 {
+		return
+	}
+	t.mark(seq, !erased)
+	if seq <= t.last {
+		return
+	}
+	next := t.last + 1
+	if t.last == 0 {
+		if next = t.first; next == 0 { // not known
+			next = seq
+		}
+	}
+	if t.gapless && seq > next {
+		if len(t.gaps) < maxGaps {
+			t.gaps = append(t.gaps, span{next, seq - 1})
+		} else {
+			t.more = true
+		}
+	}
+	t.last = seq
+}
+
+// mark notes whether a message is there.
+func (t *tracker) mark(seq uint64, there bool) {
+	if t.gapless || seq < t.first {
+		return
+	}
+	at := seq - t.first
+	if at >= maxTracked {
+		t.beyond = true
+		return
+	}
+	for uint64(len(t.live)) <= at/64 {
+		if !there {
+			return
+		}
+		t.live = append(t.live, 0)
+	}
+	if bit := uint64(1) << (at % 64); there {
+		t.live[at/64] |= bit
+	} else {
+		t.live[at/64] &^= bit
+	}
+}
+
+// missing says which messages that the server counts were not in the files, between two
+// looks at what it says; empty: none.
+func (t *tracker) missing(before, after State) string {
+	if t.gapless {
+		first, last := max(before.First, after.First), min(before.Last, after.Last)
+		for _, g := range append(t.gaps, span{t.last + 1, last}) {
+			if from, to := max(g.from, first), min(g.to, last); from <= to {
+				return fmt.Sprintf("messages %d to %d are missing", from, to)
+			}
+		}
+		return ""
+	}
+	if before != after || t.beyond {
+		return "" // messages came and went, or there is no telling
+	}
+	live := uint64(0)
+	for _, word := range t.live {
+		live += uint64(bits.OnesCount64(word))
+	}
+	if live < after.Messages { // there may be more: what limits delete leaves no trace
+		return fmt.Sprintf("%d of %d messages are missing", after.Messages-live, after.Messages)
+	}
+	return ""
+}
