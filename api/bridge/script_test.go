@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,17 +43,21 @@ func TestShellWorker(t *testing.T) {
 	sh := need.Program(t, "sh")
 	need.Program(t, "curl")
 	const lease = 6 * time.Second // many times what a curl takes, on a slow machine too
-	e := startEngine(t, embedded.Options{Config: leases(lease, "shout")})
+	conf := leases(lease, "shout")
+	conf.Workers.HeartbeatInterval, conf.Workers.DeadAfter = 3*time.Second, 10*time.Second
+	e := startEngine(t, embedded.Options{Config: conf})
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, sh, "../../examples/httpworker/worker.sh", "http://"+e.HTTP(), "shout", sh, "-c",
 		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 9 ;; *forever*) exec sleep 600 ;; *much*) printf '"'; head -c 9000000 /dev/zero | tr '\0' y; printf '"'; exit ;; esac; printf '{"heard":%s}' "$p"`)
 	var out output
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left, if anything
 		if t.Failed() {
 			t.Logf("the script said:\n%s", out.String())
 		}
@@ -93,12 +98,22 @@ func TestShellWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(e.submit(t, "shout", `"next"`), events.StateCompleted) // its slot is free again
-	// Another worker takes its id: what it runs is stopped, and it works again when
-	// that one has left.
+	// Another worker takes its id while it hangs: what it runs is stopped, and it works
+	// again when that one has left.
 	taken := e.submit(t, "shout", `"forever"`)
 	ends(taken, events.StateRunning)
 	id := e.workers(t)[0].Worker
-	e.takeID(t, id, "shout")
+	signal := func(sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(-cmd.Process.Pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	need.Eventually(t, "the worker is dead", func() bool { return e.workers(t)[0].Status == wire.WorkerDead })
+	var reg wire.Registered
+	e.request(t, wire.APIRegister, wire.Register{Worker: id, Types: []string{"shout"}, Slots: 1}, &reg)
+	signal(syscall.SIGCONT)
 	need.Eventually(t, "the command is stopped", func() bool { return strings.Contains(out.String(), taken+": status 143:") })
 	if _, _, err := e.client.Cancel(testContext(t), taken, "not needed"); err != nil {
 		t.Fatal(err)

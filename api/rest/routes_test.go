@@ -351,7 +351,6 @@ func TestRoutesIgnoreNothing(t *testing.T) {
 	}
 	r.refused(404, "not_found", "nothing at", "GET", "/nonsense", "")
 	r.refused(404, "not_found", "no worker", "POST", "/api/v1/workers/nobody/circuit/reset", "")
-	r.refused(404, "not_found", "no type", "POST", "/api/v1/types/nosuch/pause", "")
 	r.refused(404, "not_found", "no type", "POST", "/api/v1/types/nosuch/resume", "")
 	if res := r.send("GET", "/api/v1/work/"+id+"/params", ""); string(res.body) != `{"n": 1.50, "t": "<b>"}` {
 		t.Errorf("the params came back as %s", res.body)

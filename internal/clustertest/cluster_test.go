@@ -16,6 +16,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -190,6 +191,7 @@ type cluster struct {
 	probe   *http.Client
 	servers []string // the places with a NATS server
 	own     bool     // the engines have servers of their own
+	logins  *logins.Logins
 	disks
 }
 
@@ -198,6 +200,10 @@ func newCluster(t *testing.T, d disks) *cluster {
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
 			n.kill()
+		}
+		for _, n := range c.nodes {
+			said, _ := os.ReadFile(n.log)
+			c.logins.Check(t, string(said))
 		}
 		if t.Failed() {
 			c.lastWords()
@@ -243,8 +249,6 @@ const settings = `
 durability = "interval"
 [http]
 allow_open = true
-[nats]
-allow_open = true
 [types.raw]
 lease = "3s"
 max_attempts = 1000
@@ -267,7 +271,10 @@ const smallDisk = 192 << 20
 
 // settings returns those of the cluster's engines.
 func (c *cluster) settings() string {
-	text := settings
+	text := settings + "[nats]\nallow_open = true\n"
+	if c.logins != nil {
+		text = settings + c.logins.TOML()
+	}
 	if c.synced {
 		text = strings.Replace(text, `"interval"`, `"always"`, 1)
 	}
@@ -279,6 +286,7 @@ func (c *cluster) settings() string {
 
 // newPlain starts three NATS servers that form a cluster, and two engines on it.
 func newPlain(t *testing.T, d disks) *cluster {
+	logins.Open(t, "its NATS servers are not the engines'")
 	c := newCluster(t, d)
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {
@@ -319,6 +327,10 @@ func newPlain(t *testing.T, d disks) *cluster {
 // formed waits until JetStream has a leader.
 func (c *cluster) formed() {
 	c.t.Helper()
+	if c.logins != nil { // no user may ask JetStream itself
+		c.owner()
+		return
+	}
 	nc := c.connect()
 	defer nc.Close()
 	need.Eventually(c.t, "JetStream answers", func() bool {
@@ -371,12 +383,21 @@ func soon() []nats.Option {
 	}
 }
 
+// options are those of the test's connections.
+func (c *cluster) options() []nats.Option {
+	c.t.Helper()
+	if c.logins == nil {
+		return soon()
+	}
+	return append(c.logins.Options(c.t, logins.All), soon()...)
+}
+
 // connect connects the test to any of the servers.
 func (c *cluster) connect() (nc *nats.Conn) {
 	c.t.Helper()
 	need.Eventually(c.t, "a NATS server answers", func() bool {
 		var err error
-		nc, err = nats.Connect(c.urls(outside), soon()...)
+		nc, err = nats.Connect(c.urls(outside), c.options()...)
 		return err == nil
 	})
 	return nc
@@ -475,7 +496,7 @@ func (c *cluster) leader() (leader *node) {
 // stepDown asks the event stream's leader to let another server lead. One that has no
 // replica can't.
 func (c *cluster) stepDown(ctx context.Context) error {
-	nc, err := nats.Connect(c.urls(outside), soon()...)
+	nc, err := nats.Connect(c.urls(outside), c.options()...)
 	if err != nil {
 		return err
 	}
@@ -551,6 +572,7 @@ func (c *cluster) cli(server string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, append(args, "--server", "nats://"+c.net.dial(outside, server, clientPort))...)
+	cmd.Env = append(os.Environ(), c.logins.Environ(logins.All)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/logins"
 )
 
 // newEmbedded starts three engines whose own NATS servers form the cluster.
@@ -23,6 +25,10 @@ func newEmbedded(t *testing.T, d disks) *cluster {
 	c.servers = []string{"n1", "n2", "n3"}
 	for _, name := range c.servers {
 		c.add(&node{name: name, engine: true, nats: true})
+	}
+	var err error
+	if c.logins, err = logins.New(t.TempDir(), c.addresses()...); err != nil {
+		t.Fatal(err)
 	}
 	secured := c.secrets()
 	for _, n := range c.nodes {
@@ -67,13 +73,7 @@ func (c *cluster) secrets() string {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature}
-	for _, name := range c.servers {
-		host, _, err := net.SplitHostPort(c.net.listen(name, routePort))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		leaf.IPAddresses = append(leaf.IPAddresses, net.ParseIP(host))
-	}
+	leaf.IPAddresses = c.addresses()
 	caKey, key := newKey(c.t), newKey(c.t)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -84,6 +84,19 @@ func (c *cluster) secrets() string {
 		c.write("node.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))),
 		c.write("ca.pem", certificate(c.t, ca, ca, caKey, caKey)),
 		c.write("secret", rand.Text()+"\n"))
+}
+
+// addresses returns those of the nodes.
+func (c *cluster) addresses() (ips []net.IP) {
+	c.t.Helper()
+	for _, name := range c.servers {
+		host, _, err := net.SplitHostPort(c.net.listen(name, routePort))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		ips = append(ips, net.ParseIP(host))
+	}
+	return ips
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {

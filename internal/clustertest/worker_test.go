@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -218,7 +219,7 @@ func (l *load) libWorker(n int) *workers.Worker {
 func (l *load) libClient() {
 	var c *streamwright.Client
 	urls := strings.Split(l.c.urls(outside), ",")
-	c, err := streamwright.Connect(l.ctx, strings.Join(urls, ","), streamwright.WithTryTimeout(tryTimeout), streamwright.WithNATS(nats.IgnoreDiscoveredServers()))
+	c, err := streamwright.Connect(l.ctx, strings.Join(urls, ","), streamwright.WithTryTimeout(tryTimeout), streamwright.WithConnection(l.c.logins.Settings(logins.All)), streamwright.WithNATS(nats.IgnoreDiscoveredServers()))
 	if err != nil {
 		l.t.Fatal(err)
 	}

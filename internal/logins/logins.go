@@ -43,13 +43,14 @@ const password = "correct horse battery"
 // Logins are the logins of engines. A nil Logins is for open ones.
 type Logins struct{ cert, key string }
 
-// New returns logins whose certificate is in a folder; nil unless Env is set.
-func New(dir string) (*Logins, error) {
+// New returns logins whose certificate, for this machine and for other addresses, is in a
+// folder; nil unless Env is set.
+func New(dir string, others ...net.IP) (*Logins, error) {
 	if os.Getenv(Env) == "" {
 		return nil, nil
 	}
 	l := &Logins{cert: filepath.Join(dir, "server.pem"), key: filepath.Join(dir, "server.key")}
-	return l, l.write()
+	return l, l.write(others)
 }
 
 // Of returns the logins of one test; nil unless Env is set.
@@ -70,14 +71,14 @@ func Open(t testing.TB, why string) {
 	}
 }
 
-// write writes a certificate for this machine, which is its own CA.
-func (l *Logins) write() error {
+// write writes a certificate, which is its own CA.
+func (l *Logins) write(others []net.IP) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "engine"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "engine"}, IPAddresses: append(others, net.IPv4(127, 0, 0, 1)), DNSNames: []string{"localhost"},
 		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
