@@ -42,7 +42,7 @@ func (e *Engine) openStarting(context.Context) error {
 	}
 	e.http = s
 	e.starting.ServesHTTP(s.Addr())
-	e.log.Info("the engine starts: /healthz shows how far it is", "http", s.Addr())
+	e.log.Debug("the engine starts: /healthz shows how far it is", "http", s.Addr())
 	return nil
 }
 

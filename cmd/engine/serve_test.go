@@ -42,7 +42,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		"two faults in a file": {
 			[]string{"--config", file("two.toml", "[types.email]\ncapcity = 3\nlease = \"1ms\"\n")},
-			[]string{"2 things are wrong (bad_config)\n", "two.toml:2: types.email.capcity is no setting: did you mean capacity?\n", "two.toml:3: types.email.lease_ms is 1ms"},
+			[]string{"2 things are wrong (bad_config)\n", "two.toml:2: types.email.capcity is no setting: did you mean capacity?\n", "two.toml:3: types.email.lease is 1ms"},
 		},
 		"no TOML":       {[]string{"--config", file("no.toml", "[types\n")}, []string{"no.toml:1:", "(bad_config)"}},
 		"no file":       {[]string{"--config", filepath.Join(dir, "absent.toml")}, []string{"absent.toml", "(bad_config)"}},

@@ -57,7 +57,7 @@ func (p *pair) start(i int) {
 	p.t.Helper()
 	// Longer than any pause of a machine that is busy with other tests.
 	file := filepath.Join(p.t.TempDir(), "engine.toml")
-	if err := os.WriteFile(file, []byte("[cluster]\nlease = 10000\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[cluster]\nlease = \"10s\"\n"), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
 	p.p[i] = begin(p.t, p.url, "serve", "--config", file, "--nats-url", p.url, "--dir", p.dir[i], "--http", p.http[i])

@@ -474,8 +474,12 @@ func (c *cluster) leader() (leader *node) {
 	c.t.Helper()
 	nc := c.connect()
 	defer nc.Close()
+	js := "$JS.API."
+	if c.logins != nil { // users are in accounts of their own
+		js = "$JS.work.API."
+	}
 	need.Eventually(c.t, "the event stream has a leader", func() bool {
-		msg, err := nc.Request("$JS.API.STREAM.INFO.WORK_EVENTS_0", nil, time.Second)
+		msg, err := nc.Request(js+"STREAM.INFO.WORK_EVENTS_0", nil, time.Second)
 		if err != nil {
 			return false
 		}

@@ -89,8 +89,12 @@ func (w *rawWorker) greet() {
 		return
 	}
 	w.pulls = nil
+	js := "$JS.API."
+	if reply.JetStreamDomain != "" {
+		js = "$JS." + reply.JetStreamDomain + ".API."
+	}
 	for _, consumer := range reply.Consumers["raw"] {
-		w.pulls = append(w.pulls, "$JS.API.CONSUMER.MSG.NEXT."+reply.Stream+"."+consumer)
+		w.pulls = append(w.pulls, js+"CONSUMER.MSG.NEXT."+reply.Stream+"."+consumer)
 	}
 	w.mu.Lock()
 	beat := wire.Heartbeat{Register: me}
