@@ -336,7 +336,7 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 	w := r.worker(Config{Concurrency: 1, Checks: map[string]Check{"db": check}})
 	HandleRaw(w, "wait", b.run)
 	r.start(w)
-	r.until("the first heartbeat", func() bool { return len(r.beats) > 0 })
+	r.until("a heartbeat that announces the rest", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].IdleMS > 0 })
 	recv(t, "a look that may have begun before", looked)
 	r.mu.Lock()
 	before := len(r.beats)
