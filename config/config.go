@@ -53,6 +53,8 @@ type Server struct {
 	Prefix     string // of all subjects; streams have it in capitals
 	LogLevel   string // debug, info, warn, error
 	LogFormat  string // text, json
+	// LogTransitions says which transitions of items are logged: off, sampled, all.
+	LogTransitions string
 	// MaxClockJump is the farthest that the NATS server's clock may lie ahead of the
 	// time the engine last knew and still be followed without an operator; negative:
 	// no limit.

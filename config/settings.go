@@ -73,7 +73,8 @@ func (s *Server) fields() []field {
 		}), "work", "the first token of every subject; streams have it in capitals"),
 		at("dedup_bucket", &s.NoDedupBucket, unless, false, "keep the KV bucket of taken dedup keys, for others to read"),
 		at("log_level", &s.LogLevel, choice("debug", "info", "warn", "error"), "info", "the least level that is logged: `debug`, `info`, `warn`, `error`"),
-		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`"),
+		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`; `--log-format`"),
+		at("log_transitions", &s.LogTransitions, choice("off", "sampled", "all"), "off", "a line at level info for each transition of an item: `off`, `sampled` (at most 100 a second), `all` ([OPERATIONS.md](../operate/OPERATIONS.md#the-log)); `--log-transitions`"),
 		at("max_clock_jump", &s.MaxClockJump, spanOrOff(time.Minute, 10*365*24*time.Hour), 24*time.Hour, "how far the NATS server's clock may be ahead at a start of the last event, and of the time that the engine last knew, and still be followed without a question, if nobody has measured the time since; where it was measured, 5m; 1m to 10 years, or `off` for any ([OPERATIONS.md](../operate/OPERATIONS.md#when-the-clock-is-wrong))"),
 	}
 }

@@ -352,7 +352,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 }
 
 func (e *Engine) startEngine(ctx context.Context) (err error) {
-	e.items = itemlog.New(e.log)
+	e.items = itemlog.New(e.log, itemlog.Transitions(e.cfg.Server.LogTransitions))
 	if e.mirror, err = newMirror(e); err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
 		Flush: e.store.Flush, LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
 	})
-	e.items = itemlog.New(e.log)
+	e.items = itemlog.New(e.log, itemlog.Off)
 	e.openQuotas()
 	c := dispatcher.Config{
 		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,

@@ -33,6 +33,7 @@ const stopWithin = 30 * time.Second
 func serveCommand(a *app) *cobra.Command {
 	var file string
 	var o embedded.Options
+	var logged config.Server
 	tied := false
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -48,6 +49,8 @@ one folder, which one process has at a time.`,
 			if o.Config, err = loadConfig(file); err != nil {
 				return err
 			}
+			o.Config.Server.LogFormat = cmp.Or(logged.LogFormat, o.Config.Server.LogFormat)
+			o.Config.Server.LogTransitions = cmp.Or(logged.LogTransitions, o.Config.Server.LogTransitions)
 			if tied {
 				go endWith(a.In)
 			}
@@ -64,6 +67,8 @@ one folder, which one process has at a time.`,
 	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "the `file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
 	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
 		console.Choice(&o.Durability, config.Always, config.Interval))
+	f.Func("log-format", "the `format` of the log: text, json (default \"text\")", console.Choice(&logged.LogFormat, "text", "json"))
+	f.Func("log-transitions", "log `which` transitions of items, a line each: off, sampled (at most 100 a second), all (default \"off\")", console.Choice(&logged.LogTransitions, "off", "sampled", "all"))
 	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; --context names one as well")
 	f.StringVar(&o.Cluster.Name, "cluster", "", "form a cluster of this `name` with the nodes named by --peer")
 	f.StringVar(&o.Cluster.Node, "node", "", "this node's `name`, different on each")
