@@ -33,6 +33,9 @@ var (
 	descAgeP95    = desc("queue_age_p95_seconds", "How long 95 % of the items that may run have been waiting at most.", "type", "priority")
 	descStarving  = desc("starving", "Items that wait for more than 80 % of the time after which nothing newer can overtake them.", "type")
 	descMaxQueued = desc("max_queued", "Items of the type queued or waiting at most; none for a type without a limit.", "type")
+	descRunning   = desc("running", "Items claimed or running, by type and the priority that they were dispatched with.", "type", "priority")
+	descReplay    = desc("dead_replayable", "Dead items that ran out of attempts on failures that may pass (reason exhausted): a replay may complete them.", "type")
+	descRepaired  = desc("recoveries_recent", "What the engine has repaired within the last hour and the last day, by cause: those of recoveries_total, and ownership (it began again from the log).", "cause", "window")
 	descInFlight  = desc("in_flight", "Items dispatched or running.", "type")
 	descCapacity  = desc("capacity", "Items of the type dispatched or running at most.", "type")
 	descUsed      = desc("capacity_used_ratio", "Part of the type's capacity that is dispatched or running, 0 to 1.", "type")
@@ -113,6 +116,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(descRejected, prometheus.CounterValue, float64(meta.Rejected))
 		out <- prometheus.MustNewConstMetric(descMerges, prometheus.CounterValue, float64(meta.Merges))
 	}
+	c.recoveries(gauge)
 	c.workers(ctx, gauge)
 	c.types(ctx, gauge, types)
 	c.benched(gauge)
@@ -120,6 +124,32 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.storage(gauge)
 	c.nodes(gauge, now)
 	c.spans(out)
+}
+
+// recoveries shows what was repaired lately: all causes, so that no series ends in the
+// midst.
+func (c collector) recoveries(out gauge) {
+	_, hour, day := c.s.Metrics.figures.Recoveries(c.s.Core.Now())
+	for _, cause := range wire.Recoveries {
+		out(descRepaired, float64(hour[cause]), cause, "hour")
+		out(descRepaired, float64(day[cause]), cause, "day")
+	}
+}
+
+// replayable shows how many dead items of each type a replay may complete.
+func (c collector) replayable(out gauge, types []events.TypeInfo) {
+	causes, err := c.s.Queries.Causes(wire.CausesQuery{Reason: events.DeadExhausted})
+	if err != nil {
+		c.s.Logger.Warn("metrics lack the dead items that can be replayed", "error", err)
+		return
+	}
+	dead := map[string]int64{}
+	for _, cause := range causes.Causes {
+		dead[cause.Type] += cause.Dead
+	}
+	for i := range types {
+		out(descReplay, float64(dead[string(types[i].Type)]), string(types[i].Type))
+	}
 }
 
 // spans counts this process's spans, if it makes any.
@@ -164,6 +194,7 @@ func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo
 	for i := range stats.Types {
 		typeGauges(out, &stats.Types[i])
 	}
+	c.replayable(out, types)
 	for i := range types {
 		c.protection(out, &types[i])
 		c.s.Metrics.figures.Zero(types[i].Type)
@@ -180,6 +211,7 @@ func typeGauges(out gauge, st *wire.TypeStats) {
 	for p := range priorities {
 		label := strconv.Itoa(p)
 		out(descQueued, float64(st.Queued[p]), t, label)
+		out(descRunning, float64(st.Running[p]), t, label)
 		a := st.AgesByPriority[p]
 		out(descAgeOldest, milliseconds(a.OldestMS), t, label)
 		out(descAgeP50, milliseconds(a.P50MS), t, label)

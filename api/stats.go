@@ -153,6 +153,12 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 			st.Queued[p] = n
 		}
 	}
+	for p, n := range load.Running {
+		if st.Running == nil {
+			st.Running = map[int]int{}
+		}
+		st.Running[int(p)] = n
+	}
 	minute := a.Metrics.figures.Minute(t.Type, now)
 	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.figures.Span(now))
 	waiting, err := a.waitStats(&st, t, now)

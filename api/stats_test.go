@@ -88,6 +88,63 @@ func TestStatsCountWhatIsTakenBack(t *testing.T) {
 	}
 }
 
+// What runs is counted by priority, what was repaired by time, and what has died of a
+// failure that may pass apart from what has not.
+func TestStatsByPriorityWindowAndReplayability(t *testing.T) {
+	r := newRig(t, nil)
+	r.submit(wire.Submit{Type: "email", MaxAttempts: 1})
+	r.run("email", wire.ReportFail)
+	statsWhen(r, func(s wire.StatsReply) bool { return s.States["dead"] == 1 })
+	urgent := wire.Priority(8)
+	r.submit(wire.Submit{Type: "email", Priority: &urgent, TimeoutMS: 1})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
+	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	got := statsWhen(r, func(s wire.StatsReply) bool { return s.RecoveriesHour[wire.RecoveryTimeout] == 1 })
+	if got.RecoveriesDay[wire.RecoveryTimeout] != 1 {
+		t.Errorf("repaired in the last day: %v", got.RecoveriesDay)
+	}
+	r.submit(wire.Submit{Type: "email", Priority: &urgent})
+	msg = r.pull(reg.Stream, reg.Consumers["email"][0])
+	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	statsWhen(r, func(s wire.StatsReply) bool { return s.Types[0].Running[8] > 0 })
+	page := gathered(r)
+	for name, want := range map[string]float64{
+		`streamwright_dead_replayable type=email`:                   1,
+		`streamwright_recoveries_recent cause=timeout window=hour`:  1,
+		`streamwright_recoveries_recent cause=timeout window=day`:   1,
+		`streamwright_recoveries_recent cause=unclaimed window=day`: 0,
+		`streamwright_running priority=5 type=email`:                0,
+	} {
+		if n, ok := page[name]; !ok || n != want {
+			t.Errorf("%s is %v (%v), want %v", name, n, ok, want)
+		}
+	}
+	if page["streamwright_running priority=8 type=email"] < 1 {
+		t.Error("the urgent run is not counted")
+	}
+}
+
+// gathered reads the gauges of a scrape, by name and labels.
+func gathered(r *rig) map[string]float64 {
+	r.t.Helper()
+	families, err := r.metrics.registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetName() + "=" + l.GetValue()
+			}
+			out[name] = m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
 func TestDesiredWorkers(t *testing.T) {
 	for name, c := range map[string]struct {
 		d    demand

@@ -83,7 +83,7 @@ func (a *ackRuns) adoptNative(m natsio.AckMsg, newest bool) (*table.Dispatch, er
 	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.l.clock.Due()) || a.l.table.ByID[it.ID] != nil {
 		return nil, nil
 	}
-	d := &table.Dispatch{ID: it.ID, Token: m.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: m.At, Native: true}
+	d := &table.Dispatch{ID: it.ID, Token: m.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, Priority: it.Priority, At: m.At, Native: true}
 	a.l.table.Add(d)
 	return d, nil
 }

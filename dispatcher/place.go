@@ -109,6 +109,9 @@ type Load struct {
 	Capacity int
 	Workers  int // workers that serve the type and take work
 	Slots    int // of those workers
+	// Running counts the items that are claimed or running, by the priority that they
+	// were dispatched with; zeros are left out.
+	Running map[events.Priority]int
 }
 
 // Loads returns the load of each type that has any.
@@ -136,6 +139,17 @@ func loadsOf(ctx context.Context, e *Engine) (loads, error) {
 			set, _ := l.state.Settings(t)
 			slots, workers := l.workforce.registry.Slots(t, "")
 			r.loads[t] = Load{InFlight: l.table.ByType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
+		}
+		for rung, n := range l.table.Held.Rungs {
+			load, ok := r.loads[rung.Type]
+			if !ok {
+				continue // a type that is gone
+			}
+			if load.Running == nil {
+				load.Running = map[events.Priority]int{}
+			}
+			load.Running[rung.Priority] = n
+			r.loads[rung.Type] = load
 		}
 		for h, n := range l.table.Held.By {
 			r.runs[h.Worker] += n

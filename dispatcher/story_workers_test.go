@@ -51,6 +51,9 @@ func heldConsistent(h *table.Held, t *table.Table) error {
 	if !maps.Equal(h.By, want.By) {
 		return fmt.Errorf("workers hold %v, should be %v", h.By, want.By)
 	}
+	if !maps.Equal(h.Rungs, want.Rungs) {
+		return fmt.Errorf("runs by priority are %v, should be %v", h.Rungs, want.Rungs)
+	}
 	for k, n := range h.Away {
 		if n != want.Away[k] {
 			return fmt.Errorf("lane %v has %d away, should be %d", k, n, want.Away[k])

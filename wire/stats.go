@@ -146,12 +146,15 @@ type TypeStats struct {
 	States   map[string]int64 `json:"states"` // by state, zeros left out
 	Queued   map[int]int64    `json:"queued_by_priority,omitempty"`
 	InFlight int              `json:"in_flight"` // dispatched or running
-	Capacity int              `json:"capacity"`
-	Workers  int              `json:"workers"`                    // that serve the type and take work
-	Slots    int              `json:"slots"`                      // of those workers, shared with their other types
-	OldestMS int64            `json:"oldest_queued_ms,omitempty"` // Ages.OldestMS
-	Paused   *events.Pause    `json:"paused,omitempty"`           // nil: it is not
-	Circuit  *Circuit         `json:"circuit,omitempty"`          // nil: closed, or none exists
+	// Running counts what is claimed or running by the priority that it was dispatched
+	// with, zeros left out.
+	Running  map[int]int   `json:"running_by_priority,omitempty"`
+	Capacity int           `json:"capacity"`
+	Workers  int           `json:"workers"`                    // that serve the type and take work
+	Slots    int           `json:"slots"`                      // of those workers, shared with their other types
+	OldestMS int64         `json:"oldest_queued_ms,omitempty"` // Ages.OldestMS
+	Paused   *events.Pause `json:"paused,omitempty"`           // nil: it is not
+	Circuit  *Circuit      `json:"circuit,omitempty"`          // nil: closed, or none exists
 	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
 	MaxQueued int `json:"max_queued,omitempty"`
 

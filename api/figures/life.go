@@ -97,7 +97,7 @@ func (f *Figures) Zero(t events.Type) {
 // is no bound to how many there ever were.
 func (v *vectors) forget(t events.Type) {
 	labels := prometheus.Labels{"type": string(t)}
-	for _, c := range [...]*prometheus.CounterVec{v.transitions, v.attempts, v.failures, v.retries, v.dead} {
+	for _, c := range [...]*prometheus.CounterVec{v.transitions, v.attempts, v.failures, v.retries, v.dead, v.recoveries} {
 		c.DeletePartialMatch(labels)
 	}
 	for _, h := range [...]*prometheus.HistogramVec{v.queued, v.claimed, v.running, v.whole} {

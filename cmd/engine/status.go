@@ -85,6 +85,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	}
 	a.Printf("\n")
 	a.printRetention(info.Retention)
+	a.printRecoveries(stats)
 	a.Printf("\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
@@ -121,6 +122,21 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	printSites(a, stats.Sites)
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+	}
+}
+
+// printRecoveries prints what was repaired in the last day, if anything was.
+func (a *app) printRecoveries(stats streamwright.Stats) {
+	var hour, day int64
+	var causes []string
+	for _, cause := range wire.Recoveries {
+		if n := stats.RecoveriesDay[cause]; n > 0 {
+			hour, day = hour+stats.RecoveriesHour[cause], day+n
+			causes = append(causes, fmt.Sprintf("%s %s", cause, console.Count(n)))
+		}
+	}
+	if day > 0 {
+		a.Printf("repaired in the last hour %s, in the last day %s: %s\n", console.Count(hour), console.Count(day), strings.Join(causes, ", "))
 	}
 }
 

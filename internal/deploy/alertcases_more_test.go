@@ -47,6 +47,11 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightFailureRateElevated", what: "one of eleven fails", from: never, series: []string{
 		`streamwright_failures_total{type="email",code="error"} 0+10x200`, `streamwright_transitions_total{type="email",from="running",to="completed"} 0+100x200`}},
 
+	{alert: "StreamwrightReplayable", what: "many that may complete now", from: 6, labels: ofEmail, series: []string{`streamwright_dead_replayable{type="email"} 0x5 250x40`},
+		summary: "250 dead items of type email ran out of attempts on failures that may pass."},
+	{alert: "StreamwrightReplayable", what: "a hundred", from: never, series: []string{
+		`streamwright_dead_replayable{type="email"} 100x200`, `streamwright_items{type="email",state="dead"} 900x200`}},
+
 	{alert: "StreamwrightStarvation", what: "two starve", from: 6, labels: ofEmail, series: []string{`streamwright_starving{type="email"} 0x5 2x40`},
 		summary: "2 items of type email have waited for nearly as long as others can overtake them."},
 	{alert: "StreamwrightStarvation", what: "one does for a moment", from: never, series: []string{`streamwright_starving{type="email"} 0x5 1x3 0x190`}},

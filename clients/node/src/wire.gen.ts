@@ -45,6 +45,39 @@ export interface Assigned {
   type: string;
 }
 
+/** Attention is one kind of trouble: how many types or workers have it, and those of them that have most. */
+export interface Attention {
+  /** types or workers */
+  count: number;
+  /** First has at most [MaxAttention] of them, those with most items first. */
+  first: AttentionOf[];
+  /** Items counts the items of all of them: dead ones of "dead", else queued ones; 0 for kinds of workers. */
+  items?: number;
+  /** see [AttentionKinds] */
+  kind: string;
+  severity: "critical" | "warning";
+}
+
+/** AttentionOf is one type or worker that needs attention. */
+export interface AttentionOf {
+  /** who paused it */
+  by?: string;
+  /** see Attention.Items */
+  items?: number;
+  /** the limit that the queue is near to */
+  most?: number;
+  /** how long the first of the items has waited */
+  oldest_ms?: number;
+  /** as given, or as the circuit's */
+  reason?: string;
+  /** Recent counts the items that died in the last ten minutes. */
+  recent?: number;
+  /** of a circuit: open or half_open */
+  state?: string;
+  type?: string;
+  worker?: string;
+}
+
 /** Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;
@@ -992,7 +1025,7 @@ export interface RejectedListed {
   rejected: Rejected[];
 }
 
-/** Replay queues a dead or cancelled item again. Fields that are left out stay as they were; MaxAttempts counts further attempts, by default the type's. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
+/** Replay queues a dead or cancelled item again. Fields that are left out stay as they were; MaxAttempts counts further attempts, by default as many as the item's submission or last replay chose, else as its type has. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
 export interface Replay {
   id: string;
   max_attempts?: number;
@@ -1351,6 +1384,8 @@ export interface StatsReply {
   ages: Ages;
   /** Alarms lists what keeps the engine from its work, or soon will, the gravest first. */
   alarms: Alarm[];
+  /** Attention lists what else someone should look at, by kind: recent deaths first, the others in the order of [AttentionKinds]. */
+  attention: Attention[];
   /** Capacity bounds InFlight: the sum of the types' capacities, at most the engine's own max_running. */
   capacity: number;
   /** dispatched or running, of all types */
@@ -1361,8 +1396,10 @@ export interface StatsReply {
   /** PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all. */
   per_second: PerSecond;
   position: string;
-  /** Recoveries counts what the engine has repaired since it started, by cause (see [Recoveries]); zeros are left out. */
+  /** Recoveries counts what the engine has repaired since it started, by cause (see [Recoveries]); zeros are left out. RecoveriesHour and RecoveriesDay count those of the last hour and the last day. */
   recoveries: { [key: string]: number };
+  recoveries_last_day: { [key: string]: number };
+  recoveries_last_hour: { [key: string]: number };
   rejected: number;
   scheduled: number;
   /** Sites lists the sites at the edge, as configured. */
@@ -1434,10 +1471,15 @@ export interface Submit {
 
 /** Submitted answers a Submit. In the answer to an array, an element that was refused has only Error. */
 export interface Submitted {
+  /** ContentDiffers: the first submission with this idempotency key had other content. That one counts. */
+  content_differs?: boolean;
   error?: Error;
   id?: string;
   merged_into?: string;
+  not_raised?: ItemState;
   position?: string;
+  /** Raised: the item that it was merged into had a lower priority, and has taken this one's. NotRaised is the state in which that item keeps its lower priority. */
+  raised?: boolean;
   /** it was already there */
   repeat?: boolean;
   state?: ItemState;
@@ -1598,6 +1640,8 @@ export interface TypeStats {
   paused?: PauseInfo;
   per_second: PerSecond;
   queued_by_priority?: { [key: string]: number };
+  /** Running counts what is claimed or running by the priority that it was dispatched with, zeros left out. */
+  running_by_priority?: { [key: string]: number };
   /** Scheduled items are queued but not due yet: delayed, or in a backoff. */
   scheduled: number;
   /** of those workers, shared with their other types */
