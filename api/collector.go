@@ -191,8 +191,9 @@ func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo
 		c.s.Logger.Warn("metrics lack the types", "error", err)
 		return
 	}
+	used := c.s.Metrics.rungs.used(stats.Types)
 	for i := range stats.Types {
-		typeGauges(out, &stats.Types[i])
+		typeGauges(out, &stats.Types[i], used[stats.Types[i].Type])
 	}
 	c.replayable(out, types)
 	for i := range types {
@@ -201,14 +202,17 @@ func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo
 	}
 }
 
-// typeGauges shows a type's figures: all states and priorities, zeros too, so that
-// no series ends in the midst.
-func typeGauges(out gauge, st *wire.TypeStats) {
+// typeGauges shows a type's figures: all states, and the priorities in used, a bit
+// each; zeros too, so that no series ends in the midst.
+func typeGauges(out gauge, st *wire.TypeStats, used uint16) {
 	t := st.Type
 	for _, state := range itemStates {
 		out(descItems, float64(st.States[state]), t, state)
 	}
 	for p := range priorities {
+		if used&(1<<p) == 0 {
+			continue
+		}
 		label := strconv.Itoa(p)
 		out(descQueued, float64(st.Queued[p]), t, label)
 		out(descRunning, float64(st.Running[p]), t, label)

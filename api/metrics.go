@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type Metrics struct {
 	figures *figures.Figures // what follows from the projection
 	owned   atomic.Bool
 	again   chan struct{} // what waits must be counted again; room for one
+	rungs   rungs
 	behind  behind
 	role    role
 
@@ -103,6 +105,10 @@ func (m *Metrics) QuotaRefused(roles access.Roles, limit string) {
 // CountFrom excludes the log's events up to a position, which happened before this
 // process, from the counts. Call it before the engine starts.
 func (m *Metrics) CountFrom(seq events.Seq) { m.figures.CountFrom(seq) }
+
+// TypeHistograms bounds the types with histograms of their own. Call it before the engine
+// starts.
+func (m *Metrics) TypeHistograms(most int) { m.figures.TypeHistograms(most) }
 
 // Hook adds the metrics to an engine's hooks; hooks that are already set are called
 // afterwards.
@@ -180,6 +186,37 @@ func (m *Metrics) recount() {
 	case m.again <- struct{}{}:
 	default: // it will be
 	}
+}
+
+// rungs remembers at which priorities each type was seen to wait or run.
+type rungs struct {
+	mu   sync.Mutex
+	seen map[string]uint16 // a bit for each priority
+}
+
+// used returns the priorities to show of some types: those at which something waits or
+// runs, or did at an earlier scrape, so that no series ends in the midst; and the default
+// one. Types that are not among them are forgotten.
+func (r *rungs) used(types []wire.TypeStats) map[string]uint16 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := make(map[string]uint16, len(types))
+	for i := range types {
+		st := &types[i]
+		bits := r.seen[st.Type] | 1<<events.PriorityDefault
+		for p := range st.Queued {
+			bits |= 1 << p
+		}
+		for p := range st.Running {
+			bits |= 1 << p
+		}
+		for p := range st.AgesByPriority {
+			bits |= 1 << p
+		}
+		now[st.Type] = bits
+	}
+	r.seen = now
+	return now
 }
 
 // behind says since when durable events wait for the projection.

@@ -26,6 +26,7 @@ type Config struct {
 	Limits      Limits
 	Retention   Retention
 	Workers     Workers
+	Metrics     Metrics
 	// WorkerCircuit is laid over the built-in circuit of workers; it has the names
 	// of [worker_circuit].
 	WorkerCircuit Patch
@@ -89,6 +90,11 @@ type Workers struct {
 	ProbeFailures int           // in a row, that make a worker unhealthy
 
 	NoAssign bool `json:",omitzero"` // workers pull, even those that offer an inbox
+}
+
+// Metrics bounds what is measured.
+type Metrics struct {
+	TypeHistograms int // types with histograms of their own
 }
 
 // Retention says how long the log grows before it is cut.

@@ -38,6 +38,9 @@ func (c *Config) fields() []field {
 		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/guides/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("retention", "how long ended items are kept, and when the log is cut", append(c.Defaults.rows("retain.", retainSettings()),
 			at("cut_events", &c.Retention.CutEvents, integer[int](1000, 1_000_000_000), 1_000_000, "events that the log holds at least before it is cut; it also grows to four for each item that is kept"))),
+		fixed("metrics", "what `/metrics` shows; see [METRICS.md](METRICS.md)", []field{
+			at("type_histograms", &c.Metrics.TypeHistograms, integer[int](1, events.MaxTypes), 50, "types with histograms of their own, about 60 series each: the first that are used. The times of the others are measured together, as type `(others)`"),
+		}),
 		fixed("defaults", "settings of every type that sets none of its own", c.Defaults.fields()),
 		each("pools", "pool", "slots that types share", &c.Pools, parsePool, (*Pool).fields),
 		each("quotas", "role", "what each user with a role may ask", &c.Quotas.Roles, access.ParseRole, quotaFields),

@@ -189,6 +189,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 
 func newEngine(o Options) *Engine {
 	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
+	e.metrics.TypeHistograms(e.cfg.Metrics.TypeHistograms)
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

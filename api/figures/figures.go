@@ -77,6 +77,11 @@ func (f *Figures) of(name events.Type) *typeFigures {
 // process, from the metrics. It is called before the first Feed.
 func (f *Figures) CountFrom(seq events.Seq) { f.from = seq }
 
+// TypeHistograms bounds the types with histograms of their own: the first that are used.
+// The others are counted together, under TypesTogether. It is called before the first
+// Feed; without it all types have their own.
+func (f *Figures) TypeHistograms(most int) { f.most = most }
+
 // Begin sets the time when the engine has begun: what is younger than a minute
 // is counted from there. Only the first call counts.
 func (f *Figures) Begin(now time.Time) {

@@ -29,6 +29,25 @@ type vectors struct {
 	transitions, attempts, failures, retries, dead, recoveries *prometheus.CounterVec // by type
 	rejections, causes                                         *prometheus.CounterVec
 	queued, claimed, running, whole                            *prometheus.HistogramVec // by type
+
+	most int                  // types with histograms of their own
+	own  map[events.Type]bool // those that have them
+}
+
+// TypesTogether is the label of all types without histograms of their own; no type has
+// this name.
+const TypesTogether = "(others)"
+
+// label returns the type's label in histograms: its name for the first types that are
+// used.
+func (v *vectors) label(t events.Type) string {
+	if !v.own[t] {
+		if len(v.own) >= v.most {
+			return TypesTogether
+		}
+		v.own[t] = true
+	}
+	return string(t)
 }
 
 // handles are a type's metrics, as they are needed: to find one by its labels
@@ -61,6 +80,7 @@ type life struct {
 func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, histogram func(string, string, []float64, ...string) *prometheus.HistogramVec) vectors {
 	seconds := prometheus.ExponentialBuckets(1e-3, 4, 12) // to 70 minutes
 	v := vectors{
+		most: events.MaxTypes, own: map[events.Type]bool{},
 		transitions: counter("transitions_total", "Items that went from a state to another (none: they did not exist).", "type", "from", "to"),
 		attempts:    counter("attempts_total", "Runs that were claimed, by the number of the attempt: 1 to 5, more.", "type", "attempt"),
 		failures:    counter("failures_total", "Attempts that failed, by code: those of docs/reference/ERRORS.md that the engine knows (lease_expired, timeout, killed, panic, error, network, …), other for any that a worker has made up.", "type", "code"),
@@ -96,6 +116,7 @@ func (f *Figures) Zero(t events.Type) {
 // forget drops the metrics of a type that is gone: names come and go, and there
 // is no bound to how many there ever were.
 func (v *vectors) forget(t events.Type) {
+	delete(v.own, t)
 	labels := prometheus.Labels{"type": string(t)}
 	for _, c := range [...]*prometheus.CounterVec{v.transitions, v.attempts, v.failures, v.retries, v.dead, v.recoveries} {
 		c.DeletePartialMatch(labels)
@@ -182,17 +203,17 @@ func (f *Figures) step(t *typeFigures, l *life, ev *events.Event) {
 	switch {
 	case to == events.StateClaimed:
 		held(&t.handles.queued[l.priority], func() prometheus.Observer {
-			return f.queued.WithLabelValues(typ, strconv.Itoa(int(l.priority)))
+			return f.queued.WithLabelValues(f.label(ev.Type), strconv.Itoa(int(l.priority)))
 		}).Observe(took)
 		attempt := min(int(max(ev.Attempt, 1)), attemptsTold+1)
 		held(&t.attempts[attempt], func() prometheus.Counter { return f.attempts.WithLabelValues(typ, attemptName(attempt)) }).Inc()
 	case from == events.StateClaimed && to == events.StateRunning:
-		held(&t.claimed, func() prometheus.Observer { return f.claimed.WithLabelValues(typ) }).Observe(took)
+		held(&t.claimed, func() prometheus.Observer { return f.claimed.WithLabelValues(f.label(ev.Type)) }).Observe(took)
 	case from == events.StateRunning:
-		held(&t.running[ev.Kind], func() prometheus.Observer { return f.running.WithLabelValues(typ, ev.Kind.String()) }).Observe(took)
+		held(&t.running[ev.Kind], func() prometheus.Observer { return f.running.WithLabelValues(f.label(ev.Type), ev.Kind.String()) }).Observe(took)
 	}
 	if to.Terminal() {
-		held(&t.whole[to], func() prometheus.Observer { return f.whole.WithLabelValues(typ, to.String()) }).Observe(max(ev.At.Sub(l.createdAt), 0).Seconds())
+		held(&t.whole[to], func() prometheus.Observer { return f.whole.WithLabelValues(f.label(ev.Type), to.String()) }).Observe(max(ev.At.Sub(l.createdAt), 0).Seconds())
 	}
 	f.reasons(l, ev)
 }
