@@ -40,6 +40,8 @@ type condition struct {
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64
 	nodes     *wire.NodesReply // as they were seen last; nil: there is one
+	me        string
+	replicas  ReplicasRead // this node's own
 
 	// Of a further look; else they are empty.
 	jetStream        error // it does not answer
@@ -59,8 +61,12 @@ func (s *Service) look() condition {
 	s.mu.Lock()
 	running := !s.closed && s.micro != nil
 	s.mu.Unlock()
+	var own ReplicasRead
+	if s.Replicas != nil {
+		own = s.Replicas()
+	}
 	return condition{
-		running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
+		me: s.Info.Node, replicas: own, running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
 		lag: lag(s.Core.Position(), applied), nodes: s.seen.now(),
 	}
 }
@@ -118,6 +124,7 @@ func (c condition) alarms() []wire.Alarm {
 		}
 		add(sev, wire.AlarmBehind, fmt.Sprintf("Queries are %d events behind the log: what is shown is old. Work goes on.", c.lag), "Look at the disk of store/: it may be slow or full.")
 	}
+	c.replicaAlarms(add)
 	nodeAlarms(c.nodes, add)
 	slices.SortStableFunc(out, func(a, b wire.Alarm) int {
 		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)

@@ -70,6 +70,8 @@ var (
 	descDiffer    = desc("nodes_settings_differ", "Engines whose settings are not those of the owner.")
 	descReplicas  = desc("stream_replicas_behind", "Servers that have less of the stream than its leader, or can't be reached; none without several servers.", "stream")
 	descSpare     = desc("stream_spare_servers", "Servers of the stream that may be lost before it can't be written; below 0 it can't be now; none without several servers.", "stream")
+	descRead      = desc("replicas_read_seconds", "When this process had last read the replicas on its own disk through, in seconds since 1970; none before, and without a NATS server of its own.")
+	descDamaged   = desc("replicas_damaged", "1 while this process's own replica of the stream is damaged; 0: it was read, and is whole.", "stream")
 	descInfo      = desc("build_info", "1, with the engine's version.", "version")
 )
 

@@ -222,6 +222,9 @@ func judgeNodes(r *wire.NodesReply) {
 		case n.LagEvents > lateEvents:
 			warn("%s is %d events behind", n.Node, n.LagEvents)
 		}
+		for _, d := range n.Damaged {
+			warn("%s: %s", damageText(n.Node, d), d.Repair)
+		}
 		if n.Full != "" {
 			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -136,6 +137,36 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 	}
 }
 
+// replicaAlarms adds the replicas that are damaged: this node's as they are, those of the others
+// as they were seen last.
+func (c condition) replicaAlarms(add func(sev wire.AlarmSeverity, code, message, action string)) {
+	sev := wire.AlarmWarning
+	if c.replicas.Alone {
+		sev = wire.AlarmCritical
+	}
+	found := []wire.Node{{Node: c.me, Damaged: c.replicas.Damaged}}
+	if c.nodes != nil {
+		found = append(found, slices.DeleteFunc(slices.Clone(c.nodes.Nodes), func(n wire.Node) bool { return n.Node == c.me })...)
+	}
+	var damaged, do []string
+	for _, n := range found {
+		for _, d := range n.Damaged {
+			damaged = append(damaged, sentence(damageText(n.Node, d)))
+			if text := sentence(d.Repair); !slices.Contains(do, text) {
+				do = append(do, text)
+			}
+		}
+	}
+	if len(damaged) > 0 {
+		add(sev, wire.AlarmReplica, strings.Join(damaged, " "), strings.Join(do, " "))
+	}
+}
+
+// damageText says that a replica is damaged.
+func damageText(node string, d wire.DamagedReplica) string {
+	return fmt.Sprintf("the replica of %s on %s is damaged: %s", d.Stream, node, d.Damage)
+}
+
 // nodes shows the roles, and how the nodes were when they were last asked.
 func (c collector) nodes(out gauge, now condition) {
 	for _, r := range []wire.NodeRole{wire.RoleOwner, wire.RoleStandby} {
@@ -149,6 +180,12 @@ func (c collector) nodes(out gauge, now condition) {
 		out(descTookOver, boolean(me.TookOverBecause == because), string(because))
 	}
 	out(descCutOff, boolean(now.standby != nil && now.standby.cutOff != nil))
+	if !now.replicas.At.IsZero() {
+		out(descRead, float64(now.replicas.At.UnixMilli())/1000)
+	}
+	for _, stream := range now.replicas.Streams {
+		out(descDamaged, boolean(slices.ContainsFunc(now.replicas.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream })), stream)
+	}
 	if now.nodes == nil {
 		out(descOnline, 1)
 		out(descExpected, 1)

@@ -115,7 +115,8 @@ type Health struct {
 	Status string `json:"status"` // ok, standby, mirror, starting, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
 	// Starting says what an engine that starts does, or waits for.
 	Starting string `json:"starting,omitempty"`
-	// Warnings say what is at risk among several nodes, as `engine cluster` does.
+	// Warnings say what is at risk among several nodes, as `engine cluster` does, and which replicas
+	// are damaged.
 	Warnings  []string      `json:"warnings,omitempty"`
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
@@ -143,6 +144,10 @@ func (s *Service) Health() Health {
 	h.Refused, h.Held = c.full.texts()
 	if c.nodes != nil {
 		h.Warnings = c.nodes.Warnings
+	} else {
+		for _, d := range c.replicas.Damaged {
+			h.Warnings = append(h.Warnings, damageText(c.me, d)+": "+d.Repair)
+		}
 	}
 	return h
 }

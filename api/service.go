@@ -84,6 +84,9 @@ type Config struct {
 	Cluster func(context.Context) Cluster
 	// RemoveNode takes a dead node out of the cluster; nil: there is none.
 	RemoveNode func(ctx context.Context, node string) error
+	// Replicas says which replicas on its own disk this process has read, when it was through,
+	// and which are damaged; nil: it has none.
+	Replicas func() ReplicasRead
 	// RefuseStale has a node that is cut off from the log refuse queries; else it
 	// answers them as of the last event that it knows.
 	RefuseStale bool
@@ -110,6 +113,14 @@ type Config struct {
 	// Info holds the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
+}
+
+// ReplicasRead says what a node has found when it read its own replicas.
+type ReplicasRead struct {
+	At      time.Time // when it was through; zero: it is not yet
+	Streams []string
+	Damaged []wire.DamagedReplica
+	Alone   bool // there are no other replicas
 }
 
 // RoomAlarm says what stands in the way of new work.

@@ -34,7 +34,9 @@ type StartingConfig struct {
 	// Cluster says what this node knows of the servers that hold the log; nil: nobody else
 	// can reach it.
 	Cluster func(context.Context) Cluster
-	Logger  *slog.Logger
+	// Replicas adds what this node has found when it read its own replicas; nil: nothing.
+	Replicas func(*wire.Node)
+	Logger   *slog.Logger
 }
 
 // Starting answers in place of a Service until there is one: how the nodes are, and to
@@ -178,6 +180,9 @@ func (s *Starting) node() wire.Node {
 	defer s.mu.Unlock()
 	n := s.cfg.Node
 	n.Starting = s.doing
+	if s.cfg.Replicas != nil {
+		s.cfg.Replicas(&n)
+	}
 	return n
 }
 

@@ -114,7 +114,9 @@ type Options struct {
 	NATSOptions []nats.Option // for NATSURL
 	// clockSkew, for tests, is the error of the server's clock.
 	clockSkew func() time.Duration
-	Logger    *slog.Logger // nil: none
+	// replicasAgain, for tests, is the time between two reads of the replicas.
+	replicasAgain time.Duration
+	Logger        *slog.Logger // nil: none
 }
 
 // Engine is an engine with all that belongs to it, in this process.
@@ -150,7 +152,8 @@ type Engine struct {
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
 	mirror     *mirror
-	sites      *sites // nil: there are none
+	sites      *sites        // nil: there are none
+	replicas   *replicaWatch // nil: there is no NATS server of its own, or it is in memory
 	items      *itemlog.Log
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
@@ -251,6 +254,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	e.replicas = watchReplicas(e)
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}

@@ -57,6 +57,10 @@ type Node struct {
 	// Full says why the node has no room for new work: disk_low or store_full; empty: it
 	// has. As the owner it would refuse new work.
 	Full string `json:"full,omitempty"`
+	// ReplicasRead is when the node had last read the replicas on its own disk through; zero:
+	// it has not yet, or has no NATS server of its own. Damaged are those that it found so.
+	ReplicasRead time.Time        `json:"replicas_read,omitzero"`
+	Damaged      []DamagedReplica `json:"damaged,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
 	LeadsLog bool `json:"leads_log,omitempty"`
 	// Settings is a digest of the settings that must agree on all nodes.
@@ -65,6 +69,15 @@ type Node struct {
 	SettingsDiffer bool   `json:"settings_differ,omitempty"`
 	HTTP           string `json:"http,omitempty"` // address of its HTTP server
 	NATS           string `json:"nats,omitempty"` // address of its NATS server
+}
+
+// DamagedReplica is a node's replica of a stream that does not hold what it should.
+type DamagedReplica struct {
+	Stream string    `json:"stream"`
+	Damage string    `json:"damage"` // what is wrong, and where
+	Since  time.Time `json:"since"`  // when it was found
+	// Repair says what becomes of it, or what to do.
+	Repair string `json:"repair"`
 }
 
 // NodeRemove takes a dead node out of the cluster for good.

@@ -209,12 +209,13 @@ const (
 	AlarmAccount      = "account_limit"     // the storage of the engine's account on a NATS server of others
 	AlarmSettings     = "settings_differ"   // a node decides by other settings than the owner
 	AlarmCluster      = "cluster_at_risk"   // a node or a replica is missing
+	AlarmReplica      = "replica_damaged"   // what a node has of a stream on its disk
 )
 
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
 	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
-	AlarmDocuments, AlarmNative, AlarmBehind, AlarmCluster, AlarmSettings,
+	AlarmDocuments, AlarmNative, AlarmBehind, AlarmReplica, AlarmCluster, AlarmSettings,
 }
 
 // The verdicts on the NATS server's clock.

@@ -44,10 +44,13 @@ const (
 	// maxTracked bounds the sequences between a stream's first and last message whose
 	// deletes are followed: 16 MiB of bits.
 	maxTracked = 1 << 27
-	// tries is how often a block that looks damaged is read, tryPause apart: it may have been
+	// tries is how often a replica that looks damaged is read, tryPause apart: it may have been
 	// written meanwhile.
-	tries    = 3
+	tries    = 5
 	tryPause = time.Second
+	// settle is the time after which the server has written what it says that it holds: it
+	// gathers a replicated stream's messages for some milliseconds.
+	settle = 100 * time.Millisecond
 )
 
 // State is what the server says that a stream holds.
@@ -84,10 +87,13 @@ type Reader struct {
 	Rate    int64 // bytes per second at most; 0: no bound
 }
 
-// Read reads the replica. Its error is that of ctx, or of a folder that can't be read.
+// Read reads the replica. What looks damaged is so if it does a second time, in the same
+// place: the server may write there meanwhile. Its error is that of ctx, or of a folder that
+// can't be read.
 func (r Reader) Read(ctx context.Context) (Replica, error) {
 	began := time.Now()
 	var rep Replica
+	var last string
 	for i := range tries {
 		if i > 0 {
 			if err := sleep.For(ctx, tryPause); err != nil {
@@ -95,11 +101,13 @@ func (r Reader) Read(ctx context.Context) (Replica, error) {
 			}
 		}
 		var err error
-		if rep, err = r.once(ctx); err != nil || rep.Damage == "" {
+		if rep, err = r.once(ctx); err != nil || rep.Damage == "" || rep.Damage == last {
 			rep.At, rep.Took = time.Now(), time.Since(began)
 			return rep, err
 		}
+		last = rep.Damage
 	}
+	rep.Damage = "" // it was elsewhere each time: that is the server, which writes
 	rep.At, rep.Took = time.Now(), time.Since(began)
 	return rep, nil
 }
@@ -114,6 +122,11 @@ func (r Reader) once(ctx context.Context) (Replica, error) {
 	before, there := r.state()
 	if !there {
 		return rep, nil
+	}
+	if r.State != nil {
+		if err := sleep.For(ctx, settle); err != nil {
+			return rep, err
+		}
 	}
 	indexes, err := blocks(filepath.Join(r.Dir, "msgs"))
 	if err != nil {
@@ -269,7 +282,7 @@ func records(stream string, index uint32, b []byte, each func(seq uint64)) error
 	for at := 0; at < len(b); {
 		rest := b[at:]
 		if len(rest) < recordHead {
-			return fmt.Errorf("a record is cut off at byte %d of %d", at, len(b))
+			return fmt.Errorf("a record is cut off at byte %d", at)
 		}
 		length, subject := le.Uint32(rest), int(le.Uint16(rest[20:]))
 		size := int(length &^ headersBit)
@@ -279,9 +292,9 @@ func records(stream string, index uint32, b []byte, each func(seq uint64)) error
 		}
 		switch {
 		case size < least || size > maxRecord:
-			return fmt.Errorf("there is no record at byte %d of %d", at, len(b))
+			return fmt.Errorf("there is no record at byte %d", at)
 		case size > len(rest):
-			return fmt.Errorf("a record is cut off at byte %d of %d", at, len(b))
+			return fmt.Errorf("a record is cut off at byte %d", at)
 		}
 		body := rest[recordHead+subject : size-recordHash]
 		if length&headersBit != 0 {
@@ -292,7 +305,7 @@ func records(stream string, index uint32, b []byte, each func(seq uint64)) error
 		_, _ = hash.Write(rest[recordHead : recordHead+subject])
 		_, _ = hash.Write(body)
 		if string(hash.Sum(sum[:0])) != string(rest[size-recordHash:size]) {
-			return fmt.Errorf("the record at byte %d of %d has another hash", at, len(b))
+			return fmt.Errorf("the record at byte %d has another hash", at)
 		}
 		each(le.Uint64(rest[4:]))
 		at += size

@@ -218,6 +218,46 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// What is found once, or elsewhere each time, is the server that writes, and no damage.
+func TestFoundTwice(t *testing.T) {
+	dir := t.TempDir()
+	s, js := start(t, dir)
+	fill(t, js, jetstream.StreamConfig{}, 100, 20_000)
+	state, _ := serverState(js)()
+	stop(s, js.Conn())
+	file := filepath.Join(folder(dir), "msgs", "1.blk")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		holes   []int // records that are broken at the reads of the replica, one each; 0: none
+		damaged bool
+	}{
+		"once":           {[]int{7, 0}, false},
+		"elsewhere":      {[]int{7, 8, 9, 10, 11}, false},
+		"twice":          {[]int{7, 7}, true},
+		"twice, at last": {[]int{7, 8, 8}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			r, err := Reader{Dir: folder(dir), Stream: stream, Gapless: true, State: func() (State, bool) {
+				if asked++; asked%2 == 1 { // before each read
+					b := bytes.Clone(whole)
+					if n := c.holes[min(asked/2, len(c.holes)-1)]; n > 0 {
+						clear(b[firstRecords(b, n):][:4096])
+					}
+					write(t, file, b)
+				}
+				return state, true
+			}}.Read(t.Context())
+			if err != nil || (r.Damage != "") != c.damaged || asked != 2*len(c.holes) {
+				t.Errorf("%+v, %v after %d reads", r, err, asked/2)
+			}
+		})
+	}
+}
+
 // firstRecords returns where the first n records of a block end.
 func firstRecords(b []byte, n int) (at int) {
 	for range n {

@@ -156,6 +156,11 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightClusterAtRisk", what: "one restarts", from: never, series: []string{
 		`streamwright_alarm{code="cluster_at_risk",severity="warning"} 0x5 1x1 0x190`, `streamwright_alarm{code="behind",severity="warning"} 1x200`}},
 
+	{alert: "StreamwrightReplicaDamaged", what: "one is", from: 6, labels: `stream="WORK_EVENTS_0"`, series: []string{
+		`streamwright_replicas_damaged{stream="WORK_EVENTS_0"} 0x5 1x40`},
+		summary: "The replica of WORK_EVENTS_0 on e:8484 is damaged."},
+	{alert: "StreamwrightReplicaDamaged", what: "all are whole", from: never, series: []string{`streamwright_replicas_damaged{stream="WORK_EVENTS_0"} 0x200`}},
+
 	{alert: "StreamwrightSettingsDiffer", what: "one node's do", from: 6, series: []string{`streamwright_nodes_settings_differ{} 0x5 1x40`},
 		summary: "The nodes have different settings: a takeover would change how work is done."},
 	{alert: "StreamwrightSettingsDiffer", what: "while they are changed one by one", from: never, series: []string{`streamwright_nodes_settings_differ{} 0x5 1x4 0x190`}},

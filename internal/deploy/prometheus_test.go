@@ -204,10 +204,10 @@ func TestCatalogueIsWhatIsExported(t *testing.T) {
 			t.Errorf("%s has the labels %v; the catalogue says %v", m[1], got, labels)
 		}
 	}
-	// These need a limit, a quota, a circuit, a repair, traces, several servers, or a new cause seen grow.
+	// These need a limit, a quota, a circuit, a repair, traces, several servers, a read of the replicas, or a new cause seen grow.
 	absent := map[string]bool{"streamwright_max_queued": true, "streamwright_circuit": true, "streamwright_recoveries_total": true, "streamwright_leases_expired_total": true,
 		"streamwright_retries_total": true, "streamwright_storage_max_bytes": true, "streamwright_trace_spans_total": true, "streamwright_quota_refusals_total": true,
-		"streamwright_stream_replicas_behind": true, "streamwright_stream_spare_servers": true}
+		"streamwright_replicas_damaged": true, "streamwright_replicas_read_seconds": true, "streamwright_stream_replicas_behind": true, "streamwright_stream_spare_servers": true}
 	for _, d := range all {
 		if !seen[d.Name] && !absent[d.Name] {
 			t.Errorf("%s has no sample in an engine that has done all kinds of things", d.Name)
