@@ -377,6 +377,17 @@ export interface Control {
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 
+/** DamagedReplica is a node's replica of a stream that does not hold what it should. */
+export interface DamagedReplica {
+  /** what is wrong, and where */
+  damage: string;
+  /** Repair says what becomes of it, or what to do. */
+  repair: string;
+  /** when it was found */
+  since: string;
+  stream: string;
+}
+
 /** Drain asks a worker to finish what it runs and take no more. */
 export interface Drain {
   /** at most 256 bytes */
@@ -753,6 +764,7 @@ export interface MergedProvenance {
 export interface Node {
   /** CutOff says why a standby knows no more of the log; empty: it follows it. */
   cut_off?: string;
+  damaged?: DamagedReplica[];
   /** of the ownership, if it is this node's */
   epoch?: number;
   /** Full says why the node has no room for new work: disk_low or store_full; empty: it has. As the owner it would refuse new work. */
@@ -776,6 +788,8 @@ export interface Node {
   projected?: string;
   /** Recovering is set while an owner can't decide yet. */
   recovering?: boolean;
+  /** ReplicasRead is when the node had last read the replicas on its own disk through; zero: it has not yet, or has no NATS server of its own. Damaged are those that it found so. */
+  replicas_read?: string;
   role?: string;
   /** Settings is a digest of the settings that must agree on all nodes. */
   settings?: string;
