@@ -31,11 +31,7 @@ func chooseHeir(ctx context.Context, e *Engine) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, chooseWithin)
 	defer cancel()
-	data, err := e.service.Call(ctx, wire.APINodes, nil)
-	var r wire.NodesReply
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
+	r, err := allNodes(ctx, e)
 	if err != nil {
 		e.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
 		return ""
@@ -55,6 +51,15 @@ func chooseHeir(ctx context.Context, e *Engine) string {
 	return slices.MinFunc(fit, func(a, b wire.Node) int {
 		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents), cmp.Compare(a.Node, b.Node))
 	}).Node
+}
+
+// allNodes asks all nodes how they are.
+func allNodes(ctx context.Context, e *Engine) (r wire.NodesReply, err error) {
+	data, err := e.service.Call(ctx, wire.APINodes, nil)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	return r, err
 }
 
 // leadsLog reports whether this is a node's server that leads the event stream.

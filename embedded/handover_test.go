@@ -121,12 +121,15 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 
 // startThree starts three engines that form a cluster, and returns the owner and the others,
 // which follow it, with a client of the owner's node.
-func startThree(t *testing.T) (owner *Engine, others []*Engine, c *streamwright.Client) {
+func startThree(t *testing.T, change ...func(*Options)) (owner *Engine, others []*Engine, c *streamwright.Client) {
 	t.Helper()
 	ctx, all := testContext(t), clusterOptions(t, 3)
 	engines, errs := make([]*Engine, 3), make([]error, 3)
 	var starting sync.WaitGroup
 	for i, o := range all {
+		for _, c := range change {
+			c(&o)
+		}
 		starting.Go(func() { engines[i], errs[i] = Start(ctx, o) })
 	}
 	starting.Wait()

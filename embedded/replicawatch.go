@@ -30,11 +30,14 @@ const (
 )
 
 // replicaWatch reads the replicas on this node's own disk through: when its server has started,
-// when it hears of a leader again, a minute after either, and once a day.
+// when it hears of a leader again, a minute after either, and once a day. Those that are damaged
+// it replaces from the others.
 type replicaWatch struct {
 	e      *Engine
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
+
+	replacedAt time.Time // run's
 
 	mu    sync.Mutex // guards what follows
 	found api.ReplicasRead
@@ -78,6 +81,7 @@ func (w *replicaWatch) run(ctx context.Context) {
 				next = time.Now().Add(soon)
 			}
 		}
+		w.replaceDamaged(ctx)
 		_ = sleep.For(ctx, min(replicasLook, every))
 	}
 }
@@ -140,7 +144,7 @@ func (w *replicaWatch) advice() string {
 	if w.e.srv.member() == nil {
 		return "there is no other replica to replace it from: see that the disk is sound, make a backup of what can be read (engine backup), and restore the last good one into an empty folder (engine restore)"
 	}
-	return "stop this node, set its folder aside, and start it with an empty one while the others are whole"
+	return "it will be replaced from the others"
 }
 
 // reads returns what says what was found; nil: nothing is read.

@@ -1,17 +1,22 @@
 package embedded
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/embedded/replicas"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -101,6 +106,131 @@ func TestADamagedLogIsAnAlarm(t *testing.T) {
 	find("it is whole", false)
 	if st, err := c.Engine().Stats(ctx); err != nil || len(st.Alarms) != 0 {
 		t.Errorf("alarms %+v, %v", st.Alarms, err)
+	}
+}
+
+// A damaged replica, of the owner or of a standby, is replaced from the others while work goes
+// on. Then all replicas are whole, and nothing is lost.
+func TestADamagedReplicaIsReplaced(t *testing.T) {
+	need.Seconds(t)
+	ctx := testContext(t)
+	owner, others, c := startThree(t, func(o *Options) { o.replicasAgain = 100 * time.Millisecond })
+	all := append([]*Engine{owner}, others...)
+	whole := func(what string) {
+		t.Helper()
+		need.Eventually(t, what, func() bool {
+			return !slices.ContainsFunc(all, func(e *Engine) bool { r := e.replicas.reads()(); return r.At.IsZero() || len(r.Damaged) > 0 })
+		})
+	}
+	whole("all have read their replicas")
+
+	var sent []string
+	var load sync.WaitGroup
+	loading, end := context.WithCancel(ctx)
+	defer end()
+	load.Go(func() {
+		for loading.Err() == nil {
+			if s, err := c.Submit(loading, streamwright.Item{Type: "t", Params: strings.Repeat("x", 200)}); err == nil {
+				sent = append(sent, s.ID)
+			}
+		}
+	})
+	for i, damaged := range []*Engine{others[0], owner} {
+		stream := owner.names().EventStream(0)
+		need.Eventually(t, "something to damage", func() bool {
+			st, ok := damaged.srv.streamState(damaged.names(), stream)
+			return ok && st.Messages > uint64(100*(i+1))
+		})
+		before := damaged.srv.ns()
+		hole(t, damaged.Dir(), stream)
+		need.Eventually(t, "the alarm", func() bool {
+			r, err := c.Engine().Nodes(ctx)
+			return err == nil && strings.Contains(strings.Join(r.Warnings, "\n"), "the replica of "+stream+" on "+damaged.nodeName()+" is damaged: block 1")
+		})
+		need.Eventually(t, "its server is started again", func() bool { return damaged.srv.ns() != before })
+		whole("all replicas are whole")
+		t.Logf("replaced that of %s", damaged.nodeName())
+	}
+	end()
+	load.Wait()
+	if len(sent) == 0 {
+		t.Fatal("nothing was accepted")
+	}
+	need.Eventually(t, "the stores have it all", func() bool {
+		for _, e := range all {
+			if e.store.Applied() < owner.dispatcher.Position() {
+				return false
+			}
+		}
+		return true
+	})
+	for _, id := range sent {
+		if _, err := c.Get(ctx, id); err != nil {
+			t.Errorf("item %s of %d: %v", id, len(sent), err)
+		}
+	}
+	same(t, all)
+}
+
+// same checks that the nodes' replicas of the log hold the same.
+func same(t *testing.T, all []*Engine) {
+	t.Helper()
+	need.Eventually(t, "all replicas of the log hold the same", func() bool {
+		var states []string
+		for _, e := range all {
+			r, err := replicas.Reader{Dir: e.srv.streamDir(e.names(), e.names().EventStream(0)), Stream: e.names().EventStream(0), Gapless: true}.Read(t.Context())
+			st, ok := e.srv.streamState(e.names(), e.names().EventStream(0))
+			if err != nil || !ok || r.Damage != "" {
+				t.Errorf("%s: %+v, %v", e.nodeName(), r, err)
+			}
+			states = append(states, fmt.Sprint(st, r.Messages))
+		}
+		return states[0] == states[1] && states[1] == states[2]
+	})
+}
+
+// A replica is replaced only while most of the servers have it whole, and all streams can do
+// without this node.
+func TestJudgeReplace(t *testing.T) {
+	read := func(name string, damaged ...string) wire.Node {
+		n := wire.Node{Node: name, Online: true, ReplicasRead: time.Unix(1, 0)}
+		for _, s := range damaged {
+			n.Damaged = append(n.Damaged, wire.DamagedReplica{Stream: s})
+		}
+		return n
+	}
+	on := func(stream, leader string, current ...string) StreamState {
+		s := StreamState{Stream: stream, Leader: leader, Wanted: 3}
+		for _, n := range []string{"a", "b", "c"} {
+			s.Replicas = append(s.Replicas, NodeState{Name: n, Leader: n == leader, Online: true, Current: slices.Contains(current, n)})
+		}
+		return s
+	}
+	well := []wire.Node{read("a"), read("b", "S"), read("c")}
+	for name, c := range map[string]struct {
+		streams []StreamState
+		nodes   []wire.Node
+		why     string
+	}{
+		"well":                     {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "a", "b", "c")}, well, ""},
+		"another is behind":        {[]StreamState{on("S", "a", "a")}, well, "1 of the other servers of stream S are known to be whole and current, and 2 must be"},
+		"another is damaged":       {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), read("c", "S")}, "1 of the other servers"},
+		"another has not read":     {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c", Online: true}}, "1 of the other servers"},
+		"another is gone":          {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c"}}, "1 of the other servers"},
+		"another stream needs it":  {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "b", "c")}, well, "1 of the other servers of stream T are known to be current"},
+		"no leader":                {[]StreamState{on("S", "", "a", "c")}, well, "stream S has no leader"},
+		"no answer":                {[]StreamState{{Stream: "S", Error: "silence"}}, well, "silence"},
+		"alone":                    {[]StreamState{{Stream: "S", Wanted: 1, Leader: "b"}}, well, "on this node alone"},
+		"unknown":                  {nil, well, "nothing is known of stream S"},
+		"another goes first":       {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a", "T"), read("b", "S"), read("c")}, "node a replaces its own first"},
+		"it goes before the other": {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), read("c", "T")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, err := judgeReplace("b", []string{"S"}, c.streams, c.nodes)
+			if c.why == "" && (err != nil || to["S"] != "a") || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
+				t.Errorf("%v, %v; want %q", to, err, c.why)
+			}
+		})
 	}
 }
 

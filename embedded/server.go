@@ -166,13 +166,29 @@ func (s *server) launch() error {
 // errServerStopped is the error of a restart of a server that was stopped.
 var errServerStopped = errors.New("restart NATS server: it has been stopped")
 
-// restart ends the server and starts another one in its place, with the same
-// users, on the same address and the same files. Connections break and come
-// back; what was in memory streams is gone. After an error there is no server,
-// until restart succeeds.
+// restart restarts a server that is at fault. Another may have done it meanwhile.
 func (s *server) restart() error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	if s.fault() == "" {
+		return nil
+	}
+	return s.renew(func() error { return nil })
+}
+
+// restartAfter restarts the server, and calls change while there is none. It starts one after
+// an error of change, too.
+func (s *server) restartAfter(change func() error) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	return s.renew(change)
+}
+
+// renew ends the server and starts another one in its place, with the same
+// users, on the same address and the same files, which change may change in between.
+// Connections break and come back; what was in memory streams is gone. If none can be
+// started there is no server until restart succeeds. REQUIRES: changing.
+func (s *server) renew(change func() error) error {
 	if s.stopped {
 		return errServerStopped
 	}
@@ -186,7 +202,8 @@ func (s *server) restart() error {
 	}
 	s.shutDown()
 	s.opts = opts
-	return s.launch()
+	err := change()
+	return errors.Join(err, s.launch())
 }
 
 // fault says why the server takes no writes until it is restarted, empty if it
