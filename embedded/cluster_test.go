@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,10 @@ func clusterOptions(t testing.TB, n int) []Options {
 	for i := range peers {
 		peers[i] = need.Address(t).String()
 	}
+	secret := filepath.Join(t.TempDir(), "cluster.secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("0123", 8)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	all := make([]Options, n)
 	for i := range all {
 		all[i] = Options{
@@ -34,7 +39,9 @@ func clusterOptions(t testing.TB, n int) []Options {
 			Cluster: config.Cluster{Name: "test", Node: fmt.Sprintf("n%d", i+1), Listen: peers[i], Peers: peers},
 			Logger:  testLog(t),
 		}
-		all[i] = secured(t, all[i])
+		if all[i] = secured(t, all[i]); len(all[i].Config.NATS.Users) > 0 {
+			all[i].Cluster.SecretFile = secret
+		}
 	}
 	return all
 }
