@@ -32,6 +32,7 @@ func TestEventsAreFollowedAndFiltered(t *testing.T) {
 	p := open(t, desktop, w.url+"#/events")
 	p.see(".connection", "live")
 	p.see(".screen-head", "Live")
+	p.see(".events", tail(s.unserved)) // what was last, at once
 	id := w.submit(streamwright.Item{Type: "archive"})
 	p.see(".events", tail(id))
 	p.see(".events", "created")
@@ -99,9 +100,8 @@ func TestTheLogIsLookedBackThrough(t *testing.T) {
 	p.click(".screen-head", "Resume live")
 	p.see(".screen-head", "Live")
 	p.until(`document.querySelector('.screen-head .hint').innerText.startsWith('Live')`)
-	later := ""
-	p.until(`document.querySelectorAll('.events tbody tr').length === 0`)
-	later = w.submit(itemOf("other"))
+	p.see(".events", tail(id))
+	later := w.submit(itemOf("other"))
 	p.see(".events", tail(later))
 }
 
@@ -205,8 +205,9 @@ func TestAFilteredLookBackFindsWhatLiesDeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, desktop, w.url+"#/events?type=rare")
-	p.see(".empty", "Waiting for events")
+	p.see(".events", tail(rare)) // at once, without a look back
 	p.press("s")
+	p.see(".screen-head", "Stopped")
 	p.see(".events", tail(rare))
 }
 

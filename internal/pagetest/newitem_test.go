@@ -305,3 +305,36 @@ func TestRolesOfTheForms(t *testing.T) {
 		t.Errorf("%d items", n)
 	}
 }
+
+// A 0 is neither sent nor ignored: it is refused at its field.
+func TestZeroIsRefusedAtItsField(t *testing.T) {
+	w := start(t)
+	w.submit(itemOf("email"))
+	p := open(t, desktop, w.url+"#/work")
+	p.see(".work-table", "email")
+	p.press("n")
+	p.set(`dialog input[name="type"]`, "email")
+	p.eval(`document.querySelector('dialog details').open = true`, nil)
+	p.set(`dialog input[name="max_attempts"]`, "0")
+	p.set(`dialog input[name="timeout_ms"]`, "0s")
+	p.click("dialog", "Submit")
+	p.until(`[...document.querySelectorAll('dialog .field-error')].filter((el) => el.checkVisibility() && el.innerText.includes('more than 0')).length === 2`)
+	p.until(`document.activeElement.name === 'max_attempts'`)
+	if n := len(w.all("email")); n != 1 {
+		t.Errorf("%d items", n)
+	}
+	p.set(`dialog input[name="max_attempts"]`, "2")
+	p.set(`dialog input[name="timeout_ms"]`, "")
+	p.click("dialog", "Submit")
+	p.said("Submitted")
+
+	p.eval(`location.hash = '#/types/email'`, nil)
+	p.until(`document.querySelector('[name="poison_after"]')`)
+	p.set(`input[name="poison_after"]`, "0")
+	p.set(`input[name="max_attempts"]`, "0")
+	p.click(".settings", "Save")
+	p.see(`[data-setting="poison_after"] .field-error`, "more than 0")
+	p.set(`input[name="poison_after"]`, "")
+	p.click(".settings", "Save")
+	p.see(`[data-setting="max_attempts"] .field-error`, "1 to")
+}

@@ -355,7 +355,7 @@ func TestOperatorsSeeEmptyScreens(t *testing.T) {
 	for hash, want := range map[string]string{
 		"#/dead": "Nothing is dead", "#/dead?items=1": "No dead items match", "#/dead?show=rejected": "No submission has been rejected",
 		"#/dead?cause=0123456789abcdef": "Nothing is dead of this cause", "#/types": "No types yet", "#/workers": "No worker is registered",
-		"#/schedules": "No schedules", "#/events": "Waiting for events",
+		"#/schedules": "No schedules", "#/events?kind=dead": "No such events yet",
 	} {
 		t.Run(hash, func(t *testing.T) {
 			p := open(t, desktop, w.url+hash)

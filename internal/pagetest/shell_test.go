@@ -130,3 +130,35 @@ func TestLinksAndBack(t *testing.T) {
 		t.Errorf("the title is %q", title)
 	}
 }
+
+// A dialog belongs to what it was opened over: Back, and a link in it, close it.
+func TestADialogDoesNotSurviveBack(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	p := open(t, desktop, w.url+"#/work")
+	p.see(".work-table", "invoice")
+	p.click(".work-table", tail(s.dead))
+	p.see(".item-state", "dead")
+	p.press("p")
+	p.see("dialog", "Replay this item?")
+	p.eval(`history.back()`, nil)
+	p.see("h1", "Work")
+	p.until(`!document.querySelector('dialog')`)
+	if st := w.item(s.dead).State.String(); st != "dead" {
+		t.Errorf("the item is %s", st)
+	}
+}
+
+func TestTheDocumentationIsLinked(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url)
+	for _, place := range []string{"nav", "footer"} {
+		var status int
+		p.eval(fmt.Sprintf(`fetch(document.querySelector(%s).href).then((r) => r.status)`, quote(place+` a[href="docs/"]`)), &status)
+		if status != 200 {
+			t.Errorf("the link in %s leads to status %d", place, status)
+		}
+	}
+	p.click("nav", "Docs")
+	p.until(`location.pathname === '/docs/'`)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -285,4 +286,91 @@ func (w *world) crowd() {
 	for _, s := range subs[:50] {
 		w.await(s.ID, events.StateDead)
 	}
+}
+
+// The tiles and the legends of the charts show the same instant, not one of them the last
+// sample.
+func TestTilesAndLegendsAgree(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url)
+	w.submit(itemOf("idle"))
+	p.until(`document.querySelector('.chart-none').hidden`) // there is a sample
+	for range 4 {
+		w.submit(itemOf("idle"))
+	}
+	agree := `(() => {
+		const tile = document.querySelector('[data-tile="queued"] .tile-value').textContent;
+		const legend = [...document.querySelectorAll('.chart-legend li')].find((li) => li.textContent.startsWith('queued ')).querySelector('.chart-value').textContent;
+		return tile === '5' && legend === '5';
+	})()`
+	if err := p.becomes(agree, 8*time.Second); err != nil { // the samples are ten seconds apart
+		t.Errorf("%v; %s", err, p.describe())
+	}
+	p.eval(`location.hash = '#/types/idle'`, nil)
+	p.until(`document.querySelector('.chart-none')?.hidden`)
+	p.until(agree)
+}
+
+// cutTexts are the texts of the page that are cut off, or stand over the edge of what
+// holds them. What is long by itself (details, paths) may be: it has a title.
+const cutTexts = `[...document.querySelectorAll('nav *, .tile *, .mini-workers *, .c-type, .e-type, th, .chip, .button, input[placeholder]')]
+	.filter((el) => el.checkVisibility() && !el.closest('.sr, kbd') && el.clientWidth > 1)
+	.filter((el) => {
+		if (el.tagName !== 'INPUT') return getComputedStyle(el).overflowX !== 'visible' && el.scrollWidth > el.clientWidth + 1;
+		const cs = getComputedStyle(el);
+		const pen = document.createElement('canvas').getContext('2d');
+		pen.font = cs.font;
+		return pen.measureText(el.placeholder).width > el.clientWidth - parseFloat(cs.paddingLeft) - parseFloat(cs.paddingRight) + 1;
+	}).map((el) => el.placeholder || el.innerText)`
+
+// No text is cut at the usual widths, and no screen scrolls sideways.
+func TestNoTextIsCut(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	w.crowd()
+	for range 4 {
+		w.submit(streamwright.Item{Type: "a-type-with-a-longer-name", Delay: time.Hour})
+	}
+	for _, v := range []view{desktop, {width: 1920, height: 1000}, {width: 1024, height: 768}, {width: 800, height: 700}, phone} {
+		t.Run(fmt.Sprint(v.width), func(t *testing.T) {
+			p := open(t, v, w.url)
+			for _, hash := range []string{"#/", "#/work", "#/types", "#/workers", "#/dead", "#/dead?items=1", "#/events", "#/schedules", "#/types/email", "#/work/" + s.dead} {
+				p.eval("location.hash = "+quote(hash), nil)
+				p.until(`document.documentElement.dataset.phase === 'live'`)
+				p.until(`document.querySelector('.screen tbody tr, .screen .empty, .item-state, .tile')`)
+				var cut []string
+				if p.eval(cutTexts, &cut); len(cut) > 0 {
+					t.Errorf("%s cuts %q", hash, cut)
+				}
+				var wide int
+				if p.eval(`document.documentElement.scrollWidth - innerWidth`, &wide); wide > 0 {
+					t.Errorf("%s scrolls %d px sideways", hash, wide)
+				}
+			}
+			p.see(".item-state", "dead")
+			p.press("e")
+			p.see("dialog", "More attempts")
+			var cut []string
+			if p.eval(cutTexts, &cut); len(cut) > 0 {
+				t.Errorf("the dialog cuts %q", cut)
+			}
+		})
+	}
+}
+
+// Nobody can submit, or pause, a batch.
+func TestTheTypeOfBatchesIsNotRun(t *testing.T) {
+	w := start(t)
+	if _, err := w.client.Batches().Open(w.ctx, streamwright.NewBatch{Name: "nightly"}); err != nil {
+		t.Fatal(err)
+	}
+	w.submit(itemOf("email"))
+	p := open(t, desktop, w.url+"#/types")
+	p.see(`tr[data-type="email"]`, "Pause")
+	p.see(`tr[data-type="batch"]`, "batch")
+	p.gone(`tr[data-type="batch"]`, "Pause")
+	p.click(".all-types", "batch")
+	p.see(".screen-head .tools", "Remove")
+	p.gone(".screen-head .tools", "Pause")
+	p.gone(".screen-head .tools", "New item")
 }

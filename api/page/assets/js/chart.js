@@ -76,7 +76,8 @@ const H = 108;
 
 // lineChart is a chart with an axis, a legend, and the values under the pointer or
 // the arrow keys. series are {name, tone, area?}; set(at, lists, {format, min,
-// round}) draws; round makes the top of the axis.
+// round, now}) draws; round makes the top of the axis. now are the figures of this
+// moment, for the legend: the last sample may be ten seconds old.
 export function lineChart(title, series) {
   const grid = s('g', { class: 'chart-grid' });
   const plots = series.map((se) => ({ ...se, fill: s('path', { class: `chart-area st-${se.tone}` }), line: s('path', { class: `chart-line st-${se.tone}` }) }));
@@ -94,11 +95,13 @@ export function lineChart(title, series) {
   const box = h('div', { class: 'chart-box', tabindex: 0, role: 'group', 'aria-label': `${title}: arrow keys read the values` }, svg, topLabel, midLabel, none);
   const el = h('figure', { class: 'chart' }, h('figcaption', null, h('span', { class: 'chart-title' }, title), legend), box, times);
 
-  let data = { at: [], lists: [], format: String };
+  let data = { at: [], lists: [], format: String, now: [] };
   let pick = -1;
   const say = () => {
-    const i = pick >= 0 ? pick : data.at.length - 1;
-    plots.forEach((_, n) => text(values[n], i >= 0 && data.lists[n]?.[i] !== null && data.lists[n]?.[i] !== undefined ? data.format(data.lists[n][i]) : '–'));
+    plots.forEach((_, n) => {
+      const v = (pick >= 0 ? data.lists[n]?.[pick] : data.now[n] ?? data.lists[n]?.at(-1)) ?? null;
+      text(values[n], v === null ? '–' : data.format(v));
+    });
     attr(el, 'data-picked', pick >= 0 ? clock(data.at[pick]) : null);
     attr(cursor, 'visibility', pick >= 0 ? 'visible' : 'hidden');
     if (pick >= 0) {
@@ -121,9 +124,9 @@ export function lineChart(title, series) {
     choose(Math.max(0, Math.min(data.at.length - 1, (pick < 0 ? data.at.length - 1 : pick) + by)));
   });
 
-  el.set = (at, lists, { format = String, min = 1, round = nice } = {}) => {
+  el.set = (at, lists, { format = String, min = 1, round = nice, now = [] } = {}) => {
     const thinned = lists.map((l) => thin(l));
-    data = { at: at.length > MAX_POINTS ? thinned[0].map((_, i) => at[Math.min(at.length - 1, Math.floor((i + 1) * at.length / MAX_POINTS) - 1)]) : at, lists: thinned, format };
+    data = { at: at.length > MAX_POINTS ? thinned[0].map((_, i) => at[Math.min(at.length - 1, Math.floor((i + 1) * at.length / MAX_POINTS) - 1)]) : at, lists: thinned, format, now };
     const top = round(Math.max(min, ...thinned.flat().filter((v) => v !== null && v !== undefined)));
     put(grid, [0, 0.5, 1].map((f) => s('line', { x1: 0, x2: W, y1: H * f, y2: H * f })));
     plots.forEach((p, i) => {
@@ -136,7 +139,7 @@ export function lineChart(title, series) {
     if (times.children.length === 0) put(times, h('span'), h('span', { class: 'chart-picked' }), h('span'));
     text(times.children[0], at.length ? clock(at[0]) : '');
     text(times.children[2], at.length ? 'now' : '');
-    attr(svg, 'aria-label', `${title} over the last hour. ${plots.map((p, i) => `${p.name}: now ${format(thinned[i].at(-1) ?? 0)}, at most ${format(Math.max(0, ...thinned[i].filter((v) => v !== null && v !== undefined)))}`).join('. ')}.`);
+    attr(svg, 'aria-label', `${title} over the last hour. ${plots.map((p, i) => `${p.name}: now ${format(now[i] ?? thinned[i].at(-1) ?? 0)}, at most ${format(Math.max(0, ...thinned[i].filter((v) => v !== null && v !== undefined)))}`).join('. ')}.`);
     say();
   };
   return el;

@@ -19,9 +19,10 @@ const QUIET_TIMES = 5; // as long as the answer took
 const GRAVE = new Set(['dead', 'failed', 'rejected', 'cause_noted', 'circuit_opened', 'paused']);
 
 // follow streams events until signal ends. on has: draw(events, skipped), gap({from, to}),
-// state(connected, error). from: {since} or {from_seq} or neither for what comes next: that
-// is asked for from where the log ends now, so that nothing is missed while it connects.
-export async function follow(filter, from, on, signal) {
+// state(connected, error). from: {since} or {from_seq}, or {end} for what comes next: that
+// is asked for from end, where the log ended, or, left out, from where it ends now, so that
+// nothing is missed while it connects.
+export async function follow(filter, { end, ...from }, on, signal) {
   let waiting = [];
   let skipped = 0;
   let last = '';
@@ -49,7 +50,7 @@ export async function follow(filter, from, on, signal) {
   };
   signal.addEventListener('abort', () => clearTimeout(timer));
   const next = !from.since && !from.from_seq;
-  let start = from;
+  let start = next && end ? { from_seq: end } : from;
   let renewed = false; // where the log ends was asked anew, since it was not known any more: another log
   for (let wait = RECONNECT; !signal.aborted; wait = Math.min(wait * 2, LAST_RECONNECT)) {
     try {
@@ -93,7 +94,7 @@ export async function lookBack(filter, before, signal, page = MAX_ROWS) {
 }
 
 // logEnd is the position behind the log's last event.
-const logEnd = async (signal) => Number((await get('api/v1/info', { plain: true, signal })).position) + 1;
+export const logEnd = async (signal) => Number((await get('api/v1/info', { plain: true, signal })).position) + 1;
 
 // cutEnd is the last position that retention has cut from the log, 0 for none.
 export async function cutEnd(signal) {

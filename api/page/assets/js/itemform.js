@@ -6,8 +6,9 @@ import { get, getText, isAbort } from './api.js';
 import { live } from './live.js';
 import { ago } from './format.js';
 import { href } from './router.js';
+import { BATCH } from './states.js';
 import { button, field, select } from './ui.js';
-import { parseDuration, writeDuration } from './units.js';
+import { parseCount, parseDuration, writeDuration } from './units.js';
 import { faultOf, indent } from './jsontext.js';
 
 const MAX_START = 256_000; // bytes of params that are taken over into a form
@@ -56,11 +57,13 @@ export function typeField(first = '', { changed = () => {} } = {}) {
 // names are those of the types that there are, null if nobody says.
 async function names() {
   try {
-    return ((await get('api/v1/types')).types ?? []).map((t) => t.type).sort();
+    return namesOf((await get('api/v1/types')).types);
   } catch {
-    return live.stats ? (live.stats.types ?? []).map((t) => t.type).sort() : null;
+    return live.stats ? namesOf(live.stats.types) : null;
   }
 }
+
+const namesOf = (types) => (types ?? []).map((t) => t.type).filter((name) => name !== BATCH).sort();
 
 // paramsField is a document to edit. start(type) fills in the params of the item of
 // the type that changed last, unless something has been typed.
@@ -139,11 +142,7 @@ export function optionFields(had = {}) {
   ]);
   const value = (name) => all[name].querySelector('input, select, textarea').value.trim();
   const readers = {
-    priority: Number, tenant: String, timeout_ms: parseDuration,
-    max_attempts(said) {
-      if (!/^\d+$/.test(said)) throw new Error(`“${said}” is not a whole number.`);
-      return Number(said);
-    },
+    priority: Number, tenant: String, max_attempts: (said) => positive(parseCount(said)), timeout_ms: (said) => positive(parseDuration(said)),
     labels: (said) => Object.fromEntries(said.split('\n').filter((l) => l.trim()).map((l) => {
       const at = l.indexOf('=');
       if (at < 1) throw new Error(`“${l.trim()}” is not a label: use name=value.`);
@@ -151,6 +150,12 @@ export function optionFields(had = {}) {
     })),
   };
   return { all, els: Object.values(all), read: (into) => readAll(all, readers, value, into) };
+}
+
+// positive refuses the 0 of who means no limit, or the default.
+function positive(n) {
+  if (n === 0) throw new Error('It must be more than 0; leave the field empty for the type’s setting.');
+  return n;
 }
 
 // readAll reads fields into a request; it reports whether all could be read.

@@ -88,6 +88,7 @@ function stop(s) {
 }
 
 function render(back) {
+  for (const open of document.querySelectorAll('dialog[open]:not([data-stays])')) open.close(); // it asked about what is left now
   const route = current();
   const screen = screens.find((sc) => sc.match(route.path)) ?? screens[screens.length - 1];
   const again = shown?.screen === screen && shown.update !== undefined;

@@ -10,7 +10,7 @@
 
 import { parseDuration, parseSize, writeDuration, writeSize } from './units.js';
 
-const DEFAULT = 'the default';
+export const DEFAULT = 'the default';
 
 export const GROUPS = [
   ['Running', [

@@ -22,7 +22,7 @@ export function startShell(screens) {
     h('header', { class: 'top' },
       h('a', { class: 'brand', href: '#/', 'aria-label': 'Streamwright: overview' }, logo(), h('span', null, 'Streamwright')),
       search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
-    nav.el, banner(), main, toastRegion());
+    nav.el, banner(), main, footer(), toastRegion());
   onUnauthenticated(askToken);
   startKeys();
   keys('Escape', 'Close the last message', closeToast, { group: 'Everywhere' });
@@ -45,7 +45,7 @@ function logo() {
 function navigation(screens) {
   const links = new Map(screens.map((sc) => [sc.name, h('a', { href: href(sc.path), title: `${sc.title} (g ${sc.key})` },
     icon(sc.icon), h('span', { class: 'nav-title' }, sc.title), h('span', { class: 'nav-count', hidden: true }))]));
-  const el = h('nav', { 'aria-label': 'Screens' }, [...links.values()]);
+  const el = h('nav', { 'aria-label': 'Screens' }, [...links.values()], h('a', { href: 'docs/' }, icon('docs'), h('span', { class: 'nav-title' }, 'Docs')));
   live.on('stats', () => frame(() => {
     for (const sc of screens) {
       const n = sc.count?.(live) ?? 0;
@@ -55,6 +55,11 @@ function navigation(screens) {
     }
   }));
   return { el, mark: (screen) => { for (const [name, a] of links) attr(a, 'aria-current', name === (screen.within ?? screen.name) ? 'page' : null); } };
+}
+
+// footer leads to what describes the engine.
+function footer() {
+  return h('footer', null, h('a', { href: 'docs/' }, 'Documentation'), h('a', { href: 'docs/api/' }, 'HTTP API'), h('a', { href: 'openapi.json' }, 'OpenAPI'));
 }
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
@@ -164,7 +169,7 @@ async function askToken(why) {
   setToken('');
   const input = h('input', { type: 'password', autocomplete: 'off', required: true, spellcheck: 'false' });
   const given = await dialog({
-    title: 'Sign in', action: 'Continue', cancel: 'Not now',
+    title: 'Sign in', action: 'Continue', cancel: 'Not now', stays: true,
     body: [h('p', null, why ? `The token was refused: ${why}` : 'This engine requires a token.'),
       field('Token', input, { hint: 'Ask the engine’s operator for one. It is kept until this tab is closed. The role read shows everything; operate can change things.' })],
     act: () => { setToken(input.value.trim()); return hasToken(); },

@@ -26,6 +26,10 @@ export const STATES = ['created', 'waiting', 'queued', 'claimed', 'running', 'co
 // TERMINAL are those that end a life.
 export const TERMINAL = new Set(['completed', 'dead', 'cancelled', 'merged']);
 
+// BATCH is the type of batches. The engine runs none of it, so it can't be paused, and
+// nobody can submit an item of it.
+export const BATCH = 'batch';
+
 // stateName is how a state is called.
 export const stateName = (state) => names[state] ?? state;
 

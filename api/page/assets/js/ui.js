@@ -46,8 +46,9 @@ export function select(options, value, props) {
 // dialog asks for something. body are elements; act is called when the main button
 // is pressed, may be async, and keeps the dialog open by returning false or by
 // throwing (the error is then shown in it). The promise gives true once it is done,
-// false if it was closed.
-export function dialog({ title, body = [], action, kind = 'primary', act, cancel = 'Cancel', wide = false }) {
+// false if it was closed. It closes when the address is left, by Back or by a link in
+// it, unless it stays.
+export function dialog({ title, body = [], action, kind = 'primary', act, cancel = 'Cancel', wide = false, stays = false }) {
   return new Promise((resolve) => {
     const id = `d${++fields}`;
     const error = h('p', { class: 'dialog-error', role: 'alert', hidden: true });
@@ -56,7 +57,7 @@ export function dialog({ title, body = [], action, kind = 'primary', act, cancel
     const form = h('form', { method: 'dialog', onsubmit: submit },
       h('h2', { id }, title), h('div', { class: 'dialog-body' }, body), error,
       h('div', { class: 'dialog-buttons' }, h('button', { type: 'button', class: 'button button-plain', onclick: () => el.close() }, cancel), main));
-    const el = h('dialog', { class: wide ? 'wide' : null, 'aria-labelledby': id, onclose: () => { el.remove(); resolve(done); } }, form);
+    const el = h('dialog', { class: wide ? 'wide' : null, 'data-stays': stays, 'aria-labelledby': id, onclose: () => { el.remove(); resolve(done); } }, form);
     async function submit(ev) {
       ev.preventDefault();
       if (main?.disabled) return;

@@ -18,6 +18,12 @@ export function parseDuration(doc) {
   return Math.round(total);
 }
 
+// parseCount reads a whole number.
+export function parseCount(doc) {
+  if (!/^\d+$/.test(doc)) throw new Error(`“${doc}” is not a whole number.`);
+  return Number(doc);
+}
+
 // writeDuration is the exact text of so many milliseconds; parseDuration reads it.
 export function writeDuration(ms) {
   if (!ms) return '0s';

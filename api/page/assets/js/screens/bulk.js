@@ -112,7 +112,7 @@ const clean = (sel) => Object.fromEntries(Object.entries(sel).filter(([, v]) => 
 
 function replayFields() {
   const priority = select([['', 'as they were'], ...[...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)])], '');
-  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as submitted, or their type’s' });
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1 });
   const patch = h('input', { class: 'mono', name: 'patch', autocomplete: 'off', spellcheck: 'false', placeholder: '{"field": "new value", "other": null}' });
   const patchField = field('Change each item’s own params (a JSON merge patch; empty: leave them)', patch, { hint: 'Checked as you type; sent exactly as written.' });
   const check = () => {
@@ -123,7 +123,7 @@ function replayFields() {
   };
   patch.addEventListener('input', check);
   return {
-    check, el: h('div', null, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'More attempts', attempts)), patchField),
+    check, el: h('div', null, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'More attempts (empty: as submitted, or their type’s)', attempts)), patchField),
     value: () => [
       { ...(priority.value !== '' ? { priority: Number(priority.value) } : {}), ...(attempts.value ? { max_attempts: Number(attempts.value) } : {}) },
       { patch: patch.value.trim() ? patch.value : undefined },

@@ -9,7 +9,7 @@ import { go, href } from '../router.js';
 import { button, dialog, empty, json, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { eventName, mark } from '../states.js';
-import { cutEnd, follow, lookBack, lookOn, MAX_ROWS } from '../eventfeed.js';
+import { cutEnd, follow, logEnd, lookBack, lookOn, MAX_ROWS } from '../eventfeed.js';
 import { fillTypes } from './dead.js';
 import { detail } from './itemhistory.js';
 
@@ -17,7 +17,7 @@ const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed',
   'rejected', 'rejected_purged', 'cause_noted', 'type_configured', 'type_forgotten', 'paused', 'resumed', 'circuit_opened', 'circuit_half_opened', 'circuit_closed', 'schedule_set', 'schedule_removed', 'schedule_fired', 'carried', 'owned', 'snapshot'];
 const WRONG = 'failed,dead,rejected,cause_noted,circuit_opened';
 const PRESETS = [['', 'all'], [WRONG, 'what went wrong'], ['completed,dead,cancelled,merged', 'what ended'], ['type_configured,type_forgotten,paused,resumed,circuit_opened,circuit_half_opened,circuit_closed,schedule_set,schedule_removed', 'settings and circuits']];
-const SINCE = [['', 'from now on'], ['1m', 'the last minute'], ['10m', 'the last 10 minutes'], ['1h', 'the last hour'], ['24h', 'the last day'], ['168h', 'the last week']];
+const SINCE = [['', 'the latest'], ['1m', 'the last minute'], ['10m', 'the last 10 minutes'], ['1h', 'the last hour'], ['24h', 'the last day'], ['168h', 'the last week']];
 const tones = { failed: 'failed', dead: 'dead', rejected: 'dead', cause_noted: 'dead', circuit_opened: 'dead', circuit_half_opened: 'failed', circuit_closed: 'completed', paused: 'backing_off', released: 'backing_off', snoozed: 'backing_off', spawned: 'waiting', resumed: 'completed' };
 
 export default {
@@ -70,12 +70,18 @@ class Events {
 
   filter() { return { type: this.query.type, kind: this.query.kind.split(',').filter(Boolean), id: this.query.id }; }
 
-  // live begins to follow, with an empty screen.
-  live() {
+  // live begins to follow, with the latest events on the screen.
+  async live() {
     this.feed?.abort();
     const feed = this.feed = new AbortController();
-    Object.assign(this, { rows: [], shown: 0, skipped: 0, stopped: false, error: '', connected: false });
+    Object.assign(this, { rows: [], shown: 0, skipped: 0, stopped: false, error: '', connected: false, looking: false });
+    this.draw();
     const from = { since: this.query.since, from_seq: this.query.from };
+    if (!from.since && !from.from_seq) {
+      from.end = await logEnd(feed.signal).catch(() => 0); // the feed says what fails
+      if (feed.signal.aborted) return;
+      if (from.end) this.latest(from.end, feed.signal);
+    }
     follow(this.filter(), from, {
       state: (connected, error) => { Object.assign(this, { connected, error }); frame(() => this.draw()); },
       gap: ({ to }) => this.lost(to),
@@ -88,6 +94,21 @@ class Events {
     }, feed.signal);
     if (from.since || from.from_seq) cutEnd(feed.signal).then((to) => this.lost(to), () => {}); // the feed says what fails
     this.draw();
+  }
+
+  // latest shows the events before a position, in front of those that the feed brings.
+  async latest(end, signal) {
+    this.looking = true;
+    let found = { events: [] };
+    try {
+      found = await lookBack(this.filter(), end, signal);
+    } catch { /* the feed says what fails */ }
+    if (signal.aborted) return;
+    this.looking = false;
+    this.rows = [...found.events, ...this.rows].slice(-MAX_ROWS);
+    this.shown += found.events.length;
+    if (found.cut) this.cut = Math.max(this.cut, found.cut);
+    frame(() => this.draw());
   }
 
   // lost takes note of what the log holds no more.
@@ -144,10 +165,10 @@ class Events {
     attr(this.older, 'disabled', !this.more);
     attr(this.newer, 'disabled', this.rows.length === 0);
     this.tell();
-    const kind = this.rows.length ? '' : this.error && !this.stopped ? `error ${this.error}` : this.stopped ? `stopped ${this.more} ${this.cut}` : 'live';
+    const kind = this.rows.length ? '' : this.error && !this.stopped ? `error ${this.error}` : this.stopped ? `stopped ${this.more} ${this.cut}` : this.looking ? 'looking' : 'live';
     if (this.none.dataset.kind === kind) return;
     this.none.dataset.kind = kind;
-    put(this.none, kind === '' ? null : kind === 'live' ? empty('Waiting for events', 'Events appear here as they happen. To see earlier ones, choose where to begin, or stop and look back.')
+    put(this.none, kind === '' ? null : kind === 'looking' ? h('p', { class: 'muted loading' }, 'Reading the log …') : kind === 'live' ? empty('No such events yet', 'They appear here as they happen. To look further back, choose where to begin, or press Stop.')
       : this.stopped ? empty('None here', this.more ? 'Press Older to look further back.' : `The log holds no such events.${this.gone()}`) : problem(new Error(this.error), () => this.live()));
   }
 

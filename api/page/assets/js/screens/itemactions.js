@@ -1,6 +1,6 @@
 // What can be done to an item, by its state.
 
-import { attr, h, put } from '../dom.js';
+import { h, put, text } from '../dom.js';
 import { get, send } from '../api.js';
 import { button, confirm, dialog, field, select, toast } from '../ui.js';
 import { keys } from '../keys.js';
@@ -70,8 +70,9 @@ export async function edit(view) {
   const doc = h('textarea', { rows: 14, spellcheck: 'false', autocomplete: 'off', value: view.item.params === undefined ? 'null' : JSON.stringify(view.item.params, null, 2) });
   const docField = field('Params (JSON)', doc, { hint: 'Checked as you type.' });
   const priority = select([['', `as it was (${view.item.priority})`], ...priorities()], '');
-  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'its type’s setting' });
-  attemptsOf(view.item).then((n) => attr(attempts, 'placeholder', n), () => {});
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1 });
+  const unset = h('span', null, 'its type’s setting');
+  attemptsOf(view.item).then((n) => text(unset, n), () => {});
   const reason = reasonField();
   const check = () => {
     const fault = faultOf(doc.value);
@@ -81,7 +82,7 @@ export async function edit(view) {
   doc.addEventListener('input', check);
   await dialog({
     title: 'Edit and replay', action: 'Replay with these params', wide: true,
-    body: [docField, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'More attempts', attempts)), field('Reason (kept in its history)', reason)],
+    body: [docField, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, h('span', null, 'More attempts (empty: ', unset, ')'), attempts)), field('Reason (kept in its history)', reason)],
     async act() {
       if (check()) { doc.focus(); return false; }
       const more = {};

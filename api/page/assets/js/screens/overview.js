@@ -98,8 +98,10 @@ function tiles() {
   };
 }
 
+const oldestOf = (st) => st.ages?.oldest_ms ?? Math.max(0, ...(st.types ?? []).map((t) => t.oldest_queued_ms ?? 0));
+
 function aged(st) {
-  const oldest = st.ages?.oldest_ms ?? Math.max(0, ...(st.types ?? []).map((t) => t.oldest_queued_ms ?? 0));
+  const oldest = oldestOf(st);
   return `${oldest ? `oldest ${span(oldest)}` : 'none waiting'}${st.scheduled ? ` · ${short(st.scheduled)} not due` : ''}`;
 }
 
@@ -118,16 +120,17 @@ function charts() {
   return {
     note,
     el: h('div', { class: 'charts live-part' }, [flow, depth, age].map((c) => h('div', { class: 'panel panel-body' }, c)), note),
-    draw(_, trends) {
+    draw(stats, trends) {
       if (!trends?.at) return;
+      const rates = ['completed', 'failed', 'submitted'].map((what) => perSecond(stats, what));
       const all = (field, fold) => trends.at.map((__, i) => fold(Object.values(trends.types ?? {}).map((t) => t[field]?.[i]).filter((v) => v !== null && v !== undefined)));
       const add = (vs) => (vs.length ? vs.reduce((a, b) => a + b, 0) : null);
       const high = (vs) => (vs.length ? Math.max(...vs) : null);
       const second = (field) => all(field, add).map((v) => (v === null ? null : v * 1000 / trends.step_ms));
       text(note, '');
-      flow.set(trends.at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
-      depth.set(trends.at, [all('queued', add), all('running', add)], { format: short, min: 5 });
-      age.set(trends.at, [all('oldest_ms', high)], { format: span, min: 1000, round: niceSpan });
+      flow.set(trends.at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1, now: rates });
+      depth.set(trends.at, [all('queued', add), all('running', add)], { format: short, min: 5, now: [sum(stats, 'queued'), sum(stats, 'running') + sum(stats, 'claimed')] });
+      age.set(trends.at, [all('oldest_ms', high)], { format: span, min: 1000, round: niceSpan, now: [oldestOf(stats)] });
     },
   };
 }

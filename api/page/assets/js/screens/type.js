@@ -8,7 +8,7 @@ import { ago, count, rate, short, span } from '../format.js';
 import { go, href } from '../router.js';
 import { button, problem } from '../ui.js';
 import { keys } from '../keys.js';
-import { mark, running } from '../states.js';
+import { BATCH, mark, running } from '../states.js';
 import { pauseDialog, removeType, resetCircuit, resume, typePath } from './typeactions.js';
 import { settingsForm } from './typesettings.js';
 import { flagsOf } from './types.js';
@@ -26,17 +26,20 @@ export default {
     const parts = h('div', { class: 'item-parts' }, notices, h('div', { class: 'live-part' }, tiles.el), h('div', { class: 'live-part' }, charts.el), form.el);
     el.append(h('div', { class: 'screen-head' }, h('h1', null, name), flags, tools), gone, parts);
     const submit = () => newItem({ type: name });
+    const runs = name !== BATCH;
     let said = '';
+    let hour = null;
     const draw = () => {
       const t = (live.stats?.types ?? []).find((x) => x.type === name);
       if (signal.aborted || !t) return;
       tiles.draw(t);
+      charts.draw(hour, name, t);
       const now = JSON.stringify([t.paused, t.circuit, t.starving > 0]);
       if (now === said) return;
       said = now;
       put(flags, flagsOf(t).map((f) => [h('span', { class: `tag ${f.startsWith('circuit') ? 'tag-bad' : 'tag-warn'}` }, f), ' ']));
       put(notices, noticesOf(t));
-      put(tools, button('New item', submit, { kind: t.paused ? 'plain' : 'primary', key: 'n' }), t.circuit && button('Close the circuit', () => resetCircuit(name), { key: 'c' }), t.paused ? button('Resume', () => resume(name), { kind: 'primary', key: 'p' }) : button('Pause', () => pauseDialog(name), { key: 'p' }),
+      put(tools, runs && button('New item', submit, { kind: t.paused ? 'plain' : 'primary', key: 'n' }), t.circuit && button('Close the circuit', () => resetCircuit(name), { key: 'c' }), t.paused ? button('Resume', () => resume(name), { kind: 'primary', key: 'p' }) : runs && button('Pause', () => pauseDialog(name), { key: 'p' }),
         button('Remove', () => removeType(name, () => go(href(['types'])))));
     };
     const load = async () => {
@@ -54,7 +57,8 @@ export default {
     };
     const trends = async () => {
       try {
-        charts.draw(await get('api/v1/trends', { query: { minutes: 60, types: name }, plain: true, signal }), name);
+        hour = await get('api/v1/trends', { query: { minutes: 60, types: name }, plain: true, signal });
+        draw();
       } catch (err) {
         if (!isAbort(err)) text(charts.note, err.message);
       }
@@ -66,8 +70,8 @@ export default {
     keys('p', 'Pause or resume', () => tools.querySelector('[data-key=p]')?.click(), { signal });
     keys('c', 'Close the circuit', () => tools.querySelector('[data-key=c]')?.click(), { signal });
     keys('u', 'Back to the list', () => go(href(['types'])), { signal });
-    keys('n', 'New item', submit, { signal });
-    charts.draw(null, name);
+    if (runs) keys('n', 'New item', submit, { signal });
+    charts.draw(null, name, null);
     draw();
     load();
     trends();
@@ -112,14 +116,14 @@ function chartsOf() {
   const note = h('p', { class: 'hint', role: 'status' });
   return {
     note, el: h('div', { class: 'charts' }, [flow, depth, age].map((c) => h('div', { class: 'panel panel-body' }, c)), note),
-    draw(trends, name) {
+    draw(trends, name, type) {
       const t = trends?.types?.[name] ?? {};
       const at = trends?.at ?? [];
       const second = (field) => (t[field] ?? []).map((v) => (v === null ? null : v * 1000 / trends.step_ms));
       text(note, '');
-      flow.set(at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
-      depth.set(at, [t.queued ?? [], t.running ?? []], { format: short, min: 5 });
-      age.set(at, [t.oldest_ms ?? []], { format: span, min: 1000, round: niceSpan });
+      flow.set(at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1, now: type ? ['completed', 'failed', 'submitted'].map((what) => type.per_second?.[what] ?? 0) : [] });
+      depth.set(at, [t.queued ?? [], t.running ?? []], { format: short, min: 5, now: type ? [type.states?.queued ?? 0, running(type)] : [] });
+      age.set(at, [t.oldest_ms ?? []], { format: span, min: 1000, round: niceSpan, now: type ? [type.oldest_queued_ms ?? 0] : [] });
     },
   };
 }

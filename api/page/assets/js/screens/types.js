@@ -6,6 +6,7 @@ import { count, plural, rate, span } from '../format.js';
 import { go, href } from '../router.js';
 import { bar, button, empty } from '../ui.js';
 import { keys, walk } from '../keys.js';
+import { BATCH } from '../states.js';
 import { pauseDialog, resume } from './typeactions.js';
 
 const MAX_ROWS = 200;
@@ -59,12 +60,11 @@ function row(first) {
     h('td', { class: 'nowrap', 'data-label': 'running' }, cap, ' ', work('running', cells.running)), num('in/s', cells.in), num('done/s', cells.done), num('failed/s', cells.failed), num('mean run', cells.mean), num('dead', h('a', { href: href(['dead'], { type }) }, cells.dead)), num('workers', cells.workers), actions);
   tr.set = (t) => {
     const said = flagsOf(t);
-    if (flags.dataset.said !== said.join()) {
+    if (flags.dataset.said !== said.join()) { // not set at first: the buttons are put in then
       flags.dataset.said = said.join();
       put(flags, said.map((f) => [h('span', { class: `tag ${f.startsWith('circuit') ? 'tag-bad' : 'tag-warn'}` }, f), ' ']));
-      put(actions, t.paused ? button('Resume', () => resume(type), { name: `Resume ${type}` }) : button('Pause', () => pauseDialog(type), { name: `Pause ${type}` }));
+      put(actions, t.paused ? button('Resume', () => resume(type), { name: `Resume ${type}` }) : type !== BATCH && button('Pause', () => pauseDialog(type), { name: `Pause ${type}` }));
     }
-    if (!actions.firstChild) put(actions, button('Pause', () => pauseDialog(type), { name: `Pause ${type}` }));
     text(cells.queued, count(t.states?.queued));
     text(cells.oldest, t.oldest_queued_ms ? span(t.oldest_queued_ms) : '–');
     text(cells.running, `${count(t.in_flight)} / ${count(t.capacity)}`);

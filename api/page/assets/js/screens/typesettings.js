@@ -5,7 +5,7 @@ import { attr, h, put, show, text } from '../dom.js';
 import { send } from '../api.js';
 import { plural } from '../format.js';
 import { parseDuration, parseSize, writeDuration, writeSize } from '../units.js';
-import { complaints, GROUPS, inFile, putAt, read, SETTINGS, valueAt, written } from '../settings.js';
+import { complaints, DEFAULT, GROUPS, inFile, putAt, read, SETTINGS, valueAt, written } from '../settings.js';
 import { button, panel, select, toast } from '../ui.js';
 import { faultOf } from '../jsontext.js';
 import { typePath } from './typeactions.js';
@@ -157,6 +157,12 @@ function write(s, value) {
 
 // valueOf reads a field; it throws what is wrong with it.
 function valueOf(s, said) {
+  const value = valueRead(s, said);
+  if (value === 0 && said !== '' && s.unset === DEFAULT) throw new Error('It must be more than 0; leave the field empty for the default.');
+  return value;
+}
+
+function valueRead(s, said) {
   if (s.kind === 'flag') return said === 'true';
   if (s.kind === 'choice' || s.kind === 'words') return said;
   if (said === '') {

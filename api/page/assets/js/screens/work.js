@@ -10,7 +10,7 @@ import { go, href } from '../router.js';
 import { button, command, empty, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { newItem } from './newitem.js';
-import { badge, mark, shownState, STATES, stateName } from '../states.js';
+import { badge, BATCH, mark, shownState, STATES, stateName } from '../states.js';
 
 const PAGE = 50; // rows
 const MAX_STEPS = 8; // requests for one page: a page of the engine reads a bounded number of entries, and may be short
@@ -81,7 +81,7 @@ class WorkList {
     if (this.stack.length) this.page(this.stack.at(-1), this.stack.slice(0, -1), this.number ? this.number - 1 : 0);
   }
   reload() { this.load(); }
-  submit() { newItem({ type: this.query.type, done: () => { if (!this.signal.aborted) this.reload(); } }); }
+  submit() { newItem({ type: this.query.type === BATCH ? '' : this.query.type, done: () => { if (!this.signal.aborted) this.reload(); } }); }
 
   // note counts what has changed since the page was read.
   note({ events, skipped }) {
