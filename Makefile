@@ -9,7 +9,8 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the programs into bin/
-	go build -o bin/ ./cmd/...
+	go build -o bin/ ./cmd/engine
+	go build -o bin/streamwright-tail ./cmd/tail
 
 test: ## Run all tests, but most of those in a browser
 	go test ./...

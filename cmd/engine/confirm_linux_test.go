@@ -129,7 +129,7 @@ func TestBulkOfAnUnknownType(t *testing.T) {
 		engine(t, "", strings.Fields(args)...).wants(t, 1, "there is no type nope", "not_found")
 	}
 	engine(t, "", "cancel", "--type", "No Such", "--yes").wants(t, 2, "bad_type")
-	engine(t, "", "pause", "later").wants(t, 0, "later is paused") // before its first item
+	engine(t, "", "types", "pause", "later").wants(t, 0, "later is paused") // before its first item
 	engine(t, "", "types").wants(t, 0, "later", "paused")
 	engine(t, "", "cancel", "--type", "later", "--yes").wants(t, 0, "0 items cancelled")
 }

@@ -102,15 +102,15 @@ func checkOrder(o streamwright.RescheduleOptions) error {
 	return nil
 }
 
-func drainCommand(a *app) *cobra.Command {
+func workersDrainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain WORKER",
 		Short: "Let a worker finish what it runs, and give it no more",
 		Long: `Mark a worker: it finishes what it runs, and gets nothing new. The mark is kept
 in the log, over restarts of the engine and of the worker. It ends when the
-worker unregisters, by engine undrain, or when nothing was heard of the worker
+worker unregisters, by workers undrain, or when nothing was heard of the worker
 for 24 hours.`,
-		Example: "  engine drain host-7",
+		Example: "  engine workers drain host-7",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
 			return a.show(wire.OK{OK: true}, c.Workers().Drain(ctx, args[0]), func() { a.Printf("%s is draining\n", args[0]) })
@@ -118,29 +118,29 @@ for 24 hours.`,
 	}
 }
 
-func undrainCommand(a *app) *cobra.Command {
+func workersUndrainCommand(a *app) *cobra.Command {
 	return a.changing(&cobra.Command{
 		Use:   "undrain WORKER",
-		Short: "Let a worker that was marked by engine drain have work again",
-		Long: `Remove the mark of engine drain. A worker that has heard of the mark stops for
+		Short: "Let a worker that was marked by drain have work again",
+		Long: `Remove the mark of workers drain. A worker that has heard of the mark stops for
 good, as those of package workers and engine work do; the next worker with its
 id gets work.`,
-		Example: "  engine undrain host-7",
+		Example: "  engine workers undrain host-7",
 	}, "%s may have work again", "%s was not marked to drain", func(ctx context.Context, c *streamwright.Client, worker string) (bool, error) {
 		return c.Workers().Undrain(ctx, worker)
 	})
 }
 
-func pauseCommand(a *app) *cobra.Command {
+func typesPauseCommand(a *app) *cobra.Command {
 	var o streamwright.PauseOptions
 	cmd := &cobra.Command{
 		Use:   "pause TYPE",
 		Short: "Hold back the items of a type",
 		Long: `Hold back the items of a type: none is begun, those that run go on, and
-submissions are accepted. The pause lasts until engine resume, or until the
+submissions are accepted. The pause lasts until types resume, or until the
 time given, also over a restart of the engine. If the type is paused already,
 this changes that time.`,
-		Example: "  engine pause email --reason 'the provider is down'\n  engine pause email --for 2h\n  engine pause email --until 2030-01-31T08:00:00Z",
+		Example: "  engine types pause email --reason 'the provider is down'\n  engine types pause email --for 2h\n  engine types pause email --until 2030-01-31T08:00:00Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			yes, no := args[0]+" is paused", args[0]+" was paused already"
@@ -175,46 +175,32 @@ func userName() string {
 	return ""
 }
 
-func resumeCommand(a *app) *cobra.Command {
-	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine resume email"},
+func typesResumeCommand(a *app) *cobra.Command {
+	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine types resume email"},
 		"%s goes on", "%s was not paused", func(ctx context.Context, c *streamwright.Client, typ string) (bool, error) {
 			return c.Types().Resume(ctx, typ)
 		})
 }
 
-func circuitCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "circuit",
-		Short:   "Close a circuit that has opened",
-		Example: "  engine circuit reset email",
-		Args:    cobra.NoArgs,
-	}
-	var worker string
-	reset := &cobra.Command{
-		Use:     "reset {TYPE | --worker WORKER}",
-		Short:   "Close the circuit of a type or of a worker now",
-		Example: "  engine circuit reset email\n  engine circuit reset --worker host-7",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 0) == (worker == "") {
-				return cli.Usagef("give a type, or --worker with a worker's id")
-			}
-			whose := "worker " + worker
-			if worker == "" {
-				whose = args[0]
-			}
-			return a.change(cmd, "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				if worker != "" {
-					return c.Workers().ResetCircuit(ctx, worker)
-				}
-				return c.Types().ResetCircuit(ctx, args[0])
-			})
-		},
-	}
-	reset.Flags().StringVar(&worker, "worker", "", "the `id` of a worker, in place of a type")
-	cmd.AddCommand(reset)
-	return cmd
+func typesResetCommand(a *app) *cobra.Command {
+	return a.changing(&cobra.Command{Use: "reset TYPE", Short: "Close the circuit of a type now", Example: "  engine types reset email"},
+		circuitClosed, circuitWasClosed, func(ctx context.Context, c *streamwright.Client, typ string) (bool, error) {
+			return c.Types().ResetCircuit(ctx, typ)
+		})
 }
+
+func workersResetCommand(a *app) *cobra.Command {
+	return a.changing(&cobra.Command{Use: "reset WORKER", Short: "Close the circuit of a worker now", Example: "  engine workers reset host-7"},
+		circuitClosed, circuitWasClosed, func(ctx context.Context, c *streamwright.Client, worker string) (bool, error) {
+			return c.Workers().ResetCircuit(ctx, worker)
+		})
+}
+
+// What the commands that close a circuit print.
+const (
+	circuitClosed    = "the circuit of %s is closed"
+	circuitWasClosed = "the circuit of %s was closed already"
+)
 
 // changing completes a command that changes the thing its one argument names. The
 // texts, with %s for the argument, tell that it was changed, or was so already.

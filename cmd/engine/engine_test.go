@@ -262,7 +262,7 @@ func TestControl(t *testing.T) {
 	e.Set(anID, func(it *wire.Item) { it.State = events.StateRunning })
 	engine(t, "", "cancel", anID, "--reason", "mistake").wants(t, 0, anID+"  cancelled (its worker is being told to stop)\n")
 	engine(t, "", "cancel", anID, "--json").wants(t, 0, `"state":"cancelled","was_running":false`)
-	engine(t, "", "drain", "w1").wants(t, 0, "w1 is draining\n")
+	engine(t, "", "workers", "drain", "w1").wants(t, 0, "w1 is draining\n")
 	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
 	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
 	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     256KiB      -       default")

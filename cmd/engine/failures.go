@@ -19,14 +19,22 @@ import (
 )
 
 func deadCommand(a *app) *cobra.Command {
+	return noun(a, &cobra.Command{
+		Use:     "dead",
+		Short:   "List dead items, or the causes that they died of",
+		Example: "  engine dead --causes\n  engine dead --type email --since 1h",
+	}, deadListCommand)
+}
+
+func deadListCommand(a *app) *cobra.Command {
 	var sel streamwright.Selection
 	var causes, all bool
 	var sort string
 	cmd := &cobra.Command{
-		Use:   "dead",
+		Use:   "list",
 		Short: "List dead items, or the causes that they died of",
-		Example: "  engine dead --causes\n  engine dead --type email --since 1h\n" +
-			"  engine dead --cause 3f1c9a52b7d04e88 --json",
+		Example: "  engine dead list --causes\n  engine dead list --type email --since 1h\n" +
+			"  engine dead list --cause 3f1c9a52b7d04e88 --json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !causes {
@@ -100,18 +108,15 @@ func (a *app) causes(ctx context.Context, q streamwright.CausesQuery) error {
 }
 
 func rejectedCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return noun(a, &cobra.Command{
 		Use:   "rejected",
 		Short: "List, show, replay or purge submissions that became no item",
 		Long: `Submissions that could not become an item are kept with their original bytes:
 the newest 10,000, up to 64 MiB. SEQ is the sequence of the rejected event, as
 the list shows it.`,
-		Example: "  engine rejected list --type email\n  engine rejected show 1042\n" +
+		Example: "  engine rejected --type email\n  engine rejected show 1042\n" +
 			"  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}'",
-		Args: cobra.NoArgs,
-	}
-	cmd.AddCommand(rejectedListCommand(a), rejectedShowCommand(a), rejectedReplayCommand(a), rejectedPurgeCommand(a))
-	return cmd
+	}, rejectedListCommand, rejectedShowCommand, rejectedReplayCommand, rejectedPurgeCommand)
 }
 
 func rejectedListCommand(a *app) *cobra.Command {

@@ -15,16 +15,58 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-func batchCommand(a *app) *cobra.Command {
+func batchesCommand(a *app) *cobra.Command {
+	cmd := noun(a, &cobra.Command{
+		Use:     "batches",
+		Aliases: []string{"batch"}, // until the release after 0.1, and with it `batch ID`
+		Short:   "List batches, open one, show how far it has come, seal it",
+		Long: `List the batches. A batch is an item that runs nothing: it waits for the items
+that are submitted with --batch, and completes once it is sealed (or has the
+items that were declared when it was opened) and the last of them has ended.
+engine cancel ID cancels all of it that has not ended.`,
+		Example: "  engine batches\n  engine batches open --name nightly\n  engine batches show 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+	}, batchesListCommand, batchesShowCommand, batchesOpenCommand, batchesSealCommand)
+	list, show := cmd.RunE, batchesShowCommand(a)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.CalledAs() == "batch" {
+			return show.Args(cmd, args)
+		}
+		return cobra.NoArgs(cmd, args)
+	}
+	cmd.Flags().AddFlagSet(show.Flags())
+	_ = cmd.Flags().MarkHidden("wait") // it is there; for `batch ID`
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.CalledAs() == "batch" {
+			return show.RunE(cmd, args)
+		}
+		return list(cmd, args)
+	}
+	return cmd
+}
+
+func batchesListCommand(a *app) *cobra.Command {
+	f := streamwright.Filter{Type: string(events.BatchType)}
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List batches, the last changed first",
+		Example: "  engine batches list\n  engine batches list --state waiting",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), f, all, "no batches") },
+	}
+	fs := cmd.Flags()
+	stateFlag(fs, &f)
+	pageFlags(fs, &f)
+	fs.BoolVar(&all, "all", false, "show all pages")
+	return cmd
+}
+
+func batchesShowCommand(a *app) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
-		Use:   "batch ID",
-		Short: "Show how far a batch has come, open one, or seal it",
-		Long: `Show how far a batch has come. A batch is an item that runs nothing: it waits
-for the items that are submitted with --batch, and completes once it is sealed
-(or has the items that were declared when it was opened) and the last of them
-has ended. engine cancel ID cancels all of it that has not ended.`,
-		Example: "  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE --wait",
+		Use:     "show ID",
+		Short:   "Show how far a batch has come",
+		Example: "  engine batches show 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine batches show 01JD3V6YB2M4C9W8ZK5T7QXRNE --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
@@ -34,37 +76,40 @@ has ended. engine cancel ID cancels all of it that has not ended.`,
 				}
 				it, err := get(ctx, args[0])
 				if err == nil && it.Batch == nil {
-					err = fmt.Errorf("item %s is not a batch: see engine show", it.ID)
+					err = fmt.Errorf("item %s is not a batch: see `engine show %s`", it.ID, it.ID)
 				}
 				return a.show(it, err, func() { a.printBatch(it.ID, it.State, it.Batch) })
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all of it has ended")
+	return cmd
+}
+
+func batchesSealCommand(a *app) *cobra.Command {
 	var count int
-	seal := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "seal ID",
 		Short:   "Settle how many items a batch has",
-		Example: "  engine batch seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Example: "  engine batches seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
 			out, err := c.Batches().Seal(ctx, args[0], count)
 			return a.show(out, err, func() { a.printBatch(out.ID, out.State, &out.Batch) })
 		}),
 	}
-	seal.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")
-	cmd.AddCommand(openBatchCommand(a), seal)
+	cmd.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")
 	return cmd
 }
 
-func openBatchCommand(a *app) *cobra.Command {
+func batchesOpenCommand(a *app) *cobra.Command {
 	var b streamwright.NewBatch
 	var callback string
 	var policy events.AfterPolicy
 	cmd := &cobra.Command{
 		Use:     "open",
 		Short:   "Open a batch, and print its id",
-		Example: "  engine batch open --name nightly\n  engine batch open --count 1500 --callback 'report {\"of\":\"nightly\"}'",
+		Example: "  engine batches open --name nightly\n  engine batches open --count 1500 --callback 'report {\"of\":\"nightly\"}'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if callback == "" && policy != "" {

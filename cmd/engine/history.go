@@ -137,7 +137,7 @@ func (a *app) printWhy(w streamwright.Explanation) {
 		if !r.Until.IsZero() {
 			until = ", passes " + console.Ago(r.Until, now)
 		}
-		a.Printf("  %s%s: %s\n", r.Code, until, console.Clean(r.Message))
+		a.Printf("  %s%s: %s\n", r.Code, until, a.Calls(console.Clean(r.Message)))
 		for _, id := range r.Items {
 			a.Printf("    %s\n", id)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -35,18 +36,15 @@ var groups = []struct {
 	commands []func(*app) *cobra.Command
 }{
 	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand, mirrorCommand}},
-	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchCommand, workCommand}},
+	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchesCommand, workCommand}},
 	{"See what happens", []func(*app) *cobra.Command{
 		statusCommand, clusterCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand,
 	}},
 	{"Change items", []func(*app) *cobra.Command{cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
-	{"Set up periodic work", []func(*app) *cobra.Command{schedulesCommand, scheduleCommand}},
-	{"Control types and workers", []func(*app) *cobra.Command{
-		typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, undrainCommand,
-	}},
+	{"Control types, workers and schedules", []func(*app) *cobra.Command{typesCommand, workersCommand, schedulesCommand}},
 	{"Keep the engine in order", []func(*app) *cobra.Command{
-		verifyCommand, rebuildCommand, cutCommand, backupCommand, restoreCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand,
+		verifyCommand, rebuildCommand, cutCommand, backupCommand, restoreCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand, versionCommand,
 	}},
 }
 
@@ -204,8 +202,23 @@ command line is wrong.`,
 			root.AddCommand(cmd)
 		}
 	}
+	root.AddCommand(oldCommands(a)...)
 	hint(root)
 	return root
+}
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  engine version\n  engine version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.show(map[string]string{"version": embedded.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}, nil, func() {
+				a.Printf("%s %s (%s, %s/%s)\n", a.Program, embedded.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			})
+		},
+	}
 }
 
 func tailCommand(a *app) *cobra.Command { return console.TailCommand(&a.App, "engine tail") }

@@ -81,9 +81,9 @@ func TestPermissionsOnAnExternalServer(t *testing.T) {
 
 	engine(t, "", "--server", url("submit"), "submit", "email", "{}").wants(t, 0, "queued")
 	engine(t, "", "--server", url("read"), "list").wants(t, 0, "email")
-	engine(t, "", "--server", url("operate"), "pause", "email").wants(t, 0)
-	engine(t, "", "--server", url("operate"), "resume", "email").wants(t, 0)
-	for _, refused := range [][]string{{"submit", "list"}, {"read", "submit", "email", "{}"}, {"work", "pause", "email"}, {"operate", "list"}} {
+	engine(t, "", "--server", url("operate"), "types", "pause", "email").wants(t, 0)
+	engine(t, "", "--server", url("operate"), "types", "resume", "email").wants(t, 0)
+	for _, refused := range [][]string{{"submit", "list"}, {"read", "submit", "email", "{}"}, {"work", "types", "pause", "email"}, {"operate", "list"}} {
 		args := append([]string{"--server", url(refused[0]), "--request-timeout", "10s"}, refused[1:]...)
 		engine(t, "", args...).wants(t, 1)
 	}

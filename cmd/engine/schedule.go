@@ -18,33 +18,25 @@ import (
 )
 
 func schedulesCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := noun(a, &cobra.Command{
 		Use:     "schedules",
-		Short:   "List the schedules, with their next and last ticks",
-		Example: "  engine schedules\n  engine schedules --json",
-		Args:    cobra.NoArgs,
-		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showSchedules(c.Schedules().List(ctx))
-		}),
-	}
-}
-
-func scheduleCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "schedule",
-		Short: "Set and control schedules, show their ticks and runs",
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'\n" +
-			"  engine schedule set sweep --type clean --every 5m --overlap merge\n" +
-			"  engine schedule next --cron '0 9 * * mon-fri' --zone America/New_York",
-		Args: cobra.NoArgs,
-	}
+		Aliases: []string{"schedule"}, // until the release after 0.1
+		Short:   "List schedules, set and control them, show their ticks and runs",
+		Example: "  engine schedules set nightly --type report --cron '0 3 * * *' '{\"full\":true}'\n" +
+			"  engine schedules set sweep --type clean --every 5m --overlap merge\n" +
+			"  engine schedules next --cron '0 9 * * mon-fri' --zone America/New_York",
+	}, schedulesListCommand)
 	named := func(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
 		return &cobra.Command{
-			Use: use + " NAME", Short: short, Example: "  engine schedule " + use + " nightly", Args: cobra.ExactArgs(1),
+			Use: use + " NAME", Short: short, Example: "  engine schedules " + use + " nightly", Args: cobra.ExactArgs(1),
 			RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error { return fn(ctx, c, args[0]) }),
 		}
 	}
-	cmd.AddCommand(scheduleSetCommand(a),
+	cmd.AddCommand(
+		named("show", "Show a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
+			return a.showSchedule(oneSchedule(ctx, c, name))
+		}),
+		schedulesSetCommand(a),
 		named("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
 			return a.show(wire.OK{OK: true}, c.Schedules().Remove(ctx, name), func() { a.Printf("%s is removed\n", name) })
 		}),
@@ -58,8 +50,20 @@ func scheduleCommand(a *app) *cobra.Command {
 			s, err := c.Schedules().Fire(ctx, name)
 			return a.showSubmitted(name, s, err)
 		}),
-		scheduleNextCommand(a), scheduleRunsCommand(a))
+		schedulesNextCommand(a), schedulesRunsCommand(a))
 	return cmd
+}
+
+func schedulesListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the schedules, with their next and last ticks",
+		Example: "  engine schedules list\n  engine schedules list --json",
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			return a.showSchedules(c.Schedules().List(ctx))
+		}),
+	}
 }
 
 // timingFlags are the flags that say when a schedule ticks.
@@ -89,7 +93,7 @@ func (f *timingFlags) check() error {
 	return nil
 }
 
-func scheduleSetCommand(a *app) *cobra.Command {
+func schedulesSetCommand(a *app) *cobra.Command {
 	var t timingFlags
 	var s streamwright.Schedule
 	cmd := &cobra.Command{
@@ -98,7 +102,7 @@ func scheduleSetCommand(a *app) *cobra.Command {
 		Long: `Make a schedule, or replace the one with its name. Its items have the params of
 the JSON argument, of standard input (-) or of a file (@file). A schedule whose
 timing stays the same keeps its place among its ticks.`,
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'",
+		Example: "  engine schedules set nightly --type report --cron '0 3 * * *' '{\"full\":true}'",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.Type == "" {
@@ -141,7 +145,7 @@ func (a *app) showSchedule(s streamwright.ScheduleInfo, err error) error {
 func (a *app) showSchedules(list []streamwright.ScheduleInfo, err error) error {
 	style, now := a.Style(), time.Now()
 	head := []string{"NAME", "TYPE", "WHEN", "MISSED", "OVERLAP", "NEXT", "LAST", "LAST ITEM", "STATE", "SET BY"}
-	err = showList(a, list, err, "no schedules yet: see `engine schedule set --help`", head, func(s streamwright.ScheduleInfo) []string {
+	err = showList(a, list, err, "no schedules yet: see `engine schedules set --help`", head, func(s streamwright.ScheduleInfo) []string {
 		next, state := console.Ago(s.Next, now), ""
 		if s.Paused {
 			next = "paused"
@@ -169,7 +173,7 @@ func (a *app) showSchedules(list []streamwright.ScheduleInfo, err error) error {
 // maxNext bounds the ticks that are shown.
 const maxNext = 1000
 
-func scheduleNextCommand(a *app) *cobra.Command {
+func schedulesNextCommand(a *app) *cobra.Command {
 	var t timingFlags
 	n := 10
 	cmd := &cobra.Command{
@@ -177,7 +181,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 		Short: "Print the next ticks of a schedule, or of an expression",
 		Long: `Print the next ticks of a schedule, or, with --cron or --every and no NAME, the
 ticks that such a schedule would have. The latter needs no engine.`,
-		Example: "  engine schedule next nightly\n  engine schedule next --cron '30 2 * * *' --zone Europe/Berlin --count 3",
+		Example: "  engine schedules next nightly\n  engine schedules next --cron '30 2 * * *' --zone Europe/Berlin --count 3",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -227,24 +231,32 @@ func timingOf(expr, zone string, every time.Duration, anchor time.Time) (cron.Ti
 }
 
 func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name string, n int) error {
-	list, err := c.Schedules().List(ctx)
+	s, err := oneSchedule(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	for _, s := range list {
-		if s.Name != name {
-			continue
-		}
-		t, err := timingOf(s.Cron, s.Zone, time.Duration(s.EveryMS)*time.Millisecond, s.Anchor)
-		if err != nil {
-			return fmt.Errorf("compute the ticks of schedule %s here: %w", name, err)
-		}
-		if s.Paused {
-			a.Notef("%s is paused: none of these comes before it is resumed", name)
-		}
-		return a.printTicks(t, s.Zone, s.Next, n)
+	t, err := timingOf(s.Cron, s.Zone, time.Duration(s.EveryMS)*time.Millisecond, s.Anchor)
+	if err != nil {
+		return fmt.Errorf("compute the ticks of schedule %s here: %w", name, err)
 	}
-	return events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
+	if s.Paused {
+		a.Notef("%s is paused: none of these comes before it is resumed", name)
+	}
+	return a.printTicks(t, s.Zone, s.Next, n)
+}
+
+// oneSchedule returns a schedule by its name.
+func oneSchedule(ctx context.Context, c *streamwright.Client, name string) (streamwright.ScheduleInfo, error) {
+	list, err := c.Schedules().List(ctx)
+	if err != nil {
+		return streamwright.ScheduleInfo{}, err
+	}
+	for _, s := range list {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return streamwright.ScheduleInfo{}, events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
 }
 
 // printTicks prints n ticks from next on, in the schedule's zone.
@@ -269,15 +281,15 @@ func (a *app) printTicks(t cron.Timing, zone string, next time.Time, n int) erro
 	return nil
 }
 
-// scheduleRunsCommand lists the items of a schedule, also of one that is removed:
+// schedulesRunsCommand lists the items of a schedule, also of one that is removed:
 // its items stay.
-func scheduleRunsCommand(a *app) *cobra.Command {
+func schedulesRunsCommand(a *app) *cobra.Command {
 	var f streamwright.Filter
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "runs NAME",
 		Short:   "List the items that a schedule has made, newest change first",
-		Example: "  engine schedule runs nightly\n  engine schedule runs nightly --state dead --all",
+		Example: "  engine schedules runs nightly\n  engine schedules runs nightly --state dead --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Schedule = args[0]

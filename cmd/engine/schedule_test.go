@@ -33,40 +33,40 @@ func TestScheduleCommands(t *testing.T) {
 	url := realEngine(t)
 	do := func(args ...string) ran { t.Helper(); return engine(t, "", append(args, "--server", url)...) }
 	do("schedules").wants(t, 0, "no schedules yet")
-	do("schedule", "set", "nightly", "--type", "report", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--overlap", "merge",
+	do("schedules", "set", "nightly", "--type", "report", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--overlap", "merge",
 		"--label", "team=billing", "--priority", "high", `{"full":true}`).wants(t, 0, "nightly", "0 3 * * * Europe/Berlin", "merge", "api")
-	r := do("schedule", "set", "sweep", "--type", "clean", "--every", "1h", "--anchor", "2026-01-01T00:00:00Z", "--missed", "skip", "--json").wants(t, 0)
+	r := do("schedules", "set", "sweep", "--type", "clean", "--every", "1h", "--anchor", "2026-01-01T00:00:00Z", "--missed", "skip", "--json").wants(t, 0)
 	var s wire.ScheduleInfo
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.EveryMS != 3_600_000 || s.Missed != "skip" || s.Next.Minute() != 0 || s.Next.Second() != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
-	do("schedule", "pause", "sweep").wants(t, 0, "paused")
-	do("schedule", "next", "sweep").wants(t, 0, "sweep is paused")
-	do("schedule", "resume", "sweep").wants(t, 0, "in ")
-	do("schedule", "fire", "nightly").wants(t, 0, "queued")
-	do("schedule", "fire", "nightly").wants(t, 0, "merged")
+	do("schedules", "pause", "sweep").wants(t, 0, "paused")
+	do("schedules", "next", "sweep").wants(t, 0, "sweep is paused")
+	do("schedules", "resume", "sweep").wants(t, 0, "in ")
+	do("schedules", "fire", "nightly").wants(t, 0, "queued")
+	do("schedules", "fire", "nightly").wants(t, 0, "merged")
 	do("list", "--type", "report", "--label", "team=billing").wants(t, 0, "report")
 	do("submit", "report", "{}").wants(t, 0)
-	for _, args := range [][]string{{"schedule", "runs", "nightly", "--json"}, {"list", "--schedule", "nightly", "--json"}} {
+	for _, args := range [][]string{{"schedules", "runs", "nightly", "--json"}, {"list", "--schedule", "nightly", "--json"}} {
 		if r := do(args...).wants(t, 0, `"trigger":"nightly"`); len(lines(r.out)) != 2 {
 			t.Errorf("%q", r.out)
 		}
 	}
-	do("schedule", "runs", "nightly", "--state", "queued").wants(t, 0, "queued")
-	do("schedule", "runs", "sweep").wants(t, 0, "no items of schedule sweep")
-	do("schedule", "runs", "nightly", "--state", "done").wants(t, 2, "--state")
+	do("schedules", "runs", "nightly", "--state", "queued").wants(t, 0, "queued")
+	do("schedules", "runs", "sweep").wants(t, 0, "no items of schedule sweep")
+	do("schedules", "runs", "nightly", "--state", "done").wants(t, 2, "--state")
 	if r := do("schedules", "--json").wants(t, 0, `"name":"nightly"`, `"name":"sweep"`); len(lines(r.out)) != 2 {
 		t.Errorf("%q", r.out)
 	}
 	do("schedules").wants(t, 0, "NAME", "nightly", "sweep", "every 1h")
-	if r := do("schedule", "next", "nightly", "--count", "3").wants(t, 0, "03:00:00 +0"); len(lines(r.out)) != 3 {
+	if r := do("schedules", "next", "nightly", "--count", "3").wants(t, 0, "03:00:00 +0"); len(lines(r.out)) != 3 {
 		t.Errorf("%q", r.out)
 	}
-	do("schedule", "set", "bad", "--type", "a", "--cron", "99 * * * *").wants(t, 2, "the field minute", "bad_request")
-	do("schedule", "remove", "nightly").wants(t, 0, "nightly is removed")
-	do("schedule", "remove", "nightly").wants(t, 1, "not_found")
-	do("schedule", "next", "nightly").wants(t, 1, "engine schedules")
-	do("schedule", "runs", "nightly").wants(t, 0, "report") // what it has made stays
+	do("schedules", "set", "bad", "--type", "a", "--cron", "99 * * * *").wants(t, 2, "the field minute", "bad_request")
+	do("schedules", "remove", "nightly").wants(t, 0, "nightly is removed")
+	do("schedules", "remove", "nightly").wants(t, 1, "not_found")
+	do("schedules", "next", "nightly").wants(t, 1, "engine schedules")
+	do("schedules", "runs", "nightly").wants(t, 0, "report") // what it has made stays
 }
 
 func TestScheduleUsage(t *testing.T) {
@@ -83,19 +83,19 @@ func TestScheduleUsage(t *testing.T) {
 		"key=value":           "set a --type t --every 5m --label x",
 		"did you mean pause?": "pau",
 	} {
-		engine(t, "", append([]string{"schedule"}, strings.Fields(args)...)...).wants(t, 2, says)
+		engine(t, "", append([]string{"schedules"}, strings.Fields(args)...)...).wants(t, 2, says)
 	}
-	engine(t, "", "schedule", "next", "--cron", "@every x").wants(t, 2, "no duration")
+	engine(t, "", "schedules", "next", "--cron", "@every x").wants(t, 2, "no duration")
 }
 
 // The next ticks of an expression need no engine.
 func TestNextTicksOfAnExpression(t *testing.T) {
-	r := engine(t, "", "schedule", "next", "--cron", "0 12 29 2 *", "--count", "2", "--json").wants(t, 0, "-02-29T12:00:00Z")
+	r := engine(t, "", "schedules", "next", "--cron", "0 12 29 2 *", "--count", "2", "--json").wants(t, 0, "-02-29T12:00:00Z")
 	if len(lines(r.out)) != 2 {
 		t.Errorf("%q", r.out)
 	}
-	engine(t, "", "schedule", "next", "--cron", "0 12 30 2 *").wants(t, 0, "no tick comes")
-	if r := engine(t, "", "schedule", "next", "--every", "90s", "--count", "4").wants(t, 0); len(lines(r.out)) != 4 {
+	engine(t, "", "schedules", "next", "--cron", "0 12 30 2 *").wants(t, 0, "no tick comes")
+	if r := engine(t, "", "schedules", "next", "--every", "90s", "--count", "4").wants(t, 0); len(lines(r.out)) != 4 {
 		t.Errorf("%q", r.out)
 	}
 }

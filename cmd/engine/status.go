@@ -163,7 +163,7 @@ func (a *app) printAlarms(alarms []streamwright.Alarm) {
 	style := a.Style()
 	for _, al := range alarms {
 		head := fmt.Sprintf("%s %s", strings.ToUpper(string(al.Severity)), al.Code)
-		a.Printf("%s: %s\n  %s\n", style.Alarm(al.Severity == wire.AlarmCritical, head), console.Clean(al.Message), console.Clean(al.Action))
+		a.Printf("%s: %s\n  %s\n", style.Alarm(al.Severity == wire.AlarmCritical, head), console.Clean(al.Message), a.Calls(console.Clean(al.Action)))
 	}
 	if len(alarms) > 0 {
 		a.Printf("\n")
@@ -179,7 +179,7 @@ var attentionTexts = map[string]struct{ what, items, do string }{
 	wire.AttentionNoWorker:        {"no worker for %s", "%s queued", "engine work TYPE -- COMMAND"},
 	wire.AttentionQueue:           {"the queues of %s are near their limits", "%s queued or waiting", "engine types"},
 	wire.AttentionStarving:        {"low-priority items of %s starve", "%s queued", "engine why ID"},
-	wire.AttentionPaused:          {"%s paused", "%s queued", "engine resume TYPE"},
+	wire.AttentionPaused:          {"%s paused", "%s queued", "engine types resume TYPE"},
 	wire.AttentionWorkerUnhealthy: {"%s unhealthy", "", "engine workers"},
 	wire.AttentionWorkerDead:      {"%s died and were not replaced", "", "engine workers"},
 }
@@ -214,7 +214,7 @@ func (a *app) printAttention(list []wire.Attention) {
 		}
 		a.Printf("%s: %s\n", style.Alarm(at.Severity == wire.AlarmCritical, head), strings.Join(names, ", "))
 		if texts.do != "" {
-			a.Printf("  `%s`\n", texts.do)
+			a.Printf("  %s\n", a.Calls("`"+texts.do+"`"))
 		}
 	}
 	if len(list) > 0 {
@@ -223,10 +223,18 @@ func (a *app) printAttention(list []wire.Attention) {
 }
 
 func workersCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return noun(a, &cobra.Command{
 		Use:     "workers",
+		Short:   "List workers, drain them, close their circuits",
+		Example: "  engine workers\n  engine workers drain host-7",
+	}, workersListCommand, workersDrainCommand, workersUndrainCommand, workersResetCommand)
+}
+
+func workersListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
 		Short:   "List the workers, with those that died in the last ten minutes",
-		Example: "  engine workers\n  engine workers --json",
+		Example: "  engine workers list\n  engine workers list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
 			workers, err := c.Workers().List(ctx)

@@ -23,17 +23,23 @@ import (
 )
 
 func typesCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return noun(a, &cobra.Command{
 		Use:     "types",
-		Short:   "List the types and their settings, change or remove them",
-		Example: "  engine types\n  engine types set email capacity=20\n  engine types remove emial",
+		Short:   "List types, show, set or remove them, pause and resume them",
+		Example: "  engine types\n  engine types set email capacity=20\n  engine types pause email",
+	}, typesListCommand, typesShowCommand, typesSetCommand, typesRemoveCommand, typesPauseCommand, typesResumeCommand, typesResetCommand)
+}
+
+func typesListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the types and their settings",
+		Example: "  engine types list\n  engine types list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
 			return a.showTypes(c.Types().List(ctx))
 		}),
 	}
-	cmd.AddCommand(typesShowCommand(a), typesSetCommand(a), typesRemoveCommand(a))
-	return cmd
 }
 
 func (a *app) showTypes(types []streamwright.TypeInfo, err error) error {
@@ -79,7 +85,7 @@ func oneType(ctx context.Context, c *streamwright.Client, name string) (streamwr
 			return t, nil
 		}
 	}
-	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "no type %s: see engine types", name)
+	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", name)
 }
 
 // printSettings prints the settings of a type, and what is set by engine.toml.

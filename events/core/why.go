@@ -111,7 +111,7 @@ func explainType(s *State, it *events.Item) (out []events.BlockReason) {
 		if !p.Until.IsZero() {
 			msg += "; the pause ends by itself at " + p.Until.Format(time.RFC3339)
 		}
-		out = append(out, events.BlockReason{Code: events.WhyPaused, Message: msg + " (`engine resume` lets it go)", Until: p.Until})
+		out = append(out, events.BlockReason{Code: events.WhyPaused, Message: msg + fmt.Sprintf(" (`engine types resume %s` ends the pause)", it.Type), Until: p.Until})
 	}
 	switch c := t.Circuit; c.State {
 	case events.CircuitOpen:

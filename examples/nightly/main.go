@@ -4,7 +4,7 @@
 //
 //	engine serve &
 //	go run ./examples/nightly
-//	engine schedule fire nightly-report   # in another terminal: don't wait for the night
+//	engine schedules fire nightly-report   # in another terminal: don't wait for the night
 package main
 
 import (

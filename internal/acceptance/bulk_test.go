@@ -57,7 +57,7 @@ func TestBulkCommands(t *testing.T) {
 
 	cli(t, url, "replay", "--dead", "--type", "email", "--patch", `{"from":"shop","to":null}`, "--params", "{}", "--yes").wants(t, 2, "give one of them")
 	cli(t, url, "replay", "--dead", "--type", "email", "--patch", `{"from":`, "--yes").wants(t, 2, `the patch {"from": is not JSON`, "bad_params")
-	cli(t, url, "pause", "email").wants(t, 0)
+	cli(t, url, "types", "pause", "email").wants(t, 0)
 	cli(t, url, "replay", "--dead", "--type", "email", "--patch", `[1]`, "--dry-run").wants(t, 2, "the patch is no JSON object")
 	cli(t, url, "replay", "--dead", "--type", "email", "--patch", `{"from":"shop","to":null}`, "--yes").wants(t, 0, "3 items queued again")
 	for id, n := range ids {

@@ -153,16 +153,16 @@ func TestCancelledBatchOverAKill(t *testing.T) {
 
 func TestBatchOnTheCommandLine(t *testing.T) {
 	s := serve(t, "")
-	id := strings.TrimSpace(cli(t, s.url(), "batch", "open", "--name", "nightly", "--callback", `finish {"a":1}`).out)
+	id := strings.TrimSpace(cli(t, s.url(), "batches", "open", "--name", "nightly", "--callback", `finish {"a":1}`).out)
 	cli(t, s.url(), "submit", "part", "1", "--batch", id).wants(t, 0)
 	cli(t, s.url(), "submit", "part", "2", "--batch", id).wants(t, 0)
-	cli(t, s.url(), "batch", id).wants(t, 0, "nightly: 0 of 2 done (0 %), open: more may come")
-	cli(t, s.url(), "batch", "seal", id).wants(t, 0, "0 of 2 done")
+	cli(t, s.url(), "batches", "show", id).wants(t, 0, "nightly: 0 of 2 done (0 %), open: more may come")
+	cli(t, s.url(), "batches", "seal", id).wants(t, 0, "0 of 2 done")
 	cli(t, s.url(), "submit", "part", "3", "--batch", id).wants(t, 1, "is sealed, with 2 items", "wrong_state")
 	cli(t, s.url(), "list", "--batch", id).wants(t, 0, "part")
 	cli(t, s.url(), "why", id).wants(t, 0, "it waits for 2 of its 2 items")
 	s.hand(workers.Config{}, "part", done)
 	s.hand(workers.Config{}, "finish", done)
-	cli(t, s.url(), "batch", id, "--wait").wants(t, 0, "completed", "2 of 2 done (100 %)")
-	cli(t, s.url(), "batch", "seal", "01JD3V6YB2M4C9W8ZK5T7QXRNE").wants(t, 1, "not_found")
+	cli(t, s.url(), "batches", "show", id, "--wait").wants(t, 0, "completed", "2 of 2 done (100 %)")
+	cli(t, s.url(), "batches", "seal", "01JD3V6YB2M4C9W8ZK5T7QXRNE").wants(t, 1, "not_found")
 }

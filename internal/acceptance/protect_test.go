@@ -192,10 +192,10 @@ backoff = {initial = "1ms", max = "1ms"}
 	if it.Reason != "poisoned" || it.Attempt != 3 || it.Error == nil || it.Error.Code != events.FailLeaseExpired {
 		t.Errorf("the item is %+v (%+v)", it, it.Error)
 	}
-	cli(t, s.url(), "pause", "bomb", "--reason", "defused").wants(t, 0, "bomb is paused")
+	cli(t, s.url(), "types", "pause", "bomb", "--reason", "defused").wants(t, 0, "bomb is paused")
 	cli(t, s.url(), "types").wants(t, 0, "defused")
 	cli(t, s.url(), "status").wants(t, 0, "paused")
-	cli(t, s.url(), "resume", "bomb").wants(t, 0, "goes on")
-	cli(t, s.url(), "circuit", "reset", "bomb").wants(t, 0, "closed already")
-	cli(t, s.url(), "circuit", "reset").wants(t, 2, "--worker")
+	cli(t, s.url(), "types", "resume", "bomb").wants(t, 0, "goes on")
+	cli(t, s.url(), "types", "reset", "bomb").wants(t, 0, "closed already")
+	cli(t, s.url(), "workers", "reset", "nobody").wants(t, 0, "closed already")
 }

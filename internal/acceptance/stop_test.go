@@ -28,7 +28,7 @@ func TestWorkStopsInGoodOrder(t *testing.T) {
 		rest = append(rest, s.submit(streamwright.Item{Type: "job", Params: fmt.Sprint("rest", i)}))
 	}
 	// An operator drains it: no more is taken.
-	cli(t, s.url(), "drain", "first").wants(t, 0, "first is draining")
+	cli(t, s.url(), "workers", "drain", "first").wants(t, 0, "first is draining")
 	eventually(t, "it is seen draining", func() bool {
 		ws := must(s.c.Workers().List(s.ctx))(t)
 		return len(ws) == 1 && ws[0].Status == "draining"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -156,6 +157,31 @@ func addHelp(root *cobra.Command, out io.Writer) {
 	}
 	root.AddCommand(topic)
 	root.SetHelpCommand(help)
+}
+
+// GivenConnection returns the flags of the connection that a command line has, as it
+// would be written again. Passwords and tokens are left out.
+func GivenConnection(root *cobra.Command) (args []string) {
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case !f.Changed || !isConnection(f) || f.Name == "password" || f.Name == "token":
+		case f.Value.Type() == "bool":
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		default:
+			args = append(args, "--"+f.Name, shellWord(streamwright.Redact(f.Value.String())))
+		}
+	})
+	return args
+}
+
+// shellWord quotes a word for a shell if it must be.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@,+=%", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // ConnectFlags adds the flags that say how NATS is reached, and the flag for the

@@ -167,7 +167,7 @@ func TestTour(t *testing.T) {
 	}
 	cmds, tail := tour(t)
 	s := &terminals{t: t, dir: t.TempDir()}
-	build := exec.Command("go", "build", "-o", filepath.Join(s.dir, "bin")+string(filepath.Separator), "./cmd/...")
+	build := exec.Command("go", "build", "-o", filepath.Join(s.dir, "bin")+string(filepath.Separator), "./cmd/engine")
 	build.Dir = top
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -190,7 +190,7 @@ func TestTour(t *testing.T) {
 			s.until(line, s.start(line).String, as)
 			s.until("the worker is registered", func() string { return s.run("bin/engine workers") },
 				func(g string) bool { return strings.Contains(g, "active") })
-		case "bin/tail ":
+		case "bin/engine tail":
 			tailed = s.start(line + " --from-seq " + from)
 		case "bin/engine submit":
 			got := s.run(line)

@@ -35,7 +35,7 @@ func TestAccountsFollowAndStop(t *testing.T) {
 		old.says("cancelled")
 		old.end()
 	}
-	as("operate").run(t, "drain", "w1").wants(t, 0)
+	as("operate").run(t, "workers", "drain", "w1").wants(t, 0)
 	eventually(t, "the worker ends", func() bool {
 		select {
 		case <-worker.done:

@@ -48,6 +48,8 @@ type App struct {
 	// command, which its texts use.
 	Program string
 	own     *regexp.Regexp // finds calls of the program in texts
+
+	root *cobra.Command
 }
 
 // Program returns the name of this program: the name of its file if that begins with
@@ -90,6 +92,33 @@ func (a *App) called(text string) string {
 		return text
 	}
 	return a.own.ReplaceAllString(text, a.Program+" $1")
+}
+
+// quotedCall finds commands of the engine in texts.
+var quotedCall = regexp.MustCompile("`engine ([a-z]+)([^`]*)`")
+
+// connectless are the commands that need no connection, or make it in another way.
+var connectless = []string{"serve", "edge", "mirror", "demo", "salvage", "restore", "help"}
+
+// Calls returns text with its commands, in backquotes, as a user of this program would
+// write them: with the program's name, and with the flags of the connection that this
+// command line has.
+func (a *App) Calls(text string) string {
+	given := ""
+	if a.root != nil {
+		given = strings.Join(append([]string{""}, cli.GivenConnection(a.root)...), " ")
+	}
+	return a.called(quotedCall.ReplaceAllStringFunc(text, func(call string) string {
+		m := quotedCall.FindStringSubmatch(call)
+		if slices.Contains(connectless, m[1]) || given == "" {
+			return call
+		}
+		args, handler, isWork := strings.Cut(m[2], " -- ")
+		if call = "`engine " + m[1] + args + given; isWork {
+			call += " -- " + handler
+		}
+		return call + "`"
+	}))
 }
 
 // defaultTimeout bounds a request.
@@ -139,6 +168,7 @@ var ErrTold = errors.New("failed")
 
 // Run runs a tree of commands with the arguments and returns its exit code.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	a.root = root
 	a.rename(root)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -51,5 +53,27 @@ func TestTablesAlignUnderColours(t *testing.T) {
 	want := "\x1b[2mA\x1b[0m          \x1b[2mB\x1b[0m\n\x1b[31mdead\x1b[0m       x\ncompleted  y\n"
 	if b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
+	}
+}
+
+func TestCallsHaveTheConnection(t *testing.T) {
+	root := &cobra.Command{Use: "engine"}
+	a := &App{Program: "streamwright"}
+	a.Flags(root)
+	root.AddCommand(&cobra.Command{Use: "work"}, &cobra.Command{Use: "serve"}, &cobra.Command{Use: "types"})
+	a.root = root
+	a.rename(root)
+	if err := root.ParseFlags([]string{"--server", "nats://u:p@h:1", "--password", "secret", "--creds", "my file", "--tlsfirst"}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"run `engine types resume email` now": "run `streamwright types resume email --creds 'my file' --server 'nats://***@h:1' --tlsfirst=true` now",
+		"`engine work TYPE -- COMMAND`":       "`streamwright work TYPE --creds 'my file' --server 'nats://***@h:1' --tlsfirst=true -- COMMAND`",
+		"`engine serve --dir x`":              "`streamwright serve --dir x`",
+		"the engine works":                    "the engine works",
+	} {
+		if got := a.Calls(text); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
 	}
 }

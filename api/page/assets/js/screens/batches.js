@@ -50,7 +50,7 @@ export default {
       attr(older, 'href', href(['batches'], { cursor: page.next_cursor }));
       const open = list.filter((it) => !TERMINAL.has(it.state)).length;
       text(note, open ? `${plural(open, 'batch', 'batches')} under way` : '');
-      put(none, list.length ? null : empty('No batches', 'A batch treats many items as one: progress, a callback once all have ended, and one cancel.', ['engine batch open --name nightly', 'engine submit hello --lines items.jsonl --batch ID', 'engine batch seal ID']));
+      put(none, list.length ? null : empty('No batches', 'A batch treats many items as one: progress, a callback once all have ended, and one cancel.', ['engine batches open --name nightly', 'engine submit hello --lines items.jsonl --batch ID', 'engine batches seal ID']));
     };
     live.on('events', () => { timer ||= setTimeout(load, EVERY); }, signal);
     live.on('back', load, signal);

@@ -29,7 +29,7 @@ export default {
         next = Math.min(...schedules.filter((s) => s.next && !s.paused).map((s) => Date.parse(s.next)), Infinity);
         text(note, schedules.length > MAX_ROWS ? `The first ${count(MAX_ROWS)} of ${count(schedules.length)}` : schedules.length ? plural(schedules.length, 'schedule') : '');
         keyed(body, schedules.slice(0, MAX_ROWS), (s) => s.name, (s) => row(s, load), (tr, s) => tr.set(s));
-        fill(table, none, schedules.length, () => empty('No schedules', 'A schedule makes an item at each of its ticks. Press New schedule, or set one from a terminal or in engine.toml:', ['engine schedule set nightly --type report --cron "0 3 * * *" --zone Europe/Berlin']));
+        fill(table, none, schedules.length, () => empty('No schedules', 'A schedule makes an item at each of its ticks. Press New schedule, or set one from a terminal or in engine.toml:', ['engine schedules set nightly --type report --cron "0 3 * * *" --zone Europe/Berlin']));
       } catch (err) {
         if (isAbort(err)) return;
         keyed(body, [], String);
