@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,7 +14,8 @@ import (
 	"github.com/streamwright/streamwright/internal/need"
 )
 
-// Whatever a demo dies of, its nodes end with it, and nothing that it made is left.
+// Whatever a demo dies of, its nodes end with it, and nothing that it made is left. A
+// SIGHUP that its parent ignores, as under nohup, ends nothing.
 func TestDemoEnds(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
@@ -25,29 +27,33 @@ func TestDemoEnds(t *testing.T) {
 	by := func(sig syscall.Signal) func(*os.Process, *os.File) error {
 		return func(p *os.Process, _ *os.File) error { return p.Signal(sig) }
 	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	demo, cluster := []string{program, "demo", dir}, []string{program, "demo", "--cluster", dir}
+	nohup := append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`}, cluster...)
 	for _, c := range []struct {
-		name string
-		args []string
-		end  func(*os.Process, *os.File) error
+		name    string
+		args    []string
+		end     func(*os.Process, *os.File) error
+		ignored bool
 	}{
-		{"one engine, nobody reads", []string{"demo", dir}, nil},
-		{"nobody reads", []string{"demo", "--cluster", dir}, closePipe},
-		{"SIGTERM", []string{"demo", "--cluster", dir}, by(syscall.SIGTERM)},
-		{"SIGHUP", []string{"demo", "--cluster", dir}, by(syscall.SIGHUP)},
-		{"SIGKILL", []string{"demo", "--cluster", dir}, by(syscall.SIGKILL)},
+		{"one engine, nobody reads", demo, nil, false},
+		{"nobody reads", cluster, closePipe, false},
+		{"SIGTERM", cluster, by(syscall.SIGTERM), false},
+		{"SIGHUP", cluster, by(syscall.SIGHUP), signal.Ignored(syscall.SIGHUP)},
+		{"SIGHUP, ignored", nohup, by(syscall.SIGHUP), true},
+		{"SIGKILL", cluster, by(syscall.SIGKILL), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			program, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
 			out, in, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer out.Close()
 			made := t.TempDir()
-			demo := exec.Command(program, c.args...)
+			demo := exec.Command(c.args[0], c.args[1:]...)
 			demo.Stdout = in
 			demo.Env = append(os.Environ(), "TMPDIR="+made)
 			err = demo.Start()
@@ -60,8 +66,8 @@ func TestDemoEnds(t *testing.T) {
 			} else {
 				endAtFirstLine(t, demo.Process, out, made, c.end)
 			}
-			if err := demo.Wait(); err == nil {
-				t.Error("the demo has ended as if it had succeeded")
+			if err := demo.Wait(); (err == nil) != c.ignored {
+				t.Errorf("the demo has ended with %v", err)
 			}
 			// The guard removes the folder behind the last node.
 			need.Eventually(t, "nothing is left", func() bool { return entries(t, made) == 0 })

@@ -50,6 +50,18 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 	}
 }
 
+// A replay that ends before the engine tells of its progress has a figure too.
+func TestShortRebuildIsMeasured(t *testing.T) {
+	var out bytes.Buffer
+	o := Options{Out: &out, Dir: t.TempDir(), JSON: true, Durabilities: []config.Durability{config.Interval}, Only: []string{"rebuild"}}
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), `"what":"(e) rebuild"`) {
+		t.Errorf("no figure of the rebuild:\n%s", out.String())
+	}
+}
+
 func TestJudge(t *testing.T) {
 	rows := []row{
 		{Durability: config.Always, What: "rate", Unit: "items/s", Figure: 900, Ratio: 0.2},
