@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -374,6 +375,7 @@ func TestAServersAnswerInTheLogIsNoEvent(t *testing.T) {
 // anywhere. A server's answer, or a stored message that a user has it deliver, is neither
 // an event nor a submission, whatever the user wrote into it.
 func TestDeliveriesByTheServerAreRefused(t *testing.T) {
+	logins.Open(t, "it makes a consumer of the log")
 	e := mustStart(t, Options{Memory: true})
 	ctx, n := testContext(t), wire.Default
 	sub := submit(t, e, wire.Submit{Type: "email"})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -59,6 +60,7 @@ func nodeCertificate(t *testing.T, dir string) (cert, key, ca string) {
 // accounts are the same on each node. One with another secret, or without a
 // certificate, stays outside.
 func TestNodesProveThemselves(t *testing.T) {
+	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
 	dir := t.TempDir()
 	cert, key, ca := nodeCertificate(t, dir)

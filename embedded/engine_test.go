@@ -462,6 +462,7 @@ func shows(t *testing.T, js jetstream.JetStream, bucket, key, text string) {
 
 // A plain NATS client, with no credentials and no library of ours.
 func TestEngineTakesPlainPublishes(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
 	nc, err := nats.Connect(e.URL())
 	if err != nil {

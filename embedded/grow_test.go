@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -91,6 +92,7 @@ func submits(t *testing.T, e *Engine, user string) {
 
 // Users are exchanged in a running cluster, node by node.
 func TestUsersOfARunningCluster(t *testing.T) {
+	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
 	all := clusterOptions(t, 3)
 	withUsers(t, all, "ops", "old")
@@ -121,6 +123,7 @@ func TestUsersOfARunningCluster(t *testing.T) {
 // one after the other, and then the new ones are started. Everything is there, and the loss
 // of two nodes leaves a majority.
 func TestClusterGrows(t *testing.T) {
+	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
 	five := clusterOptions(t, 5)
 	withUsers(t, five, "ops")

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -88,6 +89,7 @@ func recvName(t *testing.T, ran <-chan string) string {
 
 // A worker whose check fails is left out, and comes back by itself.
 func TestFailingCheckAndRecovery(t *testing.T) {
+	logins.Open(t, "it reads the engine's buckets")
 	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, quickHealth)})
 	var down atomic.Bool
