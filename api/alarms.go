@@ -36,6 +36,7 @@ type condition struct {
 	connected bool // to NATS
 	owned     bool
 	standby   *standing // nil: it is the owner, or about to be
+	apart     error     // why an owner does not reach most of the servers
 	full      *RoomAlarm
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64
@@ -65,10 +66,14 @@ func (s *Service) look() condition {
 	if s.Replicas != nil {
 		own = s.Replicas()
 	}
-	return condition{
+	c := condition{
 		me: s.Info.Node, replicas: own, running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
 		lag: lag(s.Core.Position(), applied), nodes: s.seen.now(),
 	}
+	if c.standby == nil {
+		c.apart = s.reach.lost(time.Now())
+	}
+	return c
 }
 
 // lookFurther asks JetStream as well, which takes at most readyTimeout, and now
@@ -103,6 +108,9 @@ func (c condition) alarms() []wire.Alarm {
 	}
 	if st := c.standby; st != nil && st.cutOff != nil {
 		add(wire.AlarmCritical, wire.AlarmCutOff, fmt.Sprintf("This node is cut off from the log: what it shows is old (%v).", st.cutOff), "Look whether the NATS servers reach each other, and whether most of them run. The node catches up by itself.")
+	}
+	if c.apart != nil {
+		add(wire.AlarmCritical, wire.AlarmCutOff, fmt.Sprintf("This node owned the log last, and does not reach most of the nodes: it can't record anything, and another may own the log by now (%v).", c.apart), "Look whether the NATS servers reach each other, and whether most of them run. The node goes on, or stands by, by itself.")
 	}
 	if c.connected && !c.owned && c.standby == nil {
 		add(wire.AlarmCritical, wire.AlarmNotOwner, "The engine does not own its log: nothing is decided or dispatched.", "It is recovering, or another engine owns the log. If this lasts, its log says why.")

@@ -28,6 +28,7 @@ func TestAlarms(t *testing.T) {
 		"well":         {func(*condition) {}, "", "ok", true, ""},
 		"disconnected": {func(c *condition) { c.connected, c.owned = false, false }, "nats_disconnected!", "nats_disconnected", false, "no connection to NATS"},
 		"recovering":   {func(c *condition) { c.owned = false }, "not_owner!", "not_owner", false, "does not own its log"},
+		"apart":        {func(c *condition) { c.apart = errors.New("1 of 3") }, "cut_off!", "cut_off", false, "does not reach most of the nodes"},
 		"silent":       {func(c *condition) { c.jetStream = errors.New("timeout") }, "jetstream_silent!", "ok", false, "timeout"},
 		"refusing":     {func(c *condition) { c.full = full }, "disk_low!", "disk_low", true, "The disk is nearly full (1 MiB free). New work is refused; what was accepted goes on."},
 		"holding":      {func(c *condition) { c.full = &hold }, "disk_low!", "disk_low", true, "nothing new is begun"},

@@ -23,8 +23,12 @@ func (a *deadAPI) handle(h *handlers) {
 		page, err := a.Queries.Dead(r)
 		return a.listed(ctx, page, err)
 	})
-	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, func(_ context.Context, r wire.CausesQuery) (wire.CausesReply, error) {
-		return a.Queries.Causes(r)
+	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.CausesQuery) (wire.CausesReply, error) {
+		reply, err := a.Queries.Causes(r)
+		if err == nil {
+			reply.Stale = a.lacking(ctx)
+		}
+		return reply, err
 	})
 	at(h, wire.APIReplay, a.replay)
 	at(h, wire.APIPurge, a.purge)

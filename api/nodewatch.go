@@ -179,7 +179,7 @@ func (c collector) nodes(out gauge, now condition) {
 	for _, because := range []wire.TakeoverCause{wire.TakeoverHandedOver, wire.TakeoverFull, wire.TakeoverSilent} {
 		out(descTookOver, boolean(me.TookOverBecause == because), string(because))
 	}
-	out(descCutOff, boolean(now.standby != nil && now.standby.cutOff != nil))
+	out(descCutOff, boolean(now.apart != nil || now.standby != nil && now.standby.cutOff != nil))
 	if !now.replicas.At.IsZero() {
 		out(descRead, float64(now.replicas.At.UnixMilli())/1000)
 	}

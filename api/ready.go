@@ -72,7 +72,11 @@ func (c condition) readiness() Readiness {
 	if st := c.standby; st != nil {
 		check("standby", st.cutOff == nil, fmt.Sprintf("cut off from the log: %v", st.cutOff))
 	} else {
-		check("owner", c.owned, "the engine is taking its log over")
+		why := "the engine is taking its log over"
+		if c.apart != nil {
+			why = fmt.Sprintf("cut off from most of the nodes: %v", c.apart)
+		}
+		check("owner", c.owned && c.apart == nil, why)
 	}
 	check("projection", c.lag <= MaxReadyLag, fmt.Sprintf("queries are %s behind the log", events.Count(int64(c.lag), "event")))
 	check("clock", c.clock == nil, fmt.Sprintf("clock_implausible: %v", c.clock))
@@ -112,7 +116,7 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status string `json:"status"` // ok, standby, mirror, starting, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
+	Status string `json:"status"` // ok, standby, mirror, starting, or what is wrong: nats_disconnected, not_owner, cut_off, disk_low, store_full, clock_implausible, behind
 	// Starting says what an engine that starts does, or waits for.
 	Starting string `json:"starting,omitempty"`
 	// Warnings say what is at risk among several nodes, as `engine cluster` does, and which replicas

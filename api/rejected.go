@@ -15,8 +15,12 @@ import (
 type rejectedAPI struct{ *engine }
 
 func (a *rejectedAPI) handle(h *handlers) {
-	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, func(_ context.Context, r wire.ListRejected) (wire.RejectedListed, error) {
-		return a.Queries.Rejected(r)
+	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.ListRejected) (wire.RejectedListed, error) {
+		page, err := a.Queries.Rejected(r)
+		if err == nil {
+			page.Stale = a.lacking(ctx)
+		}
+		return page, err
 	})
 	on(h, wire.APIShowRejected, a.show)
 	at(h, wire.APIReplayRejected, a.replay)

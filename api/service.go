@@ -141,6 +141,7 @@ type Service struct {
 	tails  *tails
 	health health
 	seen   seenNodes
+	reach  reach
 	direct map[string]handler // the endpoints, by name
 
 	items     *itemAPI
@@ -272,6 +273,9 @@ func (s *Service) Start() error {
 	s.pending.Go(s.stats.countWaits)
 	if s.Cluster != nil {
 		s.pending.Go(s.watchNodes)
+	}
+	if s.Reached != nil {
+		s.pending.Go(s.watchReach)
 	}
 	return nil
 }

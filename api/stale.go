@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -72,8 +74,63 @@ func (e *engine) listed(ctx context.Context, page wire.Listed, err error) (wire.
 	if page.Items == nil {
 		page.Items = []wire.Item{}
 	}
-	if why := e.stale(ctx); why != nil {
-		page.Stale = fmt.Sprintf("as of position %s: this node may lack what others have accepted (%v)", wire.PositionOf(e.Queries.Applied()), why)
-	}
+	page.Stale = e.lacking(ctx)
 	return page, nil
+}
+
+// lacking says why a list may lack something, as wire.Listed does; empty: it has all.
+func (e *engine) lacking(ctx context.Context) string {
+	why := e.stale(ctx)
+	if why == nil {
+		return ""
+	}
+	return fmt.Sprintf("as of position %s: this node may lack what others have accepted (%v)", wire.PositionOf(e.Queries.Applied()), why)
+}
+
+// reachedEvery is the time between two looks at whether an owner reaches most of the servers.
+const reachedEvery = 2 * time.Second
+
+// reach says since when this process has not reached most of the servers.
+type reach struct {
+	mu    sync.Mutex // guards what follows
+	since time.Time  // zero: it reaches them
+	why   error
+}
+
+// seen notes what a look has found.
+func (r *reach) seen(err error, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why = err; err == nil {
+		r.since = time.Time{}
+	} else if r.since.IsZero() {
+		r.since = now
+	}
+}
+
+// lost returns why most of the servers have not been reached for cutOffAfter, which no choice
+// of a leader takes; nil: they are, or were until just now.
+func (r *reach) lost(now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() || now.Sub(r.since) < cutOffAfter {
+		return nil
+	}
+	return r.why
+}
+
+// watchReach looks at whether most of the servers are reached, until the service stops.
+func (s *Service) watchReach() {
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, readyTimeout)
+		err := s.Reached(ctx)
+		cancel()
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.reach.seen(err, time.Now())
+		if sleep.For(s.ctx, reachedEvery) != nil {
+			return
+		}
+	}
 }

@@ -75,9 +75,9 @@ func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
 		if _, err := r.svc.Call(r.ctx(), wire.APIGet, []byte(id(here.ID))); err != nil {
 			t.Errorf("%s: get of what is there: %v", way, err)
 		}
-		for _, endpoint := range []string{wire.APIList, wire.APIDead} {
+		for _, endpoint := range []string{wire.APIList, wire.APIDead, wire.APICauses, wire.APIRejected} {
 			data, err := r.svc.Call(r.ctx(), endpoint, []byte("{}"))
-			var page wire.Listed
+			var page struct{ Stale string }
 			if err == nil {
 				err = json.Unmarshal(data, &page)
 			}
@@ -85,5 +85,34 @@ func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
 				t.Errorf("%s: %s: %v, stale %q", way, endpoint, err, page.Stale)
 			}
 		}
+	}
+}
+
+// An owner that has not reached most of the nodes for longer than they take to choose a
+// leader is not well, also while it has nothing to do.
+func TestAnIdleOwnerWithoutTheOthersIsNotWell(t *testing.T) {
+	var r reach
+	now, why := time.Unix(1893456000, 0), errors.New("1 of 3 nodes is reached")
+	for _, step := range []struct {
+		after time.Duration
+		err   error
+		lost  bool
+	}{{0, nil, false}, {time.Second, why, false}, {cutOffAfter / 2, why, false}, {cutOffAfter / 2, why, true}, {time.Second, nil, false}, {time.Second, why, false}} {
+		now = now.Add(step.after)
+		r.seen(step.err, now)
+		if got := r.lost(now); (got != nil) != step.lost {
+			t.Errorf("at %s: lost is %v", now, got)
+		}
+	}
+	rig := newRig(t, nil)
+	if h := rig.svc.Health(); h.Status != "ok" {
+		t.Fatalf("health %+v", h)
+	}
+	rig.svc.reach.seen(why, time.Now().Add(-cutOffAfter))
+	if h := rig.svc.Health(); h.Status != wire.AlarmCutOff {
+		t.Errorf("health %+v", h)
+	}
+	if ready := rig.svc.Ready(t.Context()); ready.Ready {
+		t.Errorf("ready %+v", ready)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // The view of a cluster follows what happens to it: a leadership that is handed on, a
@@ -61,4 +62,5 @@ func TestCluster(t *testing.T) {
 
 	others[0].stop(t) // n2
 	need.Eventually(t, "the quorum to be gone", func() bool { return errors.Is(c.Quorum(ctx), ErrNoQuorum) })
+	need.Eventually(t, "the idle owner to say so", func() bool { return e.service.Health().Status == wire.AlarmCutOff })
 }

@@ -39,6 +39,7 @@ type CausesQuery struct {
 type CausesReply struct {
 	Causes []Cause `json:"causes"`
 	Total  int     `json:"total"`
+	Stale  string  `json:"stale,omitempty"` // as in [Listed]
 }
 
 // Cause groups dead items of one type, reason and code whose error texts differ
@@ -208,6 +209,7 @@ type ListRejected struct {
 type RejectedListed struct {
 	Rejected   []Rejected `json:"rejected"`
 	NextCursor string     `json:"next_cursor,omitempty"`
+	Stale      string     `json:"stale,omitempty"` // as in [Listed]
 }
 
 // Rejected is a submission that became no item. Text has its original body, or

@@ -60,7 +60,7 @@ func deadListCommand(a *app) *cobra.Command {
 func (a *app) dead(ctx context.Context, sel streamwright.Selection, all bool) error {
 	return a.pages(ctx, all, "nothing is dead", a.showDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.DeadLetters().List(ctx, sel)
-		a.noteStale(page)
+		a.noteStale(page.Stale)
 		sel.Cursor = page.NextCursor
 		for i := range page.Items {
 			if !a.JSON || err != nil {
@@ -94,6 +94,7 @@ func (a *app) showDead(items []streamwright.WorkItem, err error) error {
 func (a *app) causes(ctx context.Context, q streamwright.CausesQuery) error {
 	return a.ask(ctx, func(ctx context.Context, c *streamwright.Client) error {
 		reply, err := c.DeadLetters().Causes(ctx, q)
+		a.noteStale(reply.Stale)
 		now, style := time.Now(), a.Style()
 		head := []string{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}
 		err = showList(a, reply.Causes, err, "nothing is dead", head, func(cause streamwright.Cause) []string {
@@ -125,6 +126,7 @@ func rejectedListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "List rejected submissions, newest first", Example: "  engine rejected list --type email --code bad_params", Args: cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
 			page, err := c.Rejected().List(ctx, f)
+			a.noteStale(page.Stale)
 			now, style := time.Now(), a.Style()
 			head := []string{"SEQ", "AT", "TYPE", "INTAKE", "CODE", "BYTES", "WHY"}
 			err = showList(a, page.Rejected, err, "nothing was rejected that is still kept", head, func(r streamwright.Rejected) []string {

@@ -48,7 +48,7 @@ func listCommand(a *app) *cobra.Command {
 func (a *app) list(ctx context.Context, f streamwright.Filter, all bool, none string) error {
 	return a.pages(ctx, all, none, a.showItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.List(ctx, f)
-		a.noteStale(page)
+		a.noteStale(page.Stale)
 		f.Cursor = page.NextCursor
 		return page, err
 	})
@@ -332,9 +332,9 @@ func indent(doc json.RawMessage) string {
 	return "\n  " + strings.Join(lines, "\n")
 }
 
-// noteStale says that a page may lack items.
-func (a *app) noteStale(page streamwright.Page) {
-	if page.Stale != "" {
-		a.Notef("stale, %s: ask another node for all of it", console.Clean(page.Stale))
+// noteStale says why a list may lack something, if it may.
+func (a *app) noteStale(why string) {
+	if why != "" {
+		a.Notef("stale, %s: ask another node for all of it", console.Clean(why))
 	}
 }

@@ -246,6 +246,8 @@ export interface CausesQuery {
 /** CausesReply lists causes. Total counts them without the limit. */
 export interface CausesReply {
   causes: Cause[];
+  /** as in [Listed] */
+  stale?: string;
   total: number;
 }
 
@@ -1037,6 +1039,8 @@ export interface Rejected {
 export interface RejectedListed {
   next_cursor?: string;
   rejected: Rejected[];
+  /** as in [Listed] */
+  stale?: string;
 }
 
 /** Replay queues a dead or cancelled item again. Fields that are left out stay as they were; MaxAttempts counts further attempts, by default as many as the item's submission or last replay chose, else as its type has. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
