@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
@@ -322,6 +323,8 @@ func signal(ch chan struct{}) {
 func (l *lease) renew(ctx context.Context) {
 	tick := time.NewTicker(l.ttl / 6)
 	defer tick.Stop()
+	trouble := lograte.NewTrouble(l.e.log, "the lease of the log could not be renewed")
+	defer trouble.Stop()
 	for odd := false; ; {
 		select {
 		case <-ctx.Done():
@@ -347,7 +350,7 @@ func (l *lease) renew(ctx context.Context) {
 				d.Reload()
 			}
 		default:
-			l.e.log.Warn("the lease of the log could not be renewed: trying again", "error", err)
+			trouble.Failed(err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -79,6 +80,8 @@ func (r *Reader) Run(ctx context.Context) {
 		r.runSite(ctx)
 		return
 	}
+	trouble := lograte.NewTrouble(r.cfg.Logger, "intake")
+	defer trouble.Stop()
 	for ctx.Err() == nil {
 		err := r.cfg.Topology.EnsureIntake(ctx)
 		if err == nil {
@@ -87,10 +90,10 @@ func (r *Reader) Run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		r.cfg.Logger.Warn("intake: starting again", "error", err)
+		trouble.Failed(err)
 		sleep.For(ctx, retryAfter)
 		if err := r.cfg.Topology.EnsureStreams(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("intake: the streams could not be made", "error", err)
+			trouble.Failed(err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -61,17 +62,19 @@ func (r *AckReader) Read(ctx context.Context) {
 		return
 	case <-r.topology.native.ready:
 	}
+	trouble := lograte.NewTrouble(r.topology.log, "words of native workers")
+	defer trouble.Stop()
 	for {
 		err := r.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.topology.log.Warn("words of native workers: starting again", "stream", r.stream, "error", err)
+		trouble.Failed(err, "stream", r.stream)
 		if !pauseFor(ctx) {
 			return
 		}
 		if _, err := r.topology.EnsureAckStreams(ctx); err != nil && ctx.Err() == nil {
-			r.topology.log.Warn("words of native workers: the streams could not be made", "error", err)
+			trouble.Failed(err, "stream", r.stream)
 		}
 		r.signals.SweepNow()
 	}

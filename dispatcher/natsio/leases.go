@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
+	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -32,17 +33,19 @@ func NewLeaseReader(t *Topology, sig *Signals, since time.Time) *LeaseReader {
 // Read runs until ctx ends. If the stream is deleted, Read makes it anew and goes on; the
 // sweep finds what was missed.
 func (r *LeaseReader) Read(ctx context.Context) {
+	trouble := lograte.NewTrouble(r.topology.log, "lease advisories")
+	defer trouble.Stop()
 	for {
 		err := r.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.topology.log.Warn("lease advisories: starting again", "error", err)
+		trouble.Failed(err)
 		if !pauseFor(ctx) {
 			return
 		}
 		if err := r.topology.EnsureStreams(ctx); err != nil && ctx.Err() == nil {
-			r.topology.log.Warn("lease advisories: the streams could not be made", "error", err)
+			trouble.Failed(err)
 		}
 		r.signals.SweepNow()
 	}
