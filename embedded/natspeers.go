@@ -32,6 +32,7 @@ type lostPeers struct {
 
 type lostPeer struct {
 	since, said time.Time
+	tries       int // that failed
 	quiet       *time.Timer
 }
 
@@ -54,11 +55,12 @@ func (l *lostPeers) noted(text string) bool {
 		if l.at == nil {
 			l.at = map[string]*lostPeer{}
 		}
-		p = &lostPeer{since: now, said: now}
+		p = &lostPeer{since: now, said: now, tries: 1}
 		p.quiet = time.AfterFunc(peerQuiet, func() { l.reached(at, p) })
 		l.at[at] = p
 		l.log.Warn("another node can't be reached: trying again each second", "at", at, "error", why)
 	default:
+		p.tries++
 		p.quiet.Reset(peerQuiet)
 		if now.Sub(p.said) >= peerSaid {
 			p.said = now
