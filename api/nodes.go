@@ -249,7 +249,7 @@ func judgeNodes(r *wire.NodesReply) {
 		}
 	}
 	if leaderless {
-		warn("streams choose a leader within seconds where most of their servers run and reach each other: start what does not answer; if this lasts, docs/operate/CLUSTER.md says what to do")
+		warn("streams choose a leader within seconds where most of their servers run and reach each other: start what does not answer; if this lasts, docs/operate/CLUSTER.md (When no leader comes) says what to do")
 	}
 }
 

@@ -46,7 +46,7 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 		streams = append(streams, d.Stream)
 	}
 	if err := w.replace(ctx, streams); err != nil && ctx.Err() == nil {
-		w.becomes(fmt.Sprintf("it can't be replaced from the others now: %v", err))
+		w.becomes(fmt.Sprintf("it can't be replaced from the others now: %v; if this lasts, docs/operate/CLUSTER.md says what to do", err))
 		return
 	}
 	for end := time.Now().Add(copiedWithin); !w.copied(ctx, streams) && time.Now().Before(end) && ctx.Err() == nil; {
