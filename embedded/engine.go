@@ -152,8 +152,8 @@ type Engine struct {
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
 	mirror     *mirror
-	sites      *sites        // nil: there are none
-	replicas   *replicaWatch // nil: there is no NATS server of its own, or it is in memory
+	sites      *sites                       // nil: there are none
+	replicas   atomic.Pointer[replicaWatch] // nil: there is no NATS server of its own, or it is in memory
 	items      *itemlog.Log
 	lease      *lease // nil: none is needed
 	working    atomic.Pointer[dispatcher.Engine]
@@ -254,7 +254,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	e.replicas = watchReplicas(e)
+	e.replicas.Store(watchReplicas(e))
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}

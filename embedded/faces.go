@@ -103,7 +103,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		},
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
-		Replicas:     e.replicas.reads(),
+		Replicas:     e.replicas.Load().reads(),
 		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
 		Reached:      e.reached(),
 		Node:         e.face.node, Cluster: e.face.look(), RemoveNode: e.face.remover(),

@@ -57,7 +57,7 @@ type link struct {
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
-	f.e.replicas.node(n)
+	f.e.replicas.Load().node(n)
 	if n.TookOverFrom != "" && f.e.lease != nil {
 		n.TookOverBecause = f.e.lease.beat.Went(n.TookOverFrom)
 	}

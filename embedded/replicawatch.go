@@ -56,8 +56,10 @@ func watchReplicas(e *Engine) *replicaWatch {
 }
 
 func (w *replicaWatch) stop() {
-	w.cancel()
-	w.ended.Wait()
+	if w != nil {
+		w.cancel()
+		w.ended.Wait()
+	}
 }
 
 func (w *replicaWatch) run(ctx context.Context) {

@@ -75,7 +75,7 @@ func TestADamagedLogIsAnAlarm(t *testing.T) {
 	find := func(what string, damaged bool) {
 		t.Helper()
 		need.Eventually(t, what, func() bool {
-			return (len(e.replicas.reads()().Damaged) > 0) == damaged && !e.replicas.reads()().At.IsZero()
+			return (len(e.replicas.Load().reads()().Damaged) > 0) == damaged && !e.replicas.Load().reads()().At.IsZero()
 		})
 	}
 	find("it was read", false)
@@ -119,7 +119,7 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 	whole := func(what string) {
 		t.Helper()
 		need.Eventually(t, what, func() bool {
-			return !slices.ContainsFunc(all, func(e *Engine) bool { r := e.replicas.reads()(); return r.At.IsZero() || len(r.Damaged) > 0 })
+			return !slices.ContainsFunc(all, func(e *Engine) bool { r := e.replicas.Load().reads()(); return r.At.IsZero() || len(r.Damaged) > 0 })
 		})
 	}
 	whole("all have read their replicas")

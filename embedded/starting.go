@@ -22,7 +22,7 @@ func (e *Engine) openStarting(context.Context) error {
 	if e.cfg.Cluster.On() || e.cfg.Server.NATSURL != "" {
 		c.Cluster = e.face.cluster
 	}
-	c.Replicas = func(n *wire.Node) { e.replicas.node(n) }
+	c.Replicas = func(n *wire.Node) { e.replicas.Load().node(n) }
 	e.starting = api.NewStarting(c)
 	if e.cfg.Server.HTTP == config.Off {
 		return nil

@@ -28,7 +28,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 		}
 	}
 	do(e.starting != nil, func() error { e.starting.Stop(); return nil })
-	do(e.replicas != nil, func() error { e.replicas.stop(); return nil })
+	do(true, func() error { e.replicas.Load().stop(); return nil })
 	heir := e.heir(ctx)
 	drained := e.drainExecs(ctx)
 	if again := e.heir(ctx); len(e.execs) > 0 && again != "" { // the first may have gone meanwhile
