@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/replicas"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -231,6 +235,41 @@ func TestJudgeReplace(t *testing.T) {
 				t.Errorf("%v, %v; want %q", to, err, c.why)
 			}
 		})
+	}
+}
+
+// A node whose replicas are damaged again soon after they were replaced does not restart its server
+// for them, and says why.
+func TestReplacedOnceAnHour(t *testing.T) {
+	e := &Engine{log: slog.New(slog.DiscardHandler)}
+	e.working.Store(&dispatcher.Engine{})
+	w := &replicaWatch{e: e, replacedAt: time.Now().Add(-replaceRest / 2)}
+	w.found.Damaged = []wire.DamagedReplica{{Stream: "S"}}
+	w.replaceDamaged(t.Context()) // it would panic without a server
+	if d := w.reads()().Damaged; len(d) != 1 || !strings.Contains(d[0].Repair, "see that its disk is sound") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A replica is not dropped whose raft group is not known, or not there.
+func TestDropReplicaNeedsItsGroup(t *testing.T) {
+	dir := t.TempDir()
+	s := &server{given: serverOptions{Dir: dir}}
+	names := wire.WithPrefix("work")
+	block := filepath.Join(s.streamDir(names, "S"), "msgs", "1.blk")
+	if err := os.MkdirAll(filepath.Dir(block), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(block, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{"", "../../WORK", "S-R3F-none"} {
+		if err := s.dropReplica(names, natsserver.StreamDetail{Name: "S", RaftGroup: group}); err == nil {
+			t.Errorf("group %q: it was dropped", group)
+		}
+	}
+	if _, err := os.Stat(block); err != nil {
+		t.Error(err)
 	}
 }
 
