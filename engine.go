@@ -2,6 +2,7 @@ package streamwright
 
 import (
 	"context"
+	"time"
 
 	"github.com/streamwright/streamwright/wire"
 )
@@ -98,6 +99,40 @@ func (e Engine) StateAt(ctx context.Context, m PointInTime, progress func(StateP
 func (e Engine) Cut(ctx context.Context) (Retention, error) {
 	return ask[Retention](ctx, e.c, wire.APICut, struct{}{})
 }
+
+// CutPast has the log cut until it begins after a position, so that nothing up to there
+// can be read from it, and waits for that: seconds, longer if the engine keeps much. It
+// calls progress, if not nil, as it waits. When it ends early (with the context, or an
+// error), the result says how far the engine is; the engine goes on.
+func (e Engine) CutPast(ctx context.Context, p wire.Position, progress func(Retention)) (last Retention, err error) {
+	past, err := p.Seq()
+	if err != nil {
+		return last, err
+	}
+	tick := time.NewTicker(cutLook)
+	defer tick.Stop()
+	for {
+		r, err := ask[Retention](ctx, e.c, wire.APICut, wire.Cut{Past: p})
+		if err != nil {
+			return last, err
+		}
+		last = r
+		if first, err := r.LogFirst.Seq(); err != nil || first > past {
+			return last, err
+		}
+		if progress != nil {
+			progress(r)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return last, ctx.Err()
+		}
+	}
+}
+
+// cutLook is the time between two looks at a cut that is under way.
+const cutLook = 250 * time.Millisecond
 
 // Clock returns the engine's time, the NATS server's, and whether that is
 // plausible.

@@ -231,7 +231,8 @@ func (c *Client) Replay(ctx context.Context, id string, a ReplayOptions) (events
 }
 
 // Purge forgets an item that has ended, with all that is kept of it. One that
-// has not is CodeWrongState.
+// has not is CodeWrongState. The event log holds its params and result until it is
+// cut ([Engine.CutPast]); backups hold what they held.
 func (c *Client) Purge(ctx context.Context, id, reason string) error {
 	r, err := ask[wire.ReplayReply](ctx, c, wire.APIPurge, wire.Purge{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)

@@ -75,8 +75,12 @@ func (s *Service) clockIsPlausible() error {
 const retentionTimeout = time.Second
 
 // cut has the log cut now, however short it is.
-func (s *Service) cut(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
-	st, err := s.Core.Cut(ctx)
+func (s *Service) cut(ctx context.Context, c *call, req wire.Cut) (any, error) {
+	past, err := req.Past.Seq()
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.Core.Cut(ctx, past)
 	if err != nil {
 		if events.CodeOf(err) == events.CodeInternal {
 			err = events.Refuse(events.CodeUnavailable, "the engine does not answer: ask again")

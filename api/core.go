@@ -41,7 +41,7 @@ type Core interface {
 	NewID() events.ID
 	Await(ctx context.Context, seq events.Seq) error
 	Retention(ctx context.Context) (dispatcher.RetentionStatus, error)
-	Cut(ctx context.Context) (dispatcher.RetentionStatus, error)
+	Cut(ctx context.Context, past events.Seq) (dispatcher.RetentionStatus, error)
 	Clock() (dispatcher.ClockStatus, bool)
 	AcceptClock(ctx context.Context, by string) (dispatcher.ClockStatus, error)
 }

@@ -601,7 +601,7 @@ func (p *people) cut() {
 	if n := p.owner(0); n != nil && p.c.cutting && !n.paused(p.c.at) && !n.l.closing {
 		l := n.l
 		l.queues.urgent.jobs = append(l.queues.urgent.jobs, &question[retention.Status]{
-			read: func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil }, out: make(chan answer[retention.Status], 1)})
+			read: func(l *loop) (retention.Status, error) { l.retention.Ask(0); return l.retention.Status(), nil }, out: make(chan answer[retention.Status], 1)})
 		n.kick()
 	}
 }

@@ -67,7 +67,7 @@ func TestHoldSchedulesAndRetention(t *testing.T) {
 	s.setSchedule(events.Schedule{Name: "often", EveryMS: 1000})
 	s.settle()
 	s.l.halt.set("there is no room")
-	s.l.retention.Status(true) // a round of snapshots
+	s.l.retention.Ask(0) // a round of snapshots
 	before := s.l.state.Meta().Applied
 	s.at = s.at.Add(30 * time.Second)
 	s.settle()

@@ -17,17 +17,18 @@ type RetentionStatus = retention.Status
 
 // Retention returns the state of retention.
 func (e *Engine) Retention(ctx context.Context) (RetentionStatus, error) {
-	return retentionOf(ctx, e, false)
+	return retentionOf(ctx, e, (*retention.Retention).Status)
 }
 
-// Cut begins a round of snapshots, after which the log is cut; if a round is under way,
-// that one goes on. It returns at once.
-func (e *Engine) Cut(ctx context.Context) (RetentionStatus, error) {
-	return retentionOf(ctx, e, true)
+// Cut begins a round of snapshots, after which the log is cut, unless the log begins after
+// past already. If a round is under way, that one goes on; it may have begun before past.
+// Cut returns at once.
+func (e *Engine) Cut(ctx context.Context, past events.Seq) (RetentionStatus, error) {
+	return retentionOf(ctx, e, func(k *retention.Retention) RetentionStatus { k.Ask(past); return k.Status() })
 }
 
-func retentionOf(ctx context.Context, e *Engine, cut bool) (RetentionStatus, error) {
-	s, err := ask(ctx, e, func(l *loop) (retentionStatus, error) { return retentionStatus{l.retention.Status(cut)}, nil })
+func retentionOf(ctx context.Context, e *Engine, of func(*retention.Retention) RetentionStatus) (RetentionStatus, error) {
+	s, err := ask(ctx, e, func(l *loop) (retentionStatus, error) { return retentionStatus{of(l.retention)}, nil })
 	return s.Status, err
 }
 

@@ -360,7 +360,7 @@ func answerTo[T any](s *sim, read func(*loop) (T, error)) *question[T] {
 
 // cut asks for a round of snapshots.
 func (s *sim) cut() {
-	answerTo(s, func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil })
+	answerTo(s, func(l *loop) (retention.Status, error) { l.retention.Ask(0); return l.retention.Status(), nil })
 }
 
 // retained is what retention says of itself.

@@ -266,7 +266,7 @@ var endpoints = func() []Endpoint {
 		}},
 		{Name: APIPurge, Roles: operates, Once: true, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
 			{ID: "purge-dead", Method: del, Path: v1 + "/dead/{id}", Tag: "dead letters", Refusals: conflicts,
-				Summary: "Delete an item that has ended", About: "Its history is deleted with it."},
+				Summary: "Delete an item that has ended", About: "Its history is deleted with it. The event log holds its params and result until it is cut."},
 		}},
 		{Name: APIBulk, Roles: operates, Once: true, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
 			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true, Refusals: missing,
@@ -322,7 +322,7 @@ var endpoints = func() []Endpoint {
 		}},
 
 		// The engine itself.
-		{Name: APICut, Roles: operates, Request: typeOf[StatsRequest](), Reply: typeOf[Retention]()},
+		{Name: APICut, Roles: operates, Request: typeOf[Cut](), Reply: typeOf[Retention]()},
 		{Name: APIClock, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[Clock](), Routes: []Route{
 			{ID: "clock", Method: get, Path: v1 + "/clock", Tag: "engine", Hidden: position,
 				Summary: "Show the engine's clock", About: "Its time, the NATS server's, and whether that is plausible."},

@@ -252,6 +252,13 @@ type AcceptClock struct {
 	By string `json:"by,omitempty"` // who confirms it, at most 256 bytes
 }
 
+// Cut has the engine cut its log. With Past it does so only while the log still holds
+// that position. A round that is under way goes on, and may have begun before Past: ask
+// until the log begins after it.
+type Cut struct {
+	Past Position `json:"past,omitempty"`
+}
+
 // Retention describes what the engine keeps, in replies to info and cut.
 type Retention struct {
 	LogFirst Position  `json:"log_first"` // the first event that the log holds

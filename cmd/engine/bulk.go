@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -58,6 +59,7 @@ func pageFlags(fs *pflag.FlagSet, f *streamwright.Filter) {
 type bulkFlags struct {
 	sel              streamwright.Selection
 	all, dryRun, yes bool
+	then             func(context.Context, *streamwright.Client, streamwright.BulkResult) error // what to do once the items are changed; nil: nothing
 }
 
 func (f *bulkFlags) define(fs *pflag.FlagSet) {
@@ -114,7 +116,10 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 			}
 		}
 		sum, err := a.bulkPages(ctx, c, b, false, did)
-		return a.printBulk(sum, did, err)
+		if err = a.printBulk(sum, did, err); f.then != nil && sum.Changed > 0 {
+			err = cmp.Or(err, f.then(ctx, c, sum))
+		}
+		return err
 	})
 }
 
@@ -287,18 +292,34 @@ func replayCommand(a *app) *cobra.Command {
 func purgeCommand(a *app) *cobra.Command {
 	var f bulkFlags
 	var note string
+	var now bool
 	cmd := &cobra.Command{
 		Use:     "purge ID… | FILTERS",
 		Short:   "Forget items that have ended",
-		Example: "  engine purge 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine purge --state dead --type email --until 720h --dry-run",
+		Example: "  engine purge 01JD3V6YB2M4C9W8ZK5T7QXRNE --now\n  engine purge --state dead --type email --until 720h --dry-run",
+		Long: `Forget items that have ended, with their history, logs and documents. They
+can't be brought back.
+
+The event log still holds the params and results of purged items until it is cut,
+which the engine does when the log has grown: until then engine tail --since and
+engine state --at show them. With --now the log is cut at once, and the command
+waits until nothing of the purged items can be read from it; time travel then
+begins at the cut. engine cut does the same for items purged before. Backups hold
+what they held when they were made: delete those yourself.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, len(args)); err != nil {
 				return err
 			}
+			switch {
+			case now && f.dryRun:
+				return cli.Usagef("--dry-run and --now: give one of them")
+			case now:
+				f.then = func(ctx context.Context, c *streamwright.Client, sum streamwright.BulkResult) error {
+					return a.cutPast(ctx, c, c.Position(), console.Plural(sum.Changed, "purged item"))
+				}
+			}
 			if len(args) > 0 {
-				return a.each(cmd.Context(), args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
-					return events.StateNone, c.Purge(ctx, id, note)
-				}, "purged")
+				return a.purgeEach(cmd.Context(), args, note, now)
 			}
 			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkPurge, Reason: note}, "purged")
 		},
@@ -306,5 +327,25 @@ func purgeCommand(a *app) *cobra.Command {
 	f.define(cmd.Flags())
 	endedReasonFlag(cmd.Flags(), &f.sel)
 	cmd.Flags().StringVar(&note, "note", "", "the `reason`, for the log")
+	cmd.Flags().BoolVar(&now, "now", false, "also cut the log, so that it no longer holds what is purged")
 	return cmd
+}
+
+// purgeEach purges the items with these ids, and with now cuts the log past them.
+func (a *app) purgeEach(ctx context.Context, ids []string, note string, now bool) error {
+	var purged []string
+	var last wire.Position
+	err := a.each(ctx, ids, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
+		err := c.Purge(ctx, id, note)
+		if err == nil {
+			purged, last = append(purged, id), c.Position()
+		}
+		return events.StateNone, err
+	}, "purged")
+	if !now || len(purged) == 0 {
+		return err
+	}
+	return cmp.Or(err, a.with(ctx, func(c *streamwright.Client) error {
+		return a.cutPast(ctx, c, last, strings.Join(purged, ", "))
+	}))
 }

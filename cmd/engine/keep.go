@@ -108,6 +108,40 @@ back to the cut. The command returns at once: engine status shows the rest.`,
 	}
 }
 
+// cutPatience bounds how long a command waits for the log to be cut.
+const cutPatience = 10 * time.Minute
+
+// cutPast has the log cut past the position at which items were purged, and waits for that.
+// If it can't be, it says so, with the reason.
+func (a *app) cutPast(ctx context.Context, c *streamwright.Client, p wire.Position, what string) error {
+	show, end := func(int64, int64) {}, func() {}
+	if !a.JSON {
+		show, end = a.bar("cutting the log", "")
+	}
+	within, cancel := context.WithTimeout(ctx, cutPatience)
+	defer cancel()
+	held := false
+	r, err := c.Engine().CutPast(within, p, func(r streamwright.Retention) {
+		show(0, -1)
+		if clock, err := c.Engine().Clock(within); err == nil && len(clock.Held) > 0 {
+			held = true
+			cancel() // it would not end
+		}
+	})
+	end()
+	if err == nil {
+		return a.show(r, nil, func() { a.Printf("the log is cut: it begins at %s and no longer holds them\n", r.LogFirst) })
+	}
+	why := err.Error()
+	switch {
+	case held:
+		why = "the NATS server's clock is implausible, and until it is plausible or accepted nothing is cut: see engine clock"
+	case r.Round != "":
+		why = "a cut is under way (" + r.Round + ") and goes on: see engine status"
+	}
+	return fmt.Errorf("the log still holds the contents of %s: it begins at %s, they were purged at up to %s; %s", what, cmp.Or(r.LogFirst, "?"), p, why)
+}
+
 // printRetention prints on one line what is kept.
 func (a *app) printRetention(r *streamwright.Retention) {
 	if r == nil {

@@ -309,13 +309,19 @@ type Status struct {
 	Phase    string // of the round under way; empty: none
 }
 
-// Status returns the state of retention. If cut is set, a round begins; if one is under
-// way, that one goes on.
-func (k *Retention) Status(cut bool) Status {
-	m := k.State.Meta()
-	if cut && (k.phase == idle || k.phase == syncs && m.CutEnd == k.round.end && k.first == k.round.began) {
+// Ask has a round begin, unless the log begins after past already or one is under way.
+func (k *Retention) Ask(past events.Seq) {
+	if past > 0 && k.first > past {
+		return
+	}
+	if k.phase == idle || k.phase == syncs && k.State.Meta().CutEnd == k.round.end && k.first == k.round.began {
 		k.asked, k.phase = true, idle
 	}
+}
+
+// Status returns the state of retention.
+func (k *Retention) Status() Status {
+	m := k.State.Meta()
 	s := Status{First: k.first, Last: m.Applied, Retained: k.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
 	if k.asked {
 		s.Phase = phaseNames[begun]

@@ -13,6 +13,9 @@ const MAX_ERRORS = 10; // of those that failed are named
 const MAX_REASON = 256;
 const page = 1000;
 
+// STAYS is what a purge leaves.
+export const STAYS = 'The event log holds their params and results until it is cut, and backups keep them: engine purge --now cuts it at once.';
+
 // bulk asks for, and does, an action ('replay' or 'purge') to what selection finds;
 // said is the selection in words. done is called when anything was changed.
 export async function bulk(action, selection, said, done) {
@@ -27,7 +30,7 @@ export async function bulk(action, selection, said, done) {
   const asked = dialog({
     title: purge ? 'Purge these dead items?' : 'Replay these dead items?', action: purge ? 'Purge' : 'Replay', kind: purge ? 'danger' : 'primary', cancel: 'Close',
     body: [h('p', { class: 'muted' }, said), found,
-      h('p', null, purge ? 'The items are deleted with their history, logs and errors. This can’t be undone.' : 'They are queued again, each last of its priority, with as many further attempts as their type allows.'),
+      h('p', null, purge ? `The items are deleted with their history, logs and errors. This can’t be undone. ${STAYS}` : 'They are queued again, each last of its priority, with as many further attempts as their type allows.'),
       fields?.el, field('Reason (kept in their history)', reason), progress],
     act() {
       state.running = run();

@@ -9,7 +9,7 @@ import { go, href } from '../router.js';
 import { button, confirm, empty, facts, panel, problem, select, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { PAGE, pager } from '../pager.js';
-import { bulk } from './bulk.js';
+import { bulk, STAYS } from './bulk.js';
 import { edit, replay } from './itemactions.js';
 import { fill, fillTypes } from './dead.js';
 
@@ -152,7 +152,7 @@ async function editOne(view) {
 }
 
 function purge(view) {
-  return confirm('Purge this item?', 'The item is deleted with its history, log and errors. This can’t be undone.', 'Purge the item', async () => {
+  return confirm('Purge this item?', `The item is deleted with its history, log and errors. This can’t be undone. ${STAYS}`, 'Purge the item', async () => {
     await send('DELETE', `api/v1/dead/${encodeURIComponent(view.id)}`);
     toast('Purged.');
     view.load();
