@@ -314,6 +314,7 @@ func TestZeroIsRefusedAtItsField(t *testing.T) {
 	p.see(".work-table", "email")
 	p.press("n")
 	p.set(`dialog input[name="type"]`, "email")
+	p.see("dialog .params-from", "had no params") // the first press would only show those
 	p.eval(`document.querySelector('dialog details').open = true`, nil)
 	p.set(`dialog input[name="max_attempts"]`, "0")
 	p.set(`dialog input[name="timeout_ms"]`, "0s")

@@ -379,6 +379,11 @@ export interface Control {
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 
+/** Cut has the engine cut its log. With Past it does so only while the log still holds that position. A round that is under way goes on, and may have begun before Past: ask until the log begins after it. */
+export interface Cut {
+  past?: string;
+}
+
 /** DamagedReplica is a node's replica of a stream that does not hold what it should. */
 export interface DamagedReplica {
   /** what is wrong, and where */
