@@ -364,7 +364,7 @@ func (s *sim) cut() {
 }
 
 // retained is what retention says of itself.
-func (s *sim) retained() retention.Status { return s.l.retention.Status(false) }
+func (s *sim) retained() retention.Status { return s.l.retention.Status() }
 
 // do is ask to rest: no outcomes, if the process ended before.
 func (s *sim) do(cmds ...core.Command) (out []Outcome) {
