@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -131,13 +130,8 @@ func decode[T any](data []byte) (T, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return v, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
+	if err := wire.ReadStrict(data, &v); err != nil {
 		return v, malformed(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return v, events.Refuse(events.CodeBadRequest, "the request has something behind its JSON document: send one document")
 	}
 	return v, nil
 }
@@ -305,9 +299,7 @@ func (e *engine) awaitSeq(ctx context.Context, seq events.Seq, within time.Durat
 
 // decodeInto is decode over a value that has its fields already.
 func decodeInto(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := wire.ReadStrict(data, v); err != nil {
 		return malformed(err)
 	}
 	return nil

@@ -75,7 +75,7 @@ func ReadChildren(ctx context.Context, from Blobs, ref blobs.Ref) ([]wire.Submit
 		return nil, events.Refuse(events.CodeUnavailable, "the document with the spawn's children can't be read now: %v", err)
 	}
 	var children []wire.Submit
-	if err := json.Unmarshal(doc, &children); err != nil {
+	if err := wire.ReadStrict(doc, &children); err != nil {
 		return nil, events.Refuse(events.CodeBadParams, "the document with the spawn's children is no array of submissions: %v", err)
 	}
 	return children, nil

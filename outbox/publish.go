@@ -1,9 +1,7 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,9 +71,7 @@ func (r *Relay) take(ctx context.Context, tx pgx.Tx) (batch []*taken, err error)
 // decodeOptions reads a row's options strictly: unknown ones are refused, not
 // dropped.
 func decodeOptions(options []byte) (s wire.Submit, err error) {
-	d := json.NewDecoder(bytes.NewReader(options))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
+	if err := wire.ReadStrict(options, &s); err != nil {
 		var refused *events.Error
 		if errors.As(err, &refused) {
 			return s, refused

@@ -14,7 +14,7 @@ type Batch struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"` // for people, at most 256 bytes
 	// Count is the number of items to come; 0: a later request with Seal says.
-	Count int `json:"count,omitempty"`
+	Count int `json:"count,omitempty" strict:"positive"`
 	// Seal settles the number of items of the batch ID: Count, or, with 0, as many
 	// as there are. Name and Callback are not used then.
 	Seal     bool              `json:"seal,omitempty"`

@@ -26,12 +26,12 @@ func (s *Selection) Narrow() bool {
 
 // CausesQuery asks what items have died of.
 type CausesQuery struct {
-	Type        string   `json:"type,omitempty"`   // only of this type
-	Reason      string   `json:"reason,omitempty"` // only of this reason
-	Code        string   `json:"code,omitempty"`   // only of this code
-	Sort        string   `json:"sort,omitempty"`   // last (if left out), first, count or dead; the highest first
-	All         bool     `json:"all,omitempty"`    // include resolved causes: no item of theirs is dead now
-	Limit       int      `json:"limit,omitempty"`  // how many at most
+	Type        string   `json:"type,omitempty"`                    // only of this type
+	Reason      string   `json:"reason,omitempty"`                  // only of this reason
+	Code        string   `json:"code,omitempty"`                    // only of this code
+	Sort        string   `json:"sort,omitempty"`                    // last (if left out), first, count or dead; the highest first
+	All         bool     `json:"all,omitempty"`                     // include resolved causes: no item of theirs is dead now
+	Limit       int      `json:"limit,omitempty" strict:"positive"` // how many at most
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type Replay struct {
 	Params      json.RawMessage `json:"params,omitempty"`
 	Patch       json.RawMessage `json:"patch,omitempty"`
 	Priority    *Priority       `json:"priority,omitempty"`
-	MaxAttempts int             `json:"max_attempts,omitempty"`
+	MaxAttempts int             `json:"max_attempts,omitempty" strict:"positive"`
 	Reason      string          `json:"reason,omitempty"`
 }
 
@@ -107,14 +107,14 @@ type Bulk struct {
 	All    bool      `json:"all,omitempty"`     // the selection may name nothing but a state
 	DryRun bool      `json:"dry_run,omitempty"` // only return what would change
 
-	Params      json.RawMessage `json:"params,omitempty"`       // replay: the same for all of them
-	Patch       json.RawMessage `json:"patch,omitempty"`        // replay: a JSON merge patch, applied to each item's own params
-	MaxAttempts int             `json:"max_attempts,omitempty"` // replay
-	Priority    *Priority       `json:"priority,omitempty"`     // replay, reschedule
-	Now         bool            `json:"now,omitempty"`          // reschedule
-	DelayMS     int64           `json:"delay_ms,omitempty"`     // reschedule
-	AvailableAt time.Time       `json:"available_at,omitzero"`  // reschedule
-	Reason      string          `json:"reason,omitempty"`       // replay, purge, cancel
+	Params      json.RawMessage `json:"params,omitempty"`                         // replay: the same for all of them
+	Patch       json.RawMessage `json:"patch,omitempty"`                          // replay: a JSON merge patch, applied to each item's own params
+	MaxAttempts int             `json:"max_attempts,omitempty" strict:"positive"` // replay
+	Priority    *Priority       `json:"priority,omitempty"`                       // replay, reschedule
+	Now         bool            `json:"now,omitempty"`                            // reschedule
+	DelayMS     int64           `json:"delay_ms,omitempty" strict:"positive"`     // reschedule
+	AvailableAt time.Time       `json:"available_at,omitzero"`                    // reschedule
+	Reason      string          `json:"reason,omitempty"`                         // replay, purge, cancel
 }
 
 // BulkReply answers a Bulk. Errors holds the errors of the first few items that
@@ -198,10 +198,10 @@ func (b *Bulk) UnknownAction() error {
 
 // ListRejected asks for a page of rejected submissions, newest first.
 type ListRejected struct {
-	Type        string   `json:"type,omitempty"`   // only of this type
-	Code        string   `json:"code,omitempty"`   // only with this code
-	Limit       int      `json:"limit,omitempty"`  // how many at most: 1 to 1,000, 50 if left out
-	Cursor      string   `json:"cursor,omitempty"` // the next_cursor of the page before
+	Type        string   `json:"type,omitempty"`                    // only of this type
+	Code        string   `json:"code,omitempty"`                    // only with this code
+	Limit       int      `json:"limit,omitempty" strict:"positive"` // how many at most: 1 to 1,000, 50 if left out
+	Cursor      string   `json:"cursor,omitempty"`                  // the next_cursor of the page before
 	MinPosition Position `json:"min_position,omitempty"`
 }
 

@@ -55,20 +55,26 @@ func TestTermsBounds(t *testing.T) {
 		terms wire.SubmitOptions
 		code  events.Code
 	}{
-		"id":                {wire.SubmitOptions{After: []string{"x"}}, events.CodeBadID},
-		"too many":          {wire.SubmitOptions{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
-		"after policy":      {wire.SubmitOptions{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
-		"policy alone":      {wire.SubmitOptions{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
-		"dedup policy":      {wire.SubmitOptions{DedupPolicy: "twice"}, events.CodeBadRequest},
-		"window":            {wire.SubmitOptions{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
-		"negative window":   {wire.SubmitOptions{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
-		"overflowing":       {wire.SubmitOptions{DedupWindowMS: &most}, events.CodeBadTime},
-		"negative estimate": {wire.SubmitOptions{EstimatedDurationMS: -1}, events.CodeBadTime},
-		"estimate too long": {wire.SubmitOptions{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
-		"expires too late":  {wire.SubmitOptions{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
-		"fine":              {wire.SubmitOptions{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
+		"id":                   {wire.SubmitOptions{After: []string{"x"}}, events.CodeBadID},
+		"too many":             {wire.SubmitOptions{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
+		"after policy":         {wire.SubmitOptions{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
+		"policy alone":         {wire.SubmitOptions{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
+		"dedup policy":         {wire.SubmitOptions{DedupPolicy: "twice"}, events.CodeBadRequest},
+		"window":               {wire.SubmitOptions{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
+		"negative window":      {wire.SubmitOptions{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
+		"overflowing":          {wire.SubmitOptions{DedupWindowMS: &most}, events.CodeBadTime},
+		"policy without a key": {wire.SubmitOptions{DedupPolicy: events.DedupDefer}, events.CodeBadRequest},
+		"window without a key": {wire.SubmitOptions{DedupWindowMS: ms(0)}, events.CodeBadRequest},
+		"negative estimate":    {wire.SubmitOptions{EstimatedDurationMS: -1}, events.CodeBadTime},
+		"estimate too long":    {wire.SubmitOptions{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
+		"expires too late":     {wire.SubmitOptions{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
+		"fine":                 {wire.SubmitOptions{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
 	} {
-		_, err := wire.Submit{Type: "email", SubmitOptions: c.terms}.Command(freshID(now), 1000)
+		key := "k"
+		if name == "policy without a key" || name == "window without a key" {
+			key = ""
+		}
+		_, err := wire.Submit{Type: "email", DedupKey: key, SubmitOptions: c.terms}.Command(freshID(now), 1000)
 		if got := events.CodeOf(err); err != nil && got != c.code || err == nil && c.code != "" {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)
 		}

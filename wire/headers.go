@@ -152,7 +152,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 	case HeaderDelay:
 		s.DelayMS, err = parseMillis(name, v)
 	case HeaderTimeout:
-		s.TimeoutMS, err = parseMillis(name, v)
+		s.TimeoutMS, err = parsePositive(name, v)
 	case HeaderMaxAttempts:
 		if s.MaxAttempts, err = strconv.Atoi(v); err != nil || s.MaxAttempts < 1 {
 			return events.Refuse(events.CodeBadHeader, "header %s: %q is no number of attempts: use 1 to %d", name, events.Clip(v, maxQuoted), events.MaxAttemptsCeiling)
@@ -180,6 +180,15 @@ func parseMillis(name, v string) (int64, error) {
 		return 0, events.Refuse(events.CodeBadTime, "header %s: %q is no duration: write it as 90s, 5m or 1h30m", name, events.Clip(v, maxQuoted))
 	}
 	return Millis(d), nil
+}
+
+// parsePositive is parseMillis for a duration that must not be 0.
+func parsePositive(name, v string) (int64, error) {
+	ms, err := parseMillis(name, v)
+	if err == nil && ms == 0 {
+		err = events.Refuse(events.CodeBadTime, "header %s is 0: give a duration above 0, or leave it out", name)
+	}
+	return ms, err
 }
 
 // Millis is d in milliseconds, rounded up, so that a positive duration never

@@ -112,8 +112,8 @@ func fromProgress(p events.Progress) *Progress {
 // Tree asks for an item with the items that it has spawned, and those above it.
 type Tree struct {
 	ID          string   `json:"id"`
-	Depth       int      `json:"depth,omitempty"` // levels below the item; default 10, at most 100
-	Limit       int      `json:"limit,omitempty"` // items below it; default 200, at most 10,000
+	Depth       int      `json:"depth,omitempty" strict:"positive"` // levels below the item; default 10, at most 100
+	Limit       int      `json:"limit,omitempty" strict:"positive"` // items below it; default 200, at most 10,000
 	MinPosition Position `json:"min_position,omitempty"`
 }
 

@@ -23,8 +23,8 @@ type Submit struct {
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
 	AvailableAt    time.Time         `json:"available_at,omitzero"`
 	DelayMS        int64             `json:"delay_ms,omitempty"`
-	MaxAttempts    int               `json:"max_attempts,omitempty"`
-	TimeoutMS      int64             `json:"timeout_ms,omitempty"`
+	MaxAttempts    int               `json:"max_attempts,omitempty" strict:"positive"`
+	TimeoutMS      int64             `json:"timeout_ms,omitempty" strict:"positive"`
 	Capabilities   []string          `json:"capabilities,omitempty"`
 	Source         string            `json:"source,omitempty"`
 	Trigger        string            `json:"trigger,omitempty"`
@@ -166,21 +166,21 @@ type Get struct {
 // Q finds what a person types: the item with that id; else the items whose type,
 // tenant, dedup key or a label's value equals it, and those that Error would find.
 type List struct {
-	State         string    `json:"state,omitempty"`         // only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged
-	Type          string    `json:"type,omitempty"`          // only of this type
-	Tenant        string    `json:"tenant,omitempty"`        // only of this tenant
-	Label         string    `json:"label,omitempty"`         // only with this label: name=value
-	Worker        string    `json:"worker,omitempty"`        // only items that this worker holds now: claimed or running
-	Schedule      string    `json:"schedule,omitempty"`      // only items that this schedule has made
-	Batch         string    `json:"batch,omitempty"`         // only items of this batch, or spawned by this item
-	Reason        string    `json:"reason,omitempty"`        // only items that are in their state for this reason
-	Code          string    `json:"code,omitempty"`          // only those whose last failure has this code
-	Error         string    `json:"error,omitempty"`         // only those whose last failure has all these words, in any order; the last may be the beginning of one
-	Q             string    `json:"q,omitempty"`             // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
-	CreatedAfter  time.Time `json:"created_after,omitzero"`  // only those created at this time or later
-	CreatedBefore time.Time `json:"created_before,omitzero"` // only those created before this time
-	Limit         int       `json:"limit,omitempty"`         // how many at most: 1 to 1,000, 50 if left out
-	Cursor        string    `json:"cursor,omitempty"`        // the next_cursor of the page before
+	State         string    `json:"state,omitempty"`                   // only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged
+	Type          string    `json:"type,omitempty"`                    // only of this type
+	Tenant        string    `json:"tenant,omitempty"`                  // only of this tenant
+	Label         string    `json:"label,omitempty"`                   // only with this label: name=value
+	Worker        string    `json:"worker,omitempty"`                  // only items that this worker holds now: claimed or running
+	Schedule      string    `json:"schedule,omitempty"`                // only items that this schedule has made
+	Batch         string    `json:"batch,omitempty"`                   // only items of this batch, or spawned by this item
+	Reason        string    `json:"reason,omitempty"`                  // only items that are in their state for this reason
+	Code          string    `json:"code,omitempty"`                    // only those whose last failure has this code
+	Error         string    `json:"error,omitempty"`                   // only those whose last failure has all these words, in any order; the last may be the beginning of one
+	Q             string    `json:"q,omitempty"`                       // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
+	CreatedAfter  time.Time `json:"created_after,omitzero"`            // only those created at this time or later
+	CreatedBefore time.Time `json:"created_before,omitzero"`           // only those created before this time
+	Limit         int       `json:"limit,omitempty" strict:"positive"` // how many at most: 1 to 1,000, 50 if left out
+	Cursor        string    `json:"cursor,omitempty"`                  // the next_cursor of the page before
 	MinPosition   Position  `json:"min_position,omitempty"`
 }
 
@@ -243,7 +243,7 @@ type Reschedule struct {
 	ID          string    `json:"id"`
 	Priority    *Priority `json:"priority,omitempty"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
-	DelayMS     int64     `json:"delay_ms,omitempty"`
+	DelayMS     int64     `json:"delay_ms,omitempty" strict:"positive"`
 	Now         bool      `json:"now,omitempty"`
 }
 
@@ -258,7 +258,7 @@ type Rescheduled struct {
 // most 300,000; 0 means 30,000).
 type Wait struct {
 	ID          string   `json:"id"`
-	TimeoutMS   int64    `json:"timeout_ms,omitempty"`
+	TimeoutMS   int64    `json:"timeout_ms,omitempty" strict:"positive"`
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
@@ -271,7 +271,7 @@ type StatsRequest struct {
 // Logs asks for an item's log records, oldest first.
 type Logs struct {
 	ID    string `json:"id"`
-	Limit int    `json:"limit,omitempty"` // the last so many; default 1,000, at most 10,000
+	Limit int    `json:"limit,omitempty" strict:"positive"` // the last so many; default 1,000, at most 10,000
 	// After asks for the first records behind this sequence, in place of the last
 	// ones: 0 for those from the beginning.
 	After *uint64 `json:"after,omitempty"`
@@ -303,8 +303,8 @@ type ReadEvents struct {
 	ID      string     `json:"id,omitempty"`    // only of this item
 	// Limit and MaxBytes bound the reply: at most 1,000 events and 1 MiB, which
 	// are the defaults. One event is sent in any case.
-	Limit    int `json:"limit,omitempty"`
-	MaxBytes int `json:"max_bytes,omitempty"`
+	Limit    int `json:"limit,omitempty" strict:"positive"`
+	MaxBytes int `json:"max_bytes,omitempty" strict:"positive"`
 	// WaitMS is the time to wait for an event if there is none yet; at most
 	// 60,000.
 	WaitMS int64 `json:"wait_ms,omitempty"`

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // jsonFaults maps the decoder's own words for what it was looking for to advice on
@@ -33,7 +35,10 @@ var jsonFaults = []struct{ looking, write string }{
 func JSONFault(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
+	var refused *events.Error
 	switch {
+	case errors.As(err, &refused):
+		return refused.Message
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err.Error() == "unexpected end of JSON input":
 		return "it ends too soon: a quote, a bracket or a value is missing"
 	case errors.As(err, &syntax):

@@ -10,10 +10,10 @@ import (
 // paused type it changes that time.
 type Pause struct {
 	Type   string    `json:"type"`
-	Reason string    `json:"reason,omitempty"` // at most 256 bytes
-	By     string    `json:"by,omitempty"`     // at most 256 bytes
-	Until  time.Time `json:"until,omitzero"`   // when it ends by itself; at most one of Until and ForMS
-	ForMS  int64     `json:"for_ms,omitempty"` // from now on
+	Reason string    `json:"reason,omitempty"`                   // at most 256 bytes
+	By     string    `json:"by,omitempty"`                       // at most 256 bytes
+	Until  time.Time `json:"until,omitzero"`                     // when it ends by itself; at most one of Until and ForMS
+	ForMS  int64     `json:"for_ms,omitempty" strict:"positive"` // from now on
 }
 
 // Resume ends a pause.

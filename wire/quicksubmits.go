@@ -13,7 +13,7 @@ import (
 // A bulk submission is all requests of arrays, so what encoding/json costs is much of
 // what it costs. The code below writes the same bytes, and reads the same values in the
 // forms that most clients write: with blanks, in any order, each field once, without
-// null. Everything else is left to encoding/json.
+// null. Everything else is left to encoding/json, by [ReadStrict].
 
 // AppendSubmit appends what json.Marshal gives for s.
 func AppendSubmit(b []byte, s *Submit) ([]byte, error) {
@@ -149,13 +149,13 @@ var submitFields = []struct {
 	{"idempotency_key", func(s *submitReader, r *Submit) { r.IdempotencyKey = s.string() }},
 	{"available_at", func(s *submitReader, r *Submit) { s.into(&r.AvailableAt) }},
 	{"delay_ms", func(s *submitReader, r *Submit) { r.DelayMS = s.int() }},
-	{"max_attempts", func(s *submitReader, r *Submit) { r.MaxAttempts = int(s.int()) }},
-	{"timeout_ms", func(s *submitReader, r *Submit) { r.TimeoutMS = s.int() }},
+	{"max_attempts", func(s *submitReader, r *Submit) { r.MaxAttempts = int(s.positive()) }},
+	{"timeout_ms", func(s *submitReader, r *Submit) { r.TimeoutMS = s.positive() }},
 	{"capabilities", func(s *submitReader, r *Submit) { s.into(&r.Capabilities) }},
 	{"source", func(s *submitReader, r *Submit) { r.Source = s.string() }},
 	{"trigger", func(s *submitReader, r *Submit) { r.Trigger = s.string() }},
 	{"tenant", func(s *submitReader, r *Submit) { r.Tenant = s.string() }},
-	{"labels", func(s *submitReader, r *Submit) { s.into(&r.Labels) }},
+	{"labels", func(s *submitReader, r *Submit) { s.strictly(&r.Labels) }},
 	{"traceparent", func(s *submitReader, r *Submit) { r.Trace = s.string() }},
 	{"after", func(s *submitReader, r *Submit) { s.into(&r.After) }},
 	{"after_policy", func(s *submitReader, r *Submit) { r.AfterPolicy = events.AfterPolicy(s.string()) }},
@@ -163,7 +163,7 @@ var submitFields = []struct {
 	{"dedup_window_ms", func(s *submitReader, r *Submit) { r.DedupWindowMS = new(s.int()) }},
 	{"expires_at", func(s *submitReader, r *Submit) { s.into(&r.ExpiresAt) }},
 	{"batch", func(s *submitReader, r *Submit) { r.Batch = s.string() }},
-	{"estimated_duration_ms", func(s *submitReader, r *Submit) { r.EstimatedDurationMS = s.int() }},
+	{"estimated_duration_ms", func(s *submitReader, r *Submit) { r.EstimatedDurationMS = s.positive() }},
 }
 
 // submit reads an object.
@@ -239,6 +239,19 @@ func (s *quick) document() json.RawMessage { return slices.Clone(s.value()) }
 func (s *quick) into(v any) {
 	raw := s.value()
 	s.bad = s.bad || raw[0] == 'n' || json.Unmarshal(raw, v) != nil
+}
+
+// positive reads a number that must not be 0: [ReadStrict] refuses that.
+func (s *quick) positive() int64 {
+	n := s.int()
+	s.bad = s.bad || n == 0
+	return n
+}
+
+// strictly is into for what [ReadStrict] may refuse.
+func (s *quick) strictly(v any) {
+	raw := s.value()
+	s.bad = s.bad || raw[0] == 'n' || ReadStrict(raw, v) != nil
 }
 
 // string reads any string.

@@ -26,7 +26,7 @@ type SubmitOptions struct {
 	Batch string `json:"batch,omitempty"`
 	// EstimatedDurationMS is the likely duration of a run. The estimated waits of the
 	// items behind it go by it; unlike timeout_ms it bounds nothing.
-	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
+	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty" strict:"positive"`
 }
 
 // into puts the terms into the command.
@@ -85,7 +85,7 @@ func (t *SubmitOptions) readValue(name, v string) (err error) {
 	case HeaderBatch:
 		t.Batch = v
 	case HeaderEstimatedDuration:
-		t.EstimatedDurationMS, err = parseMillis(name, v)
+		t.EstimatedDurationMS, err = parsePositive(name, v)
 		return err
 	case HeaderExpiresAt:
 		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {

@@ -100,7 +100,7 @@ func (o *offload) storeOne(ctx context.Context, element int, m map[string]json.R
 	if err != nil {
 		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	if !utf8.Valid(params) || strictly(rest, &sub) != nil {
+	if !utf8.Valid(params) || wire.ReadStrict(rest, &sub) != nil {
 		return rest, nil
 	}
 	command, err := sub.Command(events.ID(ulid.Make()), events.MaxParamsCeiling)

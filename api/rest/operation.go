@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -131,10 +132,12 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return m, nil
 	}
-	err := json.Unmarshal(body, &m)
+	err := wire.ReadStrict(body, &m)
 	switch {
 	case err == nil && m != nil:
 		return m, nil
+	case errors.As(err, new(*events.Error)):
+		return nil, err
 	case json.Valid(body):
 		return nil, events.Refuse(events.CodeBadRequest, "the request's body is no JSON object: it must be one")
 	}
@@ -147,8 +150,8 @@ func number(name, text string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, events.Clip(text, 64))
+	if err != nil || n == 0 {
+		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number above 0", name, events.Clip(text, 64))
 	}
 	return n, nil
 }

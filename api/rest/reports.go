@@ -1,11 +1,8 @@
 package rest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 
 	"github.com/streamwright/streamwright/events"
@@ -54,14 +51,14 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 		Session *string         `json:"session"`
 		Reports json.RawMessage `json:"reports"`
 	}
-	if err := strictly(data, &body); err != nil {
+	if err := wire.ReadStrict(data, &body); err != nil {
 		return "", nil, nil, events.Refuse(events.CodeBadRequest, `the request can't be read: %s; send {"session":"…","reports":[…]}`, wire.JSONFault(err))
 	}
 	if body.Session == nil {
 		return "", nil, nil, events.Refuse(events.CodeBadRequest, "the request has no session: send that of the worker's registration")
 	}
 	var list []workReport
-	if strictly(body.Reports, &list) == nil && list != nil {
+	if wire.ReadStrict(body.Reports, &list) == nil && list != nil {
 		reports = make([]wire.Report, len(list))
 		for i := range list {
 			reports[i] = list[i].wire()
@@ -75,7 +72,7 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 	reports, errs = make([]wire.Report, len(raws)), make([]error, len(raws))
 	for i, raw := range raws {
 		var one *workReport
-		switch err := strictly(raw, &one); {
+		switch err := wire.ReadStrict(raw, &one); {
 		case err != nil:
 			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, events.Clip(wire.JSONFault(err), maxDetail))
 		case one == nil:
@@ -119,16 +116,3 @@ func reportEach(ctx context.Context, b WorkerBridge, worker, session string, rep
 
 // maxReports is bridge.MaxReports, which is the engine's.
 const maxReports = 1000
-
-// strictly reads one JSON document. Unknown fields are errors.
-func strictly(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something stands behind the JSON document")
-	}
-	return nil
-}

@@ -48,9 +48,15 @@ func stateFlag(fs *pflag.FlagSet, f *streamwright.Filter) {
 	fs.Func("state", "only items in this `state`", console.State(&f.State))
 }
 
+// limitFlag defines --limit, a number above 0.
+func limitFlag(fs *pflag.FlagSet, dst *int, most int, usage string) {
+	*dst = most
+	fs.Func("limit", fmt.Sprintf("%s (a `number`, default %d)", usage, most), console.Positive(dst))
+}
+
 // pageFlags defines the flags of a list that comes in pages.
 func pageFlags(fs *pflag.FlagSet, f *streamwright.Filter) {
-	fs.IntVar(&f.Limit, "limit", 50, "how many items to show in a page, at most 1000")
+	limitFlag(fs, &f.Limit, 50, "how many items to show in a page, at most 1000")
 	fs.StringVar(&f.Cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
 }
 
@@ -284,7 +290,7 @@ func replayCommand(a *app) *cobra.Command {
 	fs.StringVar(&params, "params", "", "replace the params, of all items alike, by `JSON`, by a file's (@file), or by standard input (-)")
 	fs.StringVar(&patch, "patch", "", "change each item's own params by a JSON merge patch (RFC 7396): `JSON`, a file's (@file), or standard input (-)")
 	fs.Func("priority", priorityUsage, console.Priority(&o.Priority))
-	fs.IntVar(&o.MaxAttempts, "max-attempts", 0, "how many further attempts an item has (default: as many as its submission or last replay chose, else the type's)")
+	fs.Func("max-attempts", "how many further attempts an item has, a `number` (default: as many as its submission or last replay chose, else the type's)", console.Positive(&o.MaxAttempts))
 	fs.StringVar(&o.Reason, "note", "", "the `reason`, for the history")
 	return cmd
 }

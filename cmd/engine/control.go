@@ -78,7 +78,7 @@ func rescheduleCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.Func("priority", priorityUsage, console.Priority(&o.Priority))
 	fs.Func("at", "make it available from this `time` on (RFC 3339)", console.Time(&o.AvailableAt))
-	fs.DurationVar(&o.Delay, "delay", 0, "make it available so much later, such as 90s")
+	fs.Func("delay", "make it available a `duration` later, such as 90s", console.Duration(&o.Delay))
 	fs.BoolVar(&o.Now, "now", false, "make it available at once, whatever it waits for")
 	f.define(fs)
 	return cmd
@@ -92,8 +92,6 @@ func checkOrder(o streamwright.RescheduleOptions) error {
 		}
 	}
 	switch {
-	case o.Delay < 0:
-		return cli.Usagef("--delay %v is negative: use --now", o.Delay)
 	case when > 1:
 		return cli.Usagef("--at, --delay and --now all say when: give one of them")
 	case when == 0 && o.Priority == nil:
@@ -147,8 +145,6 @@ this changes that time.`,
 			switch {
 			case !o.Until.IsZero() && o.For != 0:
 				return cli.Usagef("--until and --for both say when the pause ends: give one of them")
-			case o.For < 0:
-				return cli.Usagef("invalid --for %v: use a duration above 0", o.For)
 			case o.For > 0:
 				yes += " for " + console.Span(o.For)
 			case !o.Until.IsZero():
@@ -162,7 +158,7 @@ this changes that time.`,
 	}
 	cmd.Flags().StringVar(&o.Reason, "reason", "", "the `reason`, for the history and for engine types")
 	cmd.Flags().StringVar(&o.By, "by", userName(), "the `name` of who pauses it")
-	cmd.Flags().DurationVar(&o.For, "for", 0, "how long the pause lasts")
+	cmd.Flags().Func("for", "the `duration` of the pause, such as 2h", console.Duration(&o.For))
 	cmd.Flags().Func("until", "the `time` when the pause ends, in place of --for (RFC 3339)", console.Time(&o.Until))
 	return cmd
 }

@@ -142,7 +142,7 @@ func rejectedListCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&f.Type, "type", "", "only submissions of this `type`")
 	fs.StringVar(&f.Code, "code", "", "only submissions rejected with this `code`, such as bad_params")
-	fs.IntVar(&f.Limit, "limit", 50, "how many entries to show in a page, at most 1000")
+	limitFlag(fs, &f.Limit, 50, "how many entries to show in a page, at most 1000")
 	fs.StringVar(&f.Cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
 	return cmd
 }

@@ -98,7 +98,7 @@ func batchesSealCommand(a *app) *cobra.Command {
 			return a.show(out, err, func() { a.printBatch(out.ID, out.State, &out.Batch) })
 		}),
 	}
-	cmd.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")
+	cmd.Flags().Func("count", "how many `items` it has in all (default: as many as there are)", console.Positive(&count))
 	return cmd
 }
 
@@ -135,7 +135,7 @@ func batchesOpenCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&b.ID, "id", "", "the batch's `id`, a ULID, so that the command may be repeated")
 	fs.StringVar(&b.Name, "name", "", "a `name` for people")
-	fs.IntVar(&b.Count, "count", 0, "how many `items` it will have (default: until it is sealed)")
+	fs.Func("count", "how many `items` it will have (default: until it is sealed)", console.Positive(&b.Count))
 	fs.StringVar(&b.Tenant, "tenant", "", "the `tenant` of the batch")
 	fs.StringVar(&callback, "callback", "", "an item to run once all have ended: its `type`, or type and params")
 	fs.Func("callback-policy", "the `policy` for the callback if an item ends dead or cancelled: cancel (the default), dead or run",

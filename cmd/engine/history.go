@@ -100,7 +100,7 @@ the item is finished.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new records until the item is finished")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "how many records to show, the last ones, at most 10000; not with --follow")
+	limitFlag(cmd.Flags(), &limit, 1000, "how many records to show, the last ones, at most 10000; not with --follow")
 	return cmd
 }
 

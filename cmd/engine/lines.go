@@ -142,25 +142,13 @@ func (j *lineJob) item(line []byte) (streamwright.Item, error) {
 		return item, nil
 	}
 	var s wire.Submit
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&s); err != nil {
-		return item, events.Refuse(events.CodeBadRequest, "it is no submission: %s", submissionFault(err))
+	if err := wire.ReadStrict(line, &s); err != nil {
+		return item, events.Refuse(events.CodeBadRequest, "it is no submission: %s", wire.JSONFault(err))
 	}
 	if s.Type == "" {
 		return item, events.Refuse(events.CodeBadType, `it has no "type": write it into the line, or give TYPE on the command line`)
 	}
 	return overlay(item, s), nil
-}
-
-// submissionFault tells what is wrong with a line. A field's own error tells it
-// best.
-func submissionFault(err error) string {
-	var refused *events.Error
-	if errors.As(err, &refused) {
-		return refused.Message
-	}
-	return wire.JSONFault(err)
 }
 
 // overlay returns the item of a line: its own fields, laid over those of the flags.

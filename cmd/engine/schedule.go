@@ -76,7 +76,7 @@ type timingFlags struct {
 func (f *timingFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cron, "cron", "", "when it ticks, in five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
 	fs.StringVar(&f.zone, "zone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
-	fs.DurationVar(&f.every, "every", 0, "the interval of its ticks, in place of --cron, such as 90s or 5m")
+	fs.Func("every", "the `interval` of its ticks, in place of --cron, such as 90s or 5m", console.Duration(&f.every))
 	fs.Func("anchor", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)", console.Time(&f.anchor))
 }
 
@@ -132,8 +132,8 @@ timing stays the same keeps its place among its ticks.`,
 	fs.Func("priority", priorityUsage+" (default 5)", console.Priority(&s.Priority))
 	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` that its items are for")
 	fs.Func("label", "a label, `key=value` (repeatable)", console.Pairs(&s.Labels, "key=value"))
-	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "how many attempts an item has before it is dead (default: the type's)")
-	fs.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
+	fs.Func("max-attempts", "how many attempts an item has before it is dead, a `number` (default: the type's)", console.Positive(&s.MaxAttempts))
+	fs.Func("timeout", "how long an attempt may take, a `duration` (default: the type's)", console.Duration(&s.Timeout))
 	fs.BoolVar(&s.Paused, "paused", false, "set it without ticks, until it is resumed")
 	return cmd
 }

@@ -57,8 +57,6 @@ number; the others go on.`,
 			switch {
 			case !f.item.AvailableAt.IsZero() && f.item.Delay != 0:
 				return cli.Usagef("--at and --delay both say when: give one of them")
-			case f.item.EstimatedDuration < 0:
-				return cli.Usagef("--estimated-duration %s is negative: write it as 90s, 5m or 1h30m", f.item.EstimatedDuration)
 			case f.lines != "":
 				return a.submitLines(cmd.Context(), &f, args)
 			}
@@ -81,9 +79,9 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.DurationVar(&it.Delay, "delay", 0, "make it available so much later, such as 90s")
 	fs.Func("at", "make it available from this `time` on (RFC 3339)", console.Time(&it.AvailableAt))
 	fs.Func("expires-at", "cancel it if it has not started by this `time` (RFC 3339)", console.Time(&it.ExpiresAt))
-	fs.IntVar(&it.MaxAttempts, "max-attempts", 0, "how many attempts it has before it is dead (default: the type's)")
-	fs.DurationVar(&it.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
-	fs.DurationVar(&it.EstimatedDuration, "estimated-duration", 0, "how long a run is likely to take, such as 90s: the waits of the items behind it are estimated by it")
+	fs.Func("max-attempts", "how many attempts it has before it is dead, a `number` (default: the type's)", console.Positive(&it.MaxAttempts))
+	fs.Func("timeout", "how long an attempt may take, a `duration` (default: the type's)", console.Duration(&it.Timeout))
+	fs.Func("estimated-duration", "how long a run is likely to take, a `duration` such as 90s: the waits of the items behind it are estimated by it", console.Duration(&it.EstimatedDuration))
 	fs.StringSliceVar(&it.Capabilities, "capability", nil, "a `capability` that the worker must have (repeatable)")
 	fs.StringVar(&it.Source, "source", "", "the `name` of who asks")
 	fs.StringVar(&it.Trigger, "trigger", "", "the `reason` for it")

@@ -61,7 +61,7 @@ ended.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&cfg.Concurrency, "concurrency", 0, "how many items to work on at once (default: one for each processor, at least 4)")
+	f.Func("concurrency", "how many items to work on at once, a `number` (default: one for each processor, at least 4)", console.Positive(&cfg.Concurrency))
 	f.StringSliceVar(&cfg.Capabilities, "capability", nil, "a `capability` of this worker (repeatable)")
 	f.Func("id", "the worker's `id`, unique among those alive (default: host, process and a random part)", console.WorkerID(&cfg.ID))
 	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 30*time.Second, "how long an interrupt lets commands finish")

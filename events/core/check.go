@@ -76,6 +76,9 @@ func (c *Submit) checkTerms(now time.Time) error {
 	if at := c.ExpiresAt; at.Year() > 9999 || !now.IsZero() && at.After(now.Add(events.MaxDelay)) {
 		return events.Refuse(events.CodeBadTime, "expires_at is beyond ten years: choose an earlier time, or leave it out")
 	}
+	if c.DedupKey == "" && (c.DedupPolicy != "" || c.DedupWindow != nil) {
+		return events.Refuse(events.CodeBadRequest, "the submission has a dedup policy or window, but no dedup key: give it a dedup_key, or leave them out")
+	}
 	return nil
 }
 

@@ -97,12 +97,7 @@ func (r *reporter) line() {
 		return
 	}
 	var s said
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	err := d.Decode(&s)
-	if err == nil && d.More() {
-		err = errors.New("there is something behind its JSON document")
-	}
+	err := wire.ReadStrict(line, &s)
 	if err == nil {
 		err = s.check()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,28 @@ func parsed[T any](dst *T, parse func(string) (T, error)) func(string) error {
 			err = errors.New(err.Error()[strings.LastIndex(err.Error(), ": ")+2:])
 		}
 		return v, err
+	})
+}
+
+// Positive decodes a whole number above 0.
+func Positive(dst *int) func(string) error {
+	return Value(dst, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			err = errors.New("use a whole number, 1 or more")
+		}
+		return n, err
+	})
+}
+
+// Duration decodes a duration above 0.
+func Duration(dst *time.Duration) func(string) error {
+	return Value(dst, func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 {
+			err = errors.New("use a duration above 0, such as 500ms, 90s, 5m or 1h30m")
+		}
+		return d, err
 	})
 }
 
