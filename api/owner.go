@@ -256,20 +256,37 @@ func (s *Service) identify(body []byte) []byte {
 	docs := documents(body)
 	parts := make([][]byte, len(docs))
 	for i, doc := range docs {
-		if parts[i] = doc; named(doc) {
-			continue
+		if parts[i] = doc; !named(doc) {
+			parts[i] = withID(doc, s.Core.NewID())
 		}
-		open := bytes.TrimRight(bytes.TrimSuffix(bytes.TrimSpace(doc), []byte("}")), " \t\r\n")
-		comma := ","
-		if bytes.HasSuffix(open, []byte("{")) {
-			comma = ""
-		}
-		parts[i] = fmt.Appendf(slices.Clip(open), `%s"id":%q}`, comma, s.Core.NewID())
 	}
 	if !isArray(body) {
 		return parts[0]
 	}
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
+}
+
+// withID gives an id to a document that has none, or an empty one.
+func withID(doc []byte, id events.ID) []byte {
+	var fields map[string]json.RawMessage
+	if bytes.Contains(doc, []byte(`"id"`)) {
+		if wire.ReadStrict(doc, &fields) != nil {
+			return doc // refused by who decides it
+		}
+		if fields["id"] != nil {
+			fields["id"] = fmt.Appendf(nil, "%q", id)
+			if data, err := json.Marshal(fields); err == nil {
+				return data
+			}
+			return doc
+		}
+	}
+	open := bytes.TrimRight(bytes.TrimSuffix(bytes.TrimSpace(doc), []byte("}")), " \t\r\n")
+	comma := ","
+	if bytes.HasSuffix(open, []byte("{")) {
+		comma = ""
+	}
+	return fmt.Appendf(slices.Clip(open), `%s"id":%q}`, comma, id)
 }
 
 // forward asks the owner once.

@@ -113,7 +113,7 @@ func TestBadRequests(t *testing.T) {
 	}{
 		{wire.APISubmit, `{`, events.CodeBadRequest, "JSON"},
 		{wire.APISubmit, `nonsense`, events.CodeBadRequest, "JSON"},
-		{wire.APISubmit, `{"type":"a"} {}`, events.CodeBadRequest, "behind"},
+		{wire.APISubmit, `{"type":"a"} {}`, events.CodeBadRequest, "follows the JSON document"},
 		{wire.APISubmit, `{"type":"a","parms":1}`, events.CodeBadRequest, `"parms"`},
 		{wire.APISubmit, `{"type":5}`, events.CodeBadRequest, "field type"},
 		{wire.APISubmit, ``, events.CodeBadType, "type"},

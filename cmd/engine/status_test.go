@@ -79,7 +79,8 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 		}
 	}
 	out := engine(t, "", "status", "--server", e.URL()).wants(t, 0).out
-	const want = "items of 1 type died in the last ten minutes, 1 dead now: ship 1\n  `engine dead`\nno worker for 7 types, 28 queued: t6 7, t5 6, t4 5, t3 4, t2 3, and 2 more\n  `engine work TYPE -- COMMAND`\n"
+	server := " --server " + e.URL()
+	want := "items of 1 type died in the last ten minutes, 1 dead now: ship 1\n  `engine dead" + server + "`\nno worker for 7 types, 28 queued: t6 7, t5 6, t4 5, t3 4, t2 3, and 2 more\n  `engine work TYPE" + server + " -- COMMAND`\n"
 	if !strings.HasPrefix(out, want) {
 		t.Errorf("status begins with\n%s\nwant\n%s", out, want)
 	}
