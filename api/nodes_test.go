@@ -38,8 +38,10 @@ func TestJudgeNodes(t *testing.T) {
 		"a replica is missing":  {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Leader: "a", Replicas: 3, Behind: []string{"c"}}}, says: []string{"S can lose no other server: c behind"}, codes: []string{wire.AlarmCluster}},
 		"starting":              {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Role, n.Starting = wire.RoleStarting, "the log is read" })}, owner: "a", says: []string{"b is starting: the log is read"}},
 		"no leader":             {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1, LeaderlessSince: time.Unix(1, 0).UTC()}}, says: []string{"S can't be written: it has had no leader since 1970-01-01T00:00:01Z", "start what does not answer"}, codes: []string{wire.AlarmCluster}},
-		"a damaged replica":     {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Damaged = []wire.DamagedReplica{{Stream: "S", Damage: "block 1", Repair: "wait"}} })}, owner: "a", says: []string{"the replica of S on b is damaged: block 1: wait"}, codes: []string{wire.AlarmReplica}},
-		"no quorum":             {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1}}, says: []string{"S can't be written"}, codes: []string{wire.AlarmCluster}},
+		"a damaged replica": {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) {
+			n.Damaged = []wire.DamagedReplica{{Stream: "S", Damage: "block 1", Repair: "wait"}}
+		})}, owner: "a", says: []string{"the replica of S on b is damaged: block 1: wait"}, codes: []string{wire.AlarmReplica}},
+		"no quorum": {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1}}, says: []string{"S can't be written"}, codes: []string{wire.AlarmCluster}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := wire.NodesReply{Nodes: slices.Clone(tc.nodes), Streams: tc.streams}
