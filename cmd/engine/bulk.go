@@ -306,12 +306,12 @@ func purgeCommand(a *app) *cobra.Command {
 		Long: `Forget items that have ended, with their history, logs and documents. They
 can't be brought back.
 
-The event log still holds the params and results of purged items until it is cut,
-which the engine does when the log has grown: until then engine tail --since and
-engine state --at show them. With --now the log is cut at once, and the command
-waits until nothing of the purged items can be read from it; time travel then
-begins at the cut. engine cut does the same for items purged before. Backups hold
-what they held when they were made: delete those yourself.`,
+The event log holds the params and results of purged items until it is cut,
+which the engine does when the log has grown: until then engine tail --since
+and engine state --at show them. With --now the log is cut at once, and the
+command waits until nothing of the purged items can be read from it; time
+travel then begins at the cut. engine cut does the same for items purged
+before. Backups hold what they held when they were made: delete them yourself.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, len(args)); err != nil {
 				return err

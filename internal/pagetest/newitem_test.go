@@ -314,11 +314,11 @@ func TestZeroIsRefusedAtItsField(t *testing.T) {
 	p.see(".work-table", "email")
 	p.press("n")
 	p.set(`dialog input[name="type"]`, "email")
-	p.see("dialog .params-from", "had no params") // the first press would only show those
+	p.set("dialog textarea[name=params]", "{}")
 	p.eval(`document.querySelector('dialog details').open = true`, nil)
 	p.set(`dialog input[name="max_attempts"]`, "0")
 	p.set(`dialog input[name="timeout_ms"]`, "0s")
-	p.click("dialog", "Submit")
+	p.click("dialog .dialog-buttons", "Submit")
 	p.until(`[...document.querySelectorAll('dialog .field-error')].filter((el) => el.checkVisibility() && el.innerText.includes('more than 0')).length === 2`)
 	p.until(`document.activeElement.name === 'max_attempts'`)
 	if n := len(w.all("email")); n != 1 {
@@ -326,16 +326,17 @@ func TestZeroIsRefusedAtItsField(t *testing.T) {
 	}
 	p.set(`dialog input[name="max_attempts"]`, "2")
 	p.set(`dialog input[name="timeout_ms"]`, "")
-	p.click("dialog", "Submit")
+	p.click("dialog .dialog-buttons", "Submit")
 	p.said("Submitted")
 
 	p.eval(`location.hash = '#/types/email'`, nil)
 	p.until(`document.querySelector('[name="poison_after"]')`)
+	p.expect("status 400", "400 (Bad Request)") // the engine refuses the other
 	p.set(`input[name="poison_after"]`, "0")
 	p.set(`input[name="max_attempts"]`, "0")
-	p.click(".settings", "Save")
+	p.click(".settings-end", "Save")
 	p.see(`[data-setting="poison_after"] .field-error`, "more than 0")
 	p.set(`input[name="poison_after"]`, "")
-	p.click(".settings", "Save")
+	p.click(".settings-end", "Save")
 	p.see(`[data-setting="max_attempts"] .field-error`, "1 to")
 }
