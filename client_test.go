@@ -246,6 +246,34 @@ func TestWaitFollowsMergedItems(t *testing.T) {
 	}
 }
 
+// A Wait whose time is over says so, and how the item is: the engine has answered.
+func TestWaitEndsWithItsContext(t *testing.T) {
+	e := fakeengine.Start(t)
+	c := connect(t, e)
+	sub, err := c.Submit(testContext(t), streamwright.Item{Type: "email"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = c.Wait(ctx, sub.ID)
+	if want := "item " + sub.ID + " has not ended in the time given for it: it is queued"; err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, context.DeadlineExceeded) || events.CodeOf(err) != events.CodeTimeout {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	asked := e.Requests(wire.APIWait)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Wait(ctx, sub.ID)
+		ended <- err
+	}()
+	waitUntil(t, func() bool { return e.Requests(wire.APIWait) > asked })
+	cancel()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "stopped waiting for item "+sub.ID) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOutcomeErrors(t *testing.T) {
 	for _, c := range []struct {
 		item wire.Item

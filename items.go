@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 
@@ -116,9 +117,13 @@ const (
 // Wait returns an item once it is completed, dead or cancelled, trying until
 // ctx ends. Of an item that was merged into another it returns that other one.
 func (c *Client) Wait(ctx context.Context, id string) (WorkItem, error) {
+	last, heard := events.StateNone, time.Time{}
 	for hops := 0; ; {
 		it, err := c.waitOnce(ctx, id)
+		var end *ended
 		switch {
+		case errors.As(err, &end) && (!end.tried || time.Since(heard) < 2*waitFor): // else it says why nobody answers
+			return it, notEnded(id, last, end.cause)
 		case err != nil:
 			return it, err
 		case it.State == events.StateMerged && it.MergedInto != "":
@@ -129,14 +134,17 @@ func (c *Client) Wait(ctx context.Context, id string) (WorkItem, error) {
 		case it.State.Terminal():
 			return it, nil
 		}
+		last, heard = it.State, time.Now()
 	}
 }
 
-// waitOnce asks once for an item, as it is when it ends or after waitFor.
+// waitOnce asks once for an item, as it is when it ends or after waitFor. Of the time of
+// ctx it leaves a tenth for the answer.
 func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 	hold := waitFor
 	if end, ok := ctx.Deadline(); ok {
-		hold = max(min(hold, time.Until(end)), time.Millisecond)
+		left := time.Until(end)
+		hold = max(min(hold, left-left/10), time.Millisecond)
 	}
 	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
 	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold, forever)

@@ -327,18 +327,37 @@ func (l *link) where() string {
 
 // ended is an *events.Error for a request whose context ended first. It
 // matches the context's error as well.
-type ended struct{ refused, cause error }
+type ended struct {
+	refused, cause error
+	tried          bool // refused says what the last try had met
+}
 
 func (e *ended) Error() string   { return e.refused.Error() }
 func (e *ended) Unwrap() []error { return []error{e.refused, e.cause} }
 
 // endOf says that a context ended, and what the last try had met.
 func endOf(op string, cause, last error) error {
-	text := fmt.Sprintf("%s: gave up waiting (%v)", op, cause)
+	text := op + ": the time given for it is over"
+	if errors.Is(cause, context.Canceled) {
+		text = op + " was interrupted: what was asked may have been done"
+	}
 	if last != nil {
 		text = fmt.Sprintf("%s; the last try: %v", text, message(last))
 	}
-	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text}, cause: cause}
+	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text}, cause: cause, tried: last != nil}
+}
+
+// notEnded is the error of a Wait whose context ended before the item did. was is the
+// item's last known state.
+func notEnded(id string, was events.ItemState, cause error) error {
+	text := fmt.Sprintf("item %s has not ended in the time given for it", id)
+	if errors.Is(cause, context.Canceled) {
+		text = "stopped waiting for item " + id
+	}
+	if was != events.StateNone {
+		text += ": it is " + was.String()
+	}
+	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text + "; it goes on, and can be waited for again"}, cause: cause}
 }
 
 func message(err error) string {

@@ -44,7 +44,10 @@ type BatchReply struct {
 // a callback, the callback's submission. newID returns fresh, ascending ids. The error
 // is an *events.Error.
 func (b Batch) Commands(newID func() events.ID) ([]core.Command, error) {
-	if b.Count < 0 || b.Count > events.MaxBatchCount {
+	if b.Count < 0 {
+		return nil, events.Refuse(events.CodeBadRequest, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)
+	}
+	if b.Count > events.MaxBatchCount {
 		return nil, events.Refuse(events.CodeTooLarge, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)
 	}
 	if b.Seal {

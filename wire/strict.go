@@ -2,12 +2,15 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -22,7 +25,7 @@ func ReadStrict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return err
+		return unfit(data, v, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return events.Refuse(events.CodeBadRequest, "something follows the JSON document: send one document")
@@ -32,11 +35,72 @@ func ReadStrict(data []byte, v any) error {
 	return s.err
 }
 
+// unfit returns the error of a document whose decoding has ended with err: one that names
+// the field and says what to write there, if a value has the wrong kind or is no time.
+func unfit(data []byte, v any, err error) error {
+	var kind *json.UnmarshalTypeError
+	var when *time.ParseError
+	if !errors.As(err, &kind) && !errors.As(err, &when) && !strings.HasPrefix(err.Error(), "Time.UnmarshalJSON: ") || !json.Valid(data) {
+		return err
+	}
+	s := strictReader{b: data, kinds: true}
+	s.value("", reflect.TypeOf(v).Elem())
+	if s.err != nil {
+		return s.err
+	}
+	return err
+}
+
 // strictReader walks over a document that encoding/json has read. err is its first.
 type strictReader struct {
-	b   []byte
-	i   int
-	err error
+	b     []byte
+	i     int
+	kinds bool // look for values of the wrong kind, in a document that could not be read
+	err   error
+}
+
+// wrong refuses a value that can't be read into a t.
+func (s *strictReader) wrong(at string, t reflect.Type) {
+	var is, write string
+	switch s.b[s.i] {
+	case '"':
+		is = "a text"
+	case '{':
+		is = "an object"
+	case '[':
+		is = "a list"
+	case 't', 'f':
+		is = "true or false"
+	case 'n':
+		return // null is nothing, whatever the kind
+	default:
+		is = "a number"
+	}
+	switch {
+	case t == timeType:
+		from, when := s.i, time.Time{}
+		s.skip()
+		if raw := s.b[from:s.i]; when.UnmarshalJSON(raw) != nil {
+			s.err = events.Refuse(events.CodeBadTime, "%s is %s: write a time as \"2030-01-31T08:00:00Z\"", cmp.Or(at, "the request"), events.Clip(string(raw), 64))
+		}
+		s.i = from
+		return
+	case opaque(t):
+		return
+	case t.Kind() == reflect.String && is != "a text":
+		write = "write a text, in double quotes"
+	case (t.Kind() == reflect.Map || t.Kind() == reflect.Struct) && is != "an object":
+		write = `write an object, such as {"name":"value"}`
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && is != "a list":
+		write = `write a list, in square brackets`
+	case t.Kind() == reflect.Bool && is != "true or false":
+		write = "write true or false, without quotes"
+	case (t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64) && is != "a number":
+		write = "write a number, without quotes"
+	default:
+		return
+	}
+	s.err = events.Refuse(events.CodeBadRequest, "%s is %s: %s", cmp.Or(at, "the request"), is, write)
 }
 
 // strictFields are the fields of a struct by their names.
@@ -51,6 +115,7 @@ type strictField struct {
 var (
 	strictTypes sync.Map // reflect.Type of a struct: strictFields
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	timeType    = reflect.TypeFor[time.Time]()
 	textReader  = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
 )
 
@@ -87,6 +152,11 @@ func (s *strictReader) value(at string, t reflect.Type) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if s.kinds && t != nil {
+		if s.wrong(at, t); s.err != nil {
+			return
+		}
+	}
 	switch {
 	case t != nil && opaque(t):
 		s.skip()
@@ -96,8 +166,14 @@ func (s *strictReader) value(at string, t reflect.Type) {
 		if t != nil && t.Kind() != reflect.Interface {
 			t = t.Elem()
 		}
+		n := 0
 		for end := s.open(']'); !end && s.err == nil; end = s.more(']') {
-			s.value(at, t)
+			element := at
+			if s.kinds {
+				element = fmt.Sprintf("%s[%d]", at, n)
+			}
+			s.value(element, t)
+			n++
 		}
 	default:
 		s.skip()
@@ -123,6 +199,7 @@ func (s *strictReader) object(at string, t reflect.Type) {
 		s.blanks()
 		f := fields[name]
 		switch {
+		case s.kinds: // the first that is wrong is not this
 		case fields != nil && f == nil:
 			s.misspelt(at, name, fields)
 			return
@@ -143,7 +220,7 @@ func (s *strictReader) object(at string, t reflect.Type) {
 			continue
 		}
 		s.value(path(at, name), f.typ)
-		if f.positive && s.err == nil && isZero(s.b[from:s.i]) {
+		if f.positive && s.err == nil && !s.kinds && isZero(s.b[from:s.i]) {
 			s.err = events.Refuse(zeroCode(name), "%s is 0: give 1 or more, or leave it out", path(at, name))
 		}
 	}

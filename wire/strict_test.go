@@ -12,17 +12,26 @@ import (
 
 func TestReadStrictRefuses(t *testing.T) {
 	for doc, says := range map[string]string{
-		`{"Type":"a"}`:                                  `the field "Type" is not known: write it as "type"`,
-		`{"type":"a","type":"b"}`:                       `the field "type" occurs twice`,
-		`{"type":"a","Type":"b"}`:                       `write it as "type"`,
-		`{"type":"a","labels":{"k":"1","k":"2"}}`:       `the field "labels.k" occurs twice`,
-		`{"type":"a","t\u0079pe":"b"}`:                  `the field "type" occurs twice`,
-		`{"type":"a","max_attempts":0}`:                 "max_attempts is 0: give 1 or more, or leave it out",
-		`{"type":"a","timeout_ms" : -0 }`:               "timeout_ms is 0",
-		`{"type":"a","estimated_duration_ms":0}`:        "estimated_duration_ms is 0",
-		`{"type":"a","colour":"red"}`:                   `"colour"`,
-		`{"type":"a"} {}`:                               "something follows the JSON document",
-		`[{"type":"a"},{"type":"a","Id":"x","id":"x"}]`: `the field "Id" is not known: write it as "id"`,
+		`{"Type":"a"}`:                                          `the field "Type" is not known: write it as "type"`,
+		`{"type":"a","type":"b"}`:                               `the field "type" occurs twice`,
+		`{"type":"a","Type":"b"}`:                               `write it as "type"`,
+		`{"type":"a","labels":{"k":"1","k":"2"}}`:               `the field "labels.k" occurs twice`,
+		`{"type":"a","t\u0079pe":"b"}`:                          `the field "type" occurs twice`,
+		`{"type":"a","max_attempts":0}`:                         "max_attempts is 0: give 1 or more, or leave it out",
+		`{"type":"a","timeout_ms" : -0 }`:                       "timeout_ms is 0",
+		`{"type":"a","estimated_duration_ms":0}`:                "estimated_duration_ms is 0",
+		`{"type":"a","colour":"red"}`:                           `"colour"`,
+		`{"type":"a","available_at":"tomorrow"}`:                `available_at is "tomorrow": write a time as "2030-01-31T08:00:00Z"`,
+		`{"type":"a","expires_at":5}`:                           `expires_at is 5: write a time as`,
+		`{"type":"a","labels":5}`:                               `labels is a number: write an object, such as {"name":"value"}`,
+		`{"type":"a","labels":{"k":"v","n":5}}`:                 `labels.n is a number: write a text, in double quotes`,
+		`{"type":"a","after":"x"}`:                              `after is a text: write a list, in square brackets`,
+		`{"type":"a","after":["x",7]}`:                          `after[1] is a number: write a text`,
+		`{"type":"a","max_attempts":"3"}`:                       `max_attempts is a text: write a number, without quotes`,
+		`"x"`:                                                   `the request is a text: write an object`,
+		`[{"type":"a"},{"type":"b","available_at":"1.2.2030"}]`: `[1].available_at is "1.2.2030"`,
+		`{"type":"a"} {}`:                                       "something follows the JSON document",
+		`[{"type":"a"},{"type":"a","Id":"x","id":"x"}]`:         `the field "Id" is not known: write it as "id"`,
 	} {
 		var v any = new(Submit)
 		if doc[0] == '[' {

@@ -76,6 +76,10 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Logger gets what the operator should know. Default: slog.Default().
 	Logger *slog.Logger
+	// Settled, if not nil, is called once for each handler that has returned, when it is
+	// known what became of its outcome: with the engine's answer, or when that is no
+	// longer awaited. Calls come one at a time; they must be short.
+	Settled func(Settled)
 	// Version and Host are shown to operators. Host defaults to the machine's
 	// name.
 	Version string
@@ -102,6 +106,16 @@ type Config struct {
 	// runs: so Concurrency times the two bounds what documents take, and a child
 	// process's output up to three times as much.
 	MaxDocument int64
+}
+
+// Settled is what became of the outcome of a run.
+type Settled struct {
+	ID      events.ID
+	Attempt events.Attempt
+	Event   string           // the outcome: a wire.ReportComplete or the like
+	Error   string           // of a wire.ReportFail
+	State   events.ItemState // the item's, as the engine answered; StateNone: it did not say
+	Err     error            // why the outcome is not recorded; nil: it is
 }
 
 // WithDefaults returns c with every unset field filled in.

@@ -301,6 +301,7 @@ func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code event
 	if code != "" && q.failInstead(rep, reply, code) {
 		return
 	}
+	q.w.settle(r, &rep.Report, reply.State, reply.Error.Err())
 	switch code {
 	case "":
 		switch rep.Event {

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,7 @@ type run struct {
 	refused bool                    // it said so in answer to a report from the middle of the run
 	line    line                    // progress and checkpoints
 	gaveUp  bool                    // Stop no longer waits for it
+	attempt events.Attempt          // as its handler knows it; 0: none was begun
 }
 
 // parseRun reads a dispatched message. It finds the type's handler in types.
@@ -217,6 +219,14 @@ func (w *Worker) ack(reply string) {
 	}
 }
 
+// settle notes what became of the outcome of a run, if its handler was begun. REQUIRES: mu.
+func (w *Worker) settle(r *run, rep *wire.Report, state events.ItemState, err error) {
+	if w.cfg.Settled == nil || r.attempt == 0 {
+		return
+	}
+	w.settled = append(w.settled, Settled{ID: r.msg.ID, Attempt: r.attempt, Event: rep.Event, Error: rep.Error, State: state, Err: err})
+}
+
 // finishRun drops a run and its message. REQUIRES: mu.
 func (w *Worker) finishRun(r *run) {
 	w.table.setState(r, gone)
@@ -263,7 +273,7 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		item.Deadline = asked.Add(timeout)
 	}
 	ctx, cancel := context.WithCancelCause(w.base)
-	r.cancel = cancel
+	r.cancel, r.attempt = cancel, item.Attempt
 	if r.stop != nil {
 		cancel(r.stop)
 	}
@@ -298,8 +308,11 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	w.table.meanRun += (time.Since(began) - w.table.meanRun) / 8
 	switch {
 	case r.gaveUp:
+		w.settle(r, &rep, events.StateNone, ErrAbandoned)
 		w.table.setState(r, gone) // no ack: the lease decides
 	case r.letGo:
+		w.settle(r, &rep, events.StateNone, cmp.Or(r.stop, ErrLeaseLost))
+		r.attempt = 0 // that was it
 		w.letGo(r)
 	default:
 		w.table.setState(r, settling)

@@ -67,12 +67,14 @@ type Worker struct {
 	loops    sync.WaitGroup
 	handlers sync.WaitGroup // running handlers
 
+	telling   sync.Mutex // around calls of cfg.Settled; taken after mu
 	mu        sync.Mutex // guards everything below, and the parts' state
 	changed   *sync.Cond // signalled when counts or phase change, while somebody waits
 	waiting   int        // goroutines that wait on changed
 	phase     phase
 	drainDone bool
 	outbox    pull.Outbox // to be published once mu is released
+	settled   []Settled   // to be told once mu is released
 	stats     Stats
 }
 
@@ -292,11 +294,19 @@ func (w *Worker) Drained() <-chan struct{} { return w.drained }
 // unlock releases mu and then publishes the outbox: a publish may wait for the
 // network, which nobody should do while holding the lock.
 func (w *Worker) unlock() {
-	out := w.outbox.Take()
+	out, settled := w.outbox.Take(), w.settled
+	w.settled = nil
 	if w.waiting > 0 {
 		w.changed.Broadcast()
 	}
+	if len(settled) > 0 {
+		w.telling.Lock() // before mu is released: calls keep their order
+		defer w.telling.Unlock()
+	}
 	w.mu.Unlock()
+	for _, s := range settled {
+		w.cfg.Settled(s)
+	}
 	out.Publish(w.nc, func(subject string, err error) { w.log.Debug("publish failed", "subject", subject, "err", err) })
 }
 

@@ -318,6 +318,23 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// Ctrl-C while --wait waits: the item goes on, and the user is told just that.
+func TestSubmitWaitInterrupted(t *testing.T) {
+	e := fakeengine.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errs := &signalWriter{written: make(chan struct{}, 8)}
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"submit", "email", "--server", e.URL, "--id", anID, "--wait"}, nil, new(bytes.Buffer), errs)
+	}()
+	<-errs.written
+	cancel()
+	if c := <-code; c != 1 || !strings.Contains(errs.String(), "engine submit: stopped waiting for item "+anID) || strings.Contains(errs.String(), "timeout") || strings.Contains(errs.String(), "context") {
+		t.Errorf("exit code %d: %s", c, errs.String())
+	}
+}
+
 // signalWriter tells that something was written. It is read only after the
 // writer has ended.
 type signalWriter struct {

@@ -83,11 +83,12 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 		cfg.Names = c.Names()
 		// The lines below tell how runs end, so the log need not.
 		cfg.Logger = slog.New(withoutRuns{slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})})
+		r := runPrinter{a: a, style: a.Style(), ended: map[runKey]ranItem{}}
+		cfg.Settled = r.settled
 		w, err := workers.New(c.Conn(), cfg)
 		if err != nil {
 			return err
 		}
-		r := runPrinter{a: a, style: a.Style()}
 		if err := errors.Join(w.Use(r.middleware), workers.HandleRaw(w, typ, handler)); err != nil {
 			return err
 		}
@@ -127,7 +128,14 @@ func (h withoutRuns) WithGroup(name string) slog.Handler {
 type runPrinter struct {
 	a     *app
 	style console.Style
-	mu    sync.Mutex // around printing
+	mu    sync.Mutex         // around the following
+	ended map[runKey]ranItem // handlers that have returned, until the engine has answered
+}
+
+// runKey names a run.
+type runKey struct {
+	id      events.ID
+	attempt events.Attempt
 }
 
 // ranItem is a run that has ended, for --json.
@@ -141,6 +149,7 @@ type ranItem struct {
 	Error      string          `json:"error,omitempty"`
 	Spawned    int             `json:"spawned,omitempty"` // children
 	SnoozedMS  int64           `json:"snoozed_ms,omitempty"`
+	Refused    string          `json:"refused,omitempty"` // why the engine has not recorded the outcome
 }
 
 func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
@@ -161,20 +170,43 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 		} else if result != nil {
 			out.Result, _ = json.Marshal(result) // a result that can't be written fails the run, which reports it
 		}
-		p.print(out)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ended[runKey{item.ID, item.Attempt}] = out
 		return returned, err
 	}
 }
 
-func (p *runPrinter) print(r ranItem) {
+// settled prints a run once the engine has answered what became of it: the outcome
+// may come too late, or be refused.
+func (p *runPrinter) settled(s workers.Settled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	key := runKey{s.ID, s.Attempt}
+	out, ok := p.ended[key]
+	if !ok {
+		return
+	}
+	delete(p.ended, key)
+	switch {
+	case s.Err != nil:
+		out.Refused = wire.FromError(s.Err).Message
+	case s.Event == wire.ReportFail && out.Error == "": // refused for its content
+		out.Error, out.Result, out.Spawned, out.SnoozedMS = s.Error, nil, 0, 0
+	}
+	p.print(out)
+}
+
+// print prints a line. REQUIRES: mu.
+func (p *runPrinter) print(r ranItem) {
 	if p.a.JSON {
 		_ = p.a.PrintJSON(r) // a closed standard output must not stop the work
 		return
 	}
 	state, detail := p.style.State(events.StateCompleted), string(r.Result)
 	switch {
+	case r.Refused != "":
+		state, detail = "not recorded", r.Refused
 	case r.Spawned > 0:
 		state, detail = events.StateWaiting.String()+"  ", "for "+console.Children(r.Spawned)
 	case r.SnoozedMS > 0:

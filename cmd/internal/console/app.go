@@ -206,6 +206,9 @@ func explain(err error) string {
 	if !errors.As(err, &e) {
 		return Clean(err.Error())
 	}
+	if errors.Is(err, context.Canceled) { // the user knows
+		return Clean(e.Message)
+	}
 	faults := []string{e.Message}
 	if e.Code == events.CodeBadConfig {
 		faults = strings.Split(e.Message, "\n")
