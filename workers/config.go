@@ -78,7 +78,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Settled, if not nil, is called once for each handler that has returned, when it is
 	// known what became of its outcome: with the engine's answer, or when that is no
-	// longer awaited. Calls come one at a time; they must be short.
+	// longer awaited. Calls come one at a time; they must be short, and must not use the worker.
 	Settled func(Settled)
 	// Version and Host are shown to operators. Host defaults to the machine's
 	// name.

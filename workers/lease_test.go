@@ -190,7 +190,8 @@ func TestLeaseIsRenewed(t *testing.T) {
 func TestStaleOutcomeIsDropped(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})
+	settled := make(chan Settled, 4)
+	w := r.worker(Config{Concurrency: 1, NoPrefetch: true, Settled: func(s Settled) { settled <- s }})
 	HandleRaw(w, "wait", b.run)
 	r.start(w)
 	id := r.submit("wait", `{}`)
@@ -203,6 +204,20 @@ func TestStaleOutcomeIsDropped(t *testing.T) {
 	r.untilAcked()
 	if n := len(r.item(id).reports); n != 1 {
 		t.Errorf("%d outcomes were accepted", n)
+	}
+	var refused, recorded int
+	for range 2 {
+		switch s := recv(t, "what became of an outcome", settled); {
+		case s.ID.String() != id || s.Event != wire.ReportComplete:
+			t.Errorf("got %+v", s)
+		case s.Err == nil:
+			recorded++
+		case events.CodeOf(s.Err) == events.CodeStaleToken:
+			refused++
+		}
+	}
+	if refused != 1 || recorded != 1 {
+		t.Errorf("%d outcomes refused, %d recorded", refused, recorded)
 	}
 }
 
