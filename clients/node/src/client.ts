@@ -158,7 +158,7 @@ export class Client {
     const params = toJson(item.params);
     if (params === undefined || Buffer.byteLength(params) <= this.#set.inlineBytes) return ready;
     const put = (): Promise<unknown> => this.documents.put(ready.id, "params", Buffer.from(params));
-    const ref = await retry("put params", { forMs: this.#set.submitPatienceMs, signal: options.signal, onRetry: this.#set.onRetry }, put);
+    const ref = await retry("put params", { forMs: this.#set.submitPatienceMs, explain: this.#explain, signal: options.signal, onRetry: this.#set.onRetry }, put);
     return { ...ready, params: ref };
   }
 
@@ -205,7 +205,7 @@ export class Client {
       if (transient) throw transient;
     };
     try {
-      await retry("submit", { forMs: this.#set.submitPatienceMs, signal: options.signal, onRetry: this.#set.onRetry }, attempt);
+      await retry("submit", { forMs: this.#set.submitPatienceMs, explain: this.#explain, signal: options.signal, onRetry: this.#set.onRetry }, attempt);
     } catch (err) {
       // What was answered is told; what was not has the error of the last try.
       const error = err instanceof StreamwrightError ? err : new StreamwrightError("internal", textOf(err), { cause: err });
@@ -382,8 +382,10 @@ export class Client {
     if (this.owned && !this.connection.isClosed()) await this.connection.close();
   }
 
+  readonly #explain = (err: StreamwrightError): Promise<StreamwrightError> => this.link.explained(err);
+
   #patience(options: RequestOptions): Patience {
-    return { forMs: Math.max(this.#set.patienceMs, this.#failoverMs), signal: options.signal };
+    return { forMs: Math.max(this.#set.patienceMs, this.#failoverMs), explain: this.#explain, signal: options.signal };
   }
 
   /** A query that sees at least what this client has been told. */
@@ -399,7 +401,7 @@ export class Client {
   #ask<T>(endpoint: string, body: unknown, patience: Patience, holdMs: number = 0): Promise<T> {
     const most = this.#set.tryTimeoutMs;
     let tryMs = patience.forMs === 0 ? most : firstTryMs / 2;
-    return retry(endpoint, { onRetry: this.#set.onRetry, unansweredMs: most, ...patience }, () => {
+    return retry(endpoint, { onRetry: this.#set.onRetry, explain: this.#explain, unansweredMs: most, ...patience }, () => {
       tryMs = Math.min(2 * tryMs, most);
       return this.#once<T>(endpoint, body, patience.signal, holdMs + tryMs);
     });

@@ -17,6 +17,9 @@ export class StreamwrightError extends Error {
   }
 }
 
+/** The error of a request that nobody has subscribed to. */
+export class NoEngineError extends StreamwrightError {}
+
 /** What a WorkError says beyond its message. */
 export interface WorkErrorOptions {
   /** The stable name under which the failure is recorded, at most 256 bytes. */

@@ -10,10 +10,13 @@ import {
   type NatsConnection,
 } from "@nats-io/nats-core";
 
-import { StreamwrightError, textOf } from "./errors.js";
+import { NoEngineError, StreamwrightError, textOf } from "./errors.js";
 import type { Names } from "./names.js";
+import type { NodesReply } from "./wire.gen.js";
 
 const findMs = 2_000; // for the engine to say where its streams are
+const explainMs = 1_000; // for a node to say why nobody has answered
+const maxExplained = 1_000; // characters of that in an error
 
 /**
  * A NATS connection and what has become of it. Requests end with the connection
@@ -132,12 +135,31 @@ export class Link {
     }
   }
 
+  /**
+   * The error of a request that is given up. If nobody has taken it or answered, and a
+   * node is there that could not, the error says what that one knows.
+   */
+  async explained(err: StreamwrightError): Promise<StreamwrightError> {
+    const unheard = err instanceof NoEngineError;
+    if (!unheard && err.code !== "timeout") return err;
+    try {
+      const r = JSON.parse(await this.request(this.names.api("nodes"), "", explainMs)) as NodesReply;
+      const said = `${r.answered} says: ${(r.warnings ?? []).join("; ").slice(0, maxExplained)}`;
+      if (unheard) {
+        return new StreamwrightError("unavailable", `no node owns the log at ${this.where()}, so nothing is decided: \`engine cluster\` shows all nodes; ${said}`, { cause: err });
+      }
+      return (r.streams ?? []).some((s) => s.spare < 0) ? new StreamwrightError("timeout", `${err.message}; ${said}`, { cause: err }) : err;
+    } catch {
+      return err; // nobody is there
+    }
+  }
+
   /** What the NATS client says of one try, with a code. */
   failed(what: string, err: unknown): unknown {
     if (err instanceof StreamwrightError) return err;
     const refuse = (code: string, text: string): StreamwrightError => new StreamwrightError(code, text, { cause: err });
     if (err instanceof NoRespondersError || (err instanceof RequestError && err.isNoResponders())) {
-      return refuse("unavailable", `no engine answers ${what} at ${this.where()}: is \`engine serve\` running there?`);
+      return new NoEngineError("unavailable", `no engine answers ${what} at ${this.where()}: is \`engine serve\` running there?`, { cause: err });
     }
     const cause = err instanceof RequestError ? err.cause : err;
     if (cause instanceof TimeoutError) return refuse("timeout", `no reply to ${what} from ${this.where()} in time`);

@@ -13,6 +13,8 @@ export interface Patience {
   /** Milliseconds for which tries without any reply go on, if that is longer and forMs is not 0. */
   unansweredMs?: number;
   signal?: AbortSignal | undefined;
+  /** The error to give up with, for the last try's. */
+  explain?: (error: StreamwrightError) => Promise<StreamwrightError>;
   onRetry?: ((what: string, error: StreamwrightError) => void) | undefined;
 }
 
@@ -41,7 +43,7 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
   const { signal } = patience;
   const start = Date.now();
   for (let tries = 0, last: unknown; ; tries++) {
-    if (signal?.aborted) throw gaveUp(what, signal.reason, last);
+    if (signal?.aborted) throw gaveUp(what, signal.reason, last instanceof StreamwrightError ? ((await patience.explain?.(last)) ?? last) : last);
     try {
       return await attempt();
     } catch (err) {
@@ -49,7 +51,7 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
       if (!isTransient(err)) throw err;
       const wait = waitAfter(err, tries);
       const forMs = patience.forMs > 0 && err.code === "timeout" ? Math.max(patience.forMs, patience.unansweredMs ?? 0) : patience.forMs;
-      if (Date.now() - start + wait > forMs) throw err;
+      if (Date.now() - start + wait > forMs) throw (await patience.explain?.(err)) ?? err;
       patience.onRetry?.(what, err);
       last = err;
       await sleep(wait, signal);

@@ -229,6 +229,26 @@ describe("client without an engine", { timeout: 120_000 }, () => {
     }
   });
 
+  it("says what the nodes know while none owns the log", async () => {
+    const engine = await Engine.start();
+    const nc = await dial({ servers: engine.url });
+    const client = await connect({ servers: engine.url, prefix: "gone", patienceMs: 50, submitPatienceMs: 50 });
+    try {
+      await assert.rejects(client.list(), /no engine answers gone\.api\.list .*is `engine serve` running there/);
+      nc.subscribe("gone.api.nodes", {
+        callback: (_, msg) => void msg.respond(JSON.stringify({ answered: "n1", nodes: [], warnings: ["stream GONE_EVENTS_0 has no leader since 08:34"] })),
+      });
+      await nc.flush();
+      const known = /no node owns the log at .*: `engine cluster` shows all nodes; n1 says: stream GONE_EVENTS_0 has no leader since 08:34/;
+      await assert.rejects(client.list(), known);
+      await assert.rejects(client.submit({ type: "a" }), known);
+    } finally {
+      await client.close();
+      await nc.close();
+      await engine.close();
+    }
+  });
+
   it("tells who holds a dedup key to a user in an account of its own", async () => {
     const pass = "correct horse battery";
     const user = (name: string, roles: string): string => `[[nats.users]]\nname = "${name}"\npassword = "${pass}"\nroles = [${roles}]\n`;
