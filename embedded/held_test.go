@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -128,6 +129,7 @@ func engineAsked(t *testing.T, e *Engine) func() int {
 }
 
 func TestHolder(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	e := mustStart(t, Options{Config: config.Default(), Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
 	submitter, _ := as(t, e, "")
 	reader, _ := as(t, e, "")

@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -281,6 +282,7 @@ func open(t *testing.T, method, url, token, body string) (began chan int, ended 
 // A token that is removed ends what was opened with it, feeds and long polls
 // alike; what others have open goes on.
 func TestRemovedTokenEndsWhatIsOpen(t *testing.T) {
+	logins.Open(t, "it reloads a file without users")
 	const gone, stays = "0123456789-abcdef-gone", "0123456789-abcdef-stays"
 	both := "gone " + gone + " submit,work,read\nstays " + stays + " submit,work,read\n"
 	path := writeFile(t, "tokens", both)
@@ -345,6 +347,7 @@ func TestRemovedTokenEndsWhatIsOpen(t *testing.T) {
 
 // A worker's open poll ends with its token.
 func TestRemovedTokenEndsAPoll(t *testing.T) {
+	logins.Open(t, "it reloads a file without users")
 	const gone, stays = "0123456789-abcdef-gone", "0123456789-abcdef-stays"
 	path := writeFile(t, "tokens", "gone "+gone+" work\nstays "+stays+" work\n")
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: "127.0.0.1:0", HTTPTokensFile: path})
@@ -433,6 +436,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 // An engine that was open lets only users in from then on, who are there
 // already included.
 func TestReloadClosesTheDoor(t *testing.T) {
+	logins.Open(t, "it has users of its own")
 	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
 	refused := make(chan string, 1000)
 	nc, err := nats.Connect(e.URL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err.Error() }))
@@ -458,6 +462,7 @@ func TestReloadClosesTheDoor(t *testing.T) {
 
 // What a reload does not put into force is named, until the restart.
 func TestReloadNamesWhatWaits(t *testing.T) {
+	logins.Open(t, "it reloads a file without users")
 	log := new(logBuffer)
 	c := config.Default()
 	e := mustStart(t, Options{Memory: true, Config: c, HTTP: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})

@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/logins"
 )
 
 // exchange puts the content of one file into the place of another.
@@ -39,6 +40,7 @@ func certificateOf(t *testing.T, addr string) string {
 // A certificate that is renewed in its file is shown from the reload on, and
 // nobody is disconnected.
 func TestExchangedCertificate(t *testing.T) {
+	logins.Open(t, "it has a certificate of its own")
 	ca := newAuthority(t, "ours")
 	hour := time.Now().Add(time.Hour)
 	cert, key := ca.issue("before", hour)
