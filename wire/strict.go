@@ -81,7 +81,7 @@ func (s *strictReader) wrong(at string, t reflect.Type) {
 		from, when := s.i, time.Time{}
 		s.skip()
 		if raw := s.b[from:s.i]; when.UnmarshalJSON(raw) != nil {
-			s.err = events.Refuse(events.CodeBadTime, "%s is %s: write a time as \"2030-01-31T08:00:00Z\"", cmp.Or(at, "the request"), events.Clip(string(raw), 64))
+			s.err = events.Refuse(events.CodeBadTime, "%s is not a time: write it as \"2030-01-31T08:00:00Z\"", cmp.Or(at, "the request"))
 		}
 		s.i = from
 		return
@@ -95,8 +95,10 @@ func (s *strictReader) wrong(at string, t reflect.Type) {
 		write = `write a list, in square brackets`
 	case t.Kind() == reflect.Bool && is != "true or false":
 		write = "write true or false, without quotes"
-	case (t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64) && is != "a number":
+	case (t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64) && is != "a number":
 		write = "write a number, without quotes"
+	case (t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64) && is != "a number":
+		write = "write a whole number, without quotes"
 	default:
 		return
 	}

@@ -267,7 +267,7 @@ func TestCancelRescheduleReplay(t *testing.T) {
 	}
 	r.refused(400, "bad_request", `"id", which the path says`, "PATCH", "/api/v1/work/"+idle, `{"id":"`+idle+`"}`)
 	r.refused(400, "bad_request", "nonsense", "PATCH", "/api/v1/work/"+idle, `{"nonsense":1}`)
-	r.refused(400, "bad_request", "no JSON object", "PATCH", "/api/v1/work/"+idle, `[1]`)
+	r.refused(400, "bad_request", "write an object", "PATCH", "/api/v1/work/"+idle, `[1]`)
 	r.refused(400, "bad_request", "JSON", "PATCH", "/api/v1/work/"+idle, `{"a`)
 }
 
