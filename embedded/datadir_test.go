@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 func TestDataDirIsExclusive(t *testing.T) {
@@ -124,5 +126,21 @@ func TestFreeSpace(t *testing.T) {
 	}
 	if _, err := FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Fatal("no error for a folder that is not there")
+	}
+}
+
+// docs/operate/UPGRADE.md names the formats that this program writes.
+func TestUpgradeNamesTheFolderFormats(t *testing.T) {
+	page, err := os.ReadFile("../docs/operate/UPGRADE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("in the file `VERSION`: now %d for a member of a cluster, %d for an engine that stands alone", FormatVersion, aloneVersion),
+		fmt.Sprintf("the **format level**, now %d:", events.FormatLevel),
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
