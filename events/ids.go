@@ -64,7 +64,7 @@ func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
 func ParseSeq(s string) (Seq, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no position: use the decimal number that an earlier reply gave", Clip(s, 64))
+		return 0, errors.New("invalid position: use the decimal number that an earlier reply gave")
 	}
 	return Seq(n), nil
 }
