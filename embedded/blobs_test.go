@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 	"github.com/streamwright/streamwright/workers/process"
@@ -233,6 +234,7 @@ func TestDocumentsThatAreNotToBeHad(t *testing.T) {
 
 // A store that is away for a while fails attempts, which are retried.
 func TestObjectStoreAway(t *testing.T) {
+	logins.Open(t, "it deletes a stream of the engine's")
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	if _, err := c.Types().Configure(testContext(t), "away", streamwright.Settings{MaxAttempts: new(100), Backoff: &streamwright.Backoff{InitialMS: 20, Factor: 1, MaxMS: 20}}); err != nil {

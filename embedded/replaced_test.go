@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -34,6 +35,7 @@ func takeID(t *testing.T, e *Engine, worker, typ string) (reg wire.Registered) {
 // is over: a handler's context ends, a child process is ended. The item goes to the
 // other one with no attempt used.
 func TestIDTakenStopsRuns(t *testing.T) {
+	logins.Open(t, "it pulls from streams as only an open engine lets it")
 	sleep := need.Program(t, "sleep")
 	for name, handler := range map[string]workers.Handler{
 		"handler": func(ctx context.Context, _ *workers.RawItem) (any, error) {
