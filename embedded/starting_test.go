@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -69,6 +70,7 @@ func nodesAt(t *testing.T, at string) (r wire.NodesReply) {
 // what it waits for, and serves at the same port once they are there. When two of three are gone
 // the third says what has no leader, and since when.
 func TestNodesWithoutALeaderAnswer(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	all := clusterOptions(t, 3)
 	started := make(chan error, len(all))
 	engines := make([]*Engine, len(all))

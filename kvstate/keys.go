@@ -4,10 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// replicaBehind is how long a replica may lack a key that the leader has, and
+	// replicaLook the time between two questions for it.
+	replicaBehind = 10 * time.Second
+	replicaLook   = 50 * time.Millisecond
 )
 
 // Keys holds what the engines of one log share and nobody else may know. Its methods may
@@ -35,6 +44,9 @@ func (k *Keys) Share(ctx context.Context, name string, mine []byte) (key []byte,
 			return err
 		}
 		e, err := kv.Get(ctx, name)
+		for end := time.Now().Add(replicaBehind); errors.Is(err, jetstream.ErrKeyNotFound) && time.Now().Before(end) && sleep.For(ctx, replicaLook) == nil; {
+			e, err = kv.Get(ctx, name) // the one asked first was behind the leader, which has it
+		}
 		if err == nil {
 			key = e.Value()
 		}

@@ -46,7 +46,7 @@ var badSubmissions = []struct {
 	{"id", events.CodeBadID, "email", map[string]string{wire.HeaderID: "order-7"}, `1`, `{"type":"email","id":"order-7"}`, "", []string{"email", "--id", "order-7"}, 2, "bad_id"},
 	{"taken id", events.CodeIDConflict, "email", map[string]string{wire.HeaderID: takenID}, `"other"`, `{"type":"email","params":"other","id":"` + takenID + `"}`, "", []string{"email", `"other"`, "--id", takenID}, 1, "id_conflict"},
 	{"due time", events.CodeBadTime, "email", map[string]string{wire.HeaderAvailableAt: farTime}, `1`, `{"type":"email","available_at":"` + farTime + `"}`, "", []string{"email", "--at", farTime}, 2, "bad_time"},
-	{"unreadable time", events.CodeBadTime, "email", map[string]string{wire.HeaderAvailableAt: "noon"}, `1`, `{"type":"email","available_at":"noon"}`, events.CodeBadRequest, []string{"email", "--at", "noon"}, 2, "use a time such as"},
+	{"unreadable time", events.CodeBadTime, "email", map[string]string{wire.HeaderAvailableAt: "noon"}, `1`, `{"type":"email","available_at":"noon"}`, "", []string{"email", "--at", "noon"}, 2, "use a time such as"},
 	{"delay", events.CodeBadTime, "email", map[string]string{wire.HeaderDelay: "soon"}, `1`, `{"type":"email","delay_ms":-5}`, "", []string{"email", "--delay", "soon"}, 2, "soon"},
 	{"unknown field", events.CodeBadHeader, "email", map[string]string{"Work-Colour": "red"}, `1`, `{"type":"email","colour":"red"}`, events.CodeBadRequest, []string{"email", "--colour", "red"}, 2, "--colour"},
 	{"too large", events.CodeTooLarge, "email", nil, `"` + strings.Repeat("x", tooLarge) + `"`, `{"type":"email","params":"` + strings.Repeat("x", tooLarge) + `"}`, "", []string{"email", "@LARGE"}, 1, "too_large"},

@@ -197,5 +197,5 @@ backoff = {initial = "1ms", max = "1ms"}
 	cli(t, s.url(), "status").wants(t, 0, "paused")
 	cli(t, s.url(), "types", "resume", "bomb").wants(t, 0, "goes on")
 	cli(t, s.url(), "types", "reset", "bomb").wants(t, 0, "closed already")
-	cli(t, s.url(), "workers", "reset", "nobody").wants(t, 0, "closed already")
+	cli(t, s.url(), "workers", "reset", "nobody").wants(t, 1, "no worker nobody")
 }
