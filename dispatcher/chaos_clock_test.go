@@ -56,27 +56,10 @@ func TestChaosOfClocks(t *testing.T) {
 			if now := c.l.clock.Now(); !now.Equal(c.at) {
 				t.Errorf("on the right clock, confirmed, it is %v, not %v", now, c.at)
 			}
-			// What failed under a wrong clock is to be tried again by that clock.
-			c.finishing = c.tryAgainNow
 			c.finish()
 			c.check()
 			c.ok(c.verify())
 		})
-	}
-}
-
-// tryAgainNow has run what waits for a time that a wrong clock has made.
-func (c *chaos) tryAgainNow() {
-	c.settle()
-	var far []core.Command
-	c.ok(c.store.InState(events.StateQueued, func(it *events.Item) error {
-		if it.AvailableAt.After(c.at.Add(time.Hour)) {
-			far = append(far, core.Reschedule{ID: it.ID, Now: true})
-		}
-		return nil
-	}))
-	if len(far) > 0 {
-		c.do(far...)
 	}
 }
 

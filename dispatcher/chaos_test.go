@@ -34,8 +34,6 @@ type chaos struct {
 	// Of workers with inboxes; see chaos_assign_test.go.
 	assigns                       bool // there are some now and then
 	lives, received, fenced, lost int
-	// finishing, if set, is called again and again by finish.
-	finishing func()
 }
 
 type heldRun struct {
@@ -295,9 +293,6 @@ func (c *chaos) finish() {
 	}
 	c.settle()
 	for range 400 {
-		if c.finishing != nil {
-			c.finishing()
-		}
 		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)

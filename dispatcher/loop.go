@@ -49,6 +49,7 @@ type loop struct {
 	table     *table.Table
 	ready     *readyq.Queues
 	timers    timers
+	recount   recount
 	sender    sender
 	assigner  assigner
 	flight    flight
@@ -325,7 +326,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.closing || l.pipe.interrupted != nil {
 		return l.clock.Until(at) // only the pipeline still has something to say
 	}
-	if l.sender.stalled || l.timers.WantsPage() {
+	if l.sender.stalled || l.timers.WantsPage() || l.recount.on && l.pipe.room() {
 		return 0
 	}
 	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.purge.Next, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {

@@ -24,6 +24,9 @@ const pushTimeout = 5 * time.Second
 func (l *loop) onTime() error {
 	now, due := l.clock.Now(), l.clock.Due()
 	l.state.SetDue(l.clock.BlindDue()) // no decision's time is earlier than due
+	if err := l.recount.work(); err != nil {
+		return err
+	}
 	if err := l.timers.due(due); err != nil {
 		return err
 	}
@@ -110,6 +113,53 @@ func (t *timers) due(now time.Time) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// recount has the items with timers counted anew after the clock was set back: see
+// [core.Recount]. A new owner begins again, until the time has come to which items may have
+// been counted. Owned by the loop.
+type recount struct {
+	l      *loop
+	on     bool
+	ids    []events.ID        // the next
+	behind projector.TimerKey // the place of the last of them
+}
+
+// begin begins with what is due later than now: every such item is in the projection.
+func (r *recount) begin(now time.Time) {
+	r.on, r.behind = !r.l.state.Meta().Ahead.IsZero(), projector.TimerKey{At: now.UnixNano()}
+}
+
+// work counts up to maxDue items anew.
+func (r *recount) work() error {
+	for range maxDue {
+		if !r.on || !r.l.pipe.room() {
+			return nil
+		}
+		if len(r.ids) == 0 {
+			if err := r.page(); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, _, err := r.l.decide(core.Recount{ID: r.ids[0]}); err != nil {
+			return err // it is never refused
+		}
+		r.ids = r.ids[1:]
+	}
+	return nil
+}
+
+func (r *recount) page() error {
+	entries, err := r.l.cfg.Store.Timers(r.behind, maxDue)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		r.ids, r.behind = append(r.ids, e.ID), e.TimerKey
+	}
+	r.on = len(entries) > 0
 	return nil
 }
 

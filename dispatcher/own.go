@@ -124,6 +124,8 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.queues.intake, l.queues.door = backlog{in: make(chan job, 4), held: state.QueueFull}, backlog{in: make(chan job, 4)}
 	l.queues.paused = new(atomic.Bool)
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
+	l.recount = recount{l: l}
+	l.recount.begin(clk.Now())
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
 	l.assigner = assigner{l: l, seats: seats.New()}
 	t.Held.Counted = func(h table.Holder, by int) { l.assigner.seats.Count(h.Worker, h.Inbox, h.Lane.Type, by) }

@@ -168,6 +168,9 @@ func (st *story) describe(ev *events.Event) string {
 	case *events.Snapshot, *events.Carried, *events.Pruned:
 		return st.describeRetention(ev, who)
 	case *events.Rescheduled:
+		if !b.Limit.IsZero() {
+			return who + " to end by " + b.Limit.Sub(simStart).String()
+		}
 		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
 	}
 	return who + st.describeFlow(ev)

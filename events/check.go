@@ -257,7 +257,7 @@ func (b *Replayed) check(*Event) error {
 }
 
 func (b *Rescheduled) check(*Event) error {
-	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt))
+	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt, b.Limit))
 }
 
 func (b *CircuitOpened) check(*Event) error { return inRange(Writable(b.Until)) }

@@ -190,6 +190,9 @@ func appendCreatedRest(b []byte, d *Created) ([]byte, error) {
 	b = appendOptText(b, `,"idempotency_key":`, d.IdempotencyKey)
 	b = appendTime(b, `,"idempotency_until":"`, d.IdempotencyUntil)
 	b = appendTime(b, `,"available_at":"`, d.AvailableAt)
+	if d.Delayed {
+		b = append(b, `,"delayed":true`...)
+	}
 	var err error
 	if len(d.Capabilities) > 0 {
 		if b, err = appendAny(b, `,"capabilities":`, d.Capabilities); err != nil {

@@ -131,6 +131,7 @@ func (s *scanner) created() Body {
 	s.optText(`,"idempotency_key":`, &d.IdempotencyKey)
 	s.optTime(`,"idempotency_until":`, &d.IdempotencyUntil)
 	s.optTime(`,"available_at":`, &d.AvailableAt)
+	d.Delayed = s.opt(`,"delayed":true`)
 	if s.opt(`,"capabilities":`) {
 		s.into(&d.Capabilities)
 	}

@@ -66,6 +66,7 @@ type Created struct {
 	IdempotencyKey   string            `json:"idempotency_key,omitempty"`
 	IdempotencyUntil time.Time         `json:"idempotency_until,omitzero"`
 	AvailableAt      time.Time         `json:"available_at,omitzero"` // zero: at once
+	Delayed          bool              `json:"delayed,omitempty"`     // AvailableAt is a delay from the event, not a moment that somebody named
 	Capabilities     []string          `json:"capabilities,omitempty"`
 	Tenant           string            `json:"tenant,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
@@ -163,11 +164,14 @@ type Released struct {
 
 // Rescheduled is the payload of rescheduled: what of a waiting item's order has
 // changed, in full. By is the item that was merged into it and raised its priority,
-// if it wasn't an operator.
+// if it wasn't an operator. Delayed is as in [Created]. Limit is the new StartBy of a
+// claimed item, or the new Deadline of a running one: after the clock was set back.
 type Rescheduled struct {
 	Priority    Priority  `json:"priority"`
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
+	Delayed     bool      `json:"delayed,omitempty"`
+	Limit       time.Time `json:"limit,omitzero"`
 	By          ID        `json:"by,omitzero"`
 }
 

@@ -37,6 +37,7 @@ type Item struct {
 	QueuedAt    time.Time `json:"queued_at,omitzero"`    // last queued
 	OrderAt     time.Time `json:"order_at,omitzero"`     // its place among the items of its type and priority
 	AvailableAt time.Time `json:"available_at,omitzero"` // may run at the earliest; zero: at once
+	WaitsFrom   time.Time `json:"waits_from,omitzero"`   // AvailableAt is a wait from then; zero: a moment that somebody named
 	ClaimedAt   time.Time `json:"claimed_at,omitzero"`
 	StartBy     time.Time `json:"start_by,omitzero"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
@@ -176,6 +177,8 @@ type Meta struct {
 	// SetBackAt is the event that last set the clock back, and SetBackTo its time.
 	SetBackAt Seq       `json:"set_back_at,omitzero"`
 	SetBackTo time.Time `json:"set_back_to,omitzero"`
+	// SetBackBy is how far it was set back then.
+	SetBackBy time.Duration `json:"set_back_by_ns,omitzero"`
 
 	// The log's own life: see [Snapshot].
 	Round   uint64    `json:"round,omitzero"`    // the last that has begun

@@ -83,6 +83,8 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindReleased:  StateQueued,
 		KindFailed:    StateFailed,
 		KindCancelled: StateCancelled,
+
+		KindRescheduled: StateClaimed,
 	},
 	StateRunning: {
 		KindCompleted:    StateCompleted,
@@ -93,6 +95,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindCancelled:    StateCancelled,
 		KindProgressed:   StateRunning,
 		KindCheckpointed: StateRunning,
+		KindRescheduled:  StateRunning,
 	},
 	StateWaiting: {
 		KindWaiting:     StateWaiting,

@@ -17,7 +17,7 @@ import (
 // FormatVersion is the version of the stores that this program writes: of the
 // layout of keys.go, the records, and the way events become records. A folder
 // with a higher one is refused, one with a lower one is made anew from the log.
-const FormatVersion = 9
+const FormatVersion = 10
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.

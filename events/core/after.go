@@ -110,8 +110,8 @@ func (d *decider) badEnd(it, up *events.Item, policy events.AfterPolicy) []event
 // unless its place was settled before.
 func (d *decider) freed(it *events.Item, reason string) *events.Queued {
 	q := &events.Queued{Reason: reason, OrderAt: d.now}
-	if it.AvailableAt.After(d.now) {
-		q.AvailableAt, q.OrderAt = it.AvailableAt, it.AvailableAt
+	if at := it.AvailableAt.Add(-d.tooLate(it.WaitsFrom)); at.After(d.now) {
+		q.AvailableAt, q.OrderAt = at, at
 	}
 	if !it.OrderAt.IsZero() {
 		q.OrderAt = it.OrderAt

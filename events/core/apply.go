@@ -147,6 +147,9 @@ func applyCreated(a *applier, b *events.Created) error {
 		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
 		IntakeSeq: b.Intake.Seq, MsgID: b.Intake.MsgID, AvailableAt: b.AvailableAt, CreatedAt: a.ev.At, CreatedSeq: a.ev.Seq, BaseSeq: a.ev.Seq, Seq: a.ev.Seq,
 	}
+	if b.Delayed {
+		it.WaitsFrom = a.ev.At
+	}
 	takeTerms(it, b.SubmitOptions)
 	if err := a.joinBatch(it); err != nil {
 		return err
@@ -234,7 +237,10 @@ func (a *applier) applyToItem(fold func(*applier, *entry, *events.Item) error) e
 }
 
 func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
-	it.QueuedAt, it.OrderAt, it.AvailableAt, it.Reason = a.ev.At, b.OrderAt, b.AvailableAt, ""
+	it.QueuedAt, it.OrderAt, it.Reason = a.ev.At, b.OrderAt, ""
+	if !b.AvailableAt.Equal(it.AvailableAt) {
+		putOff(it, b.AvailableAt, a.ev.At)
+	}
 	it.Worker = ""
 	if b.TimeoutMS > 0 {
 		it.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
@@ -243,6 +249,13 @@ func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
 		a.foldContinuation(it, b)
 	}
 	return nil
+}
+
+// putOff has an item wait until at, counted from a moment; zero: somebody named at.
+func putOff(it *events.Item, at, from time.Time) {
+	if it.AvailableAt, it.WaitsFrom = at, from; at.IsZero() {
+		it.WaitsFrom = time.Time{}
+	}
 }
 
 func foldClaimed(a *applier, _ *entry, it *events.Item, b *events.Claimed) error {

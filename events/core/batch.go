@@ -156,7 +156,8 @@ func foldBatch(it *events.Item, b *events.Spawned, ev events.Event) {
 	r := ownRelations(it)
 	if !r.Batch {
 		r.Batch, r.Spawned, r.Spawns, r.ChildPolicy, r.Name = true, true, b.Spawn, events.ChildContinue, b.Name
-		it.QueuedAt, it.AvailableAt, it.ExpiresAt = ev.At, time.Time{}, time.Time{}
+		it.QueuedAt, it.ExpiresAt = ev.At, time.Time{}
+		putOff(it, time.Time{}, time.Time{})
 	}
 	r.Sealed = b.Sealed
 	if b.Declared > 0 {

@@ -52,7 +52,8 @@ func (s *State) SetDue(at time.Time) { s.due = at }
 // setBack has time go on from an event that lies before was, the latest time
 // until then. What had expired by then stays expired, and what the partition
 // itself was to do after a while is counted from here: a circuit that opened,
-// or a pause that began, for a minute ends after a minute. Items keep their times.
+// or a pause that began, for a minute ends after a minute. Items keep their times
+// until the owner has them counted anew: see [Recount].
 func (a *applier) setBack() {
 	was := a.lastAt
 	at, from := a.ev.At, KeyTimes{Events: was, MsgIDs: a.meta.MsgIDAt}
@@ -64,7 +65,7 @@ func (a *applier) setBack() {
 	a.setBacks = append(a.setBacks, setBack{a.ev.Seq, from})
 	a.tookBack = KeyTimes{laterTime(a.tookBack.Events, from.Events), laterTime(a.tookBack.MsgIDs, from.MsgIDs)}
 	a.meta.LastAt, a.meta.Ahead, a.meta.MsgIDAt = at, laterTime(a.meta.Ahead, was), earlier(a.meta.MsgIDAt, at)
-	a.meta.SetBackAt, a.meta.SetBackTo = a.ev.Seq, at
+	a.meta.SetBackAt, a.meta.SetBackTo, a.meta.SetBackBy = a.ev.Seq, at, was.Sub(at)
 	for t, e := range a.types {
 		if c, moved := policy.SetBack(e.info.Circuit, at); moved {
 			a.typeOf(t).info.Circuit = c
@@ -100,6 +101,69 @@ func (a *applier) setBack() {
 			next.LastTick = at
 			a.schedules.set(name, next)
 		}
+	}
+}
+
+// Recount counts an item's wait, or the limit of its run, by the clock as it is
+// since it was set back, if it was counted from a time that is still to come. The
+// owner asks for it for each item with a timer: [events.Meta.Ahead] says when.
+type Recount struct{ ID events.ID }
+
+func (c Recount) decide(d *decider) (Decision, error) {
+	it, err := d.state.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it == nil || it.TimerAt().IsZero() {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	late := d.tooLate(countedFrom(it))
+	if late == 0 {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	r := &events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
+	if it.State != events.StateQueued {
+		r.Limit = it.TimerAt().Add(-late)
+		return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, r)}}, nil
+	}
+	r.AvailableAt, r.Delayed = it.AvailableAt.Add(-late), true
+	if it.OrderAt.After(d.now) {
+		r.OrderAt = it.OrderAt.Add(-late)
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
+}
+
+// countedFrom returns the moment from which an item's timer was counted, zero if
+// somebody named the moment at which it is due.
+func countedFrom(it *events.Item) time.Time {
+	switch it.State {
+	case events.StateQueued:
+		return it.WaitsFrom
+	case events.StateClaimed:
+		return it.ClaimedAt
+	case events.StateRunning:
+		return it.StartedAt
+	}
+	return time.Time{}
+}
+
+// tooLate returns by how much what was counted from a moment is too late: that moment
+// is still to come, so the clock was wrong then and was set back since.
+func (d *decider) tooLate(from time.Time) time.Duration {
+	if !from.After(d.now) {
+		return 0
+	}
+	return max(d.state.meta.SetBackBy, from.Sub(d.now))
+}
+
+// moveRun moves a run, whose limit becomes at.
+func moveRun(it *events.Item, at time.Time) {
+	by := at.Sub(it.TimerAt())
+	switch it.State {
+	case events.StateClaimed:
+		it.ClaimedAt, it.StartBy = it.ClaimedAt.Add(by), at
+	case events.StateRunning:
+		it.ClaimedAt, it.StartedAt, it.Deadline = it.ClaimedAt.Add(by), it.StartedAt.Add(by), at
 	}
 }
 

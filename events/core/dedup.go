@@ -123,7 +123,7 @@ func (s *submission) merged(dup duplicate) Decision {
 	if s.cr.Priority <= of.Priority || of.State.Terminal() {
 		return s.ends(m)
 	}
-	if _, can := events.Next(of.State, events.KindRescheduled); !can {
+	if running(of.State) {
 		m.NotRaised = of.State
 		dec := s.ends(m)
 		dec.NotRaised = of.State

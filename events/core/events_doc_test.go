@@ -38,6 +38,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"idempotency_key":       "a submission with this key and type gives this item, until `idempotency_until`; at most 512 bytes",
 		"idempotency_until":     "RFC 3339; see `idempotency_key`",
 		"available_at":          "RFC 3339: may run from then on; absent: at once",
+		"delayed":               "true: `available_at` is a delay from this event, not a moment that somebody named",
 		"capabilities":          "what a worker must have to run it, sorted, each once; at most 16",
 		"tenant":                "on whose behalf; at most 256 bytes",
 		"labels":                "free names and values, at most 32",
@@ -146,11 +147,13 @@ var kindDocs = map[events.Kind]kindDoc{
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",
 	}},
-	events.KindRescheduled: {"The order of a queued item was changed, or the priority of a waiting one. The payload is what holds from now on, in full.", map[string]string{
+	events.KindRescheduled: {"The order of a queued item was changed, or the priority of a waiting one; or the clock was set back, and a wait or run that was counted by the wrong clock is counted anew. The payload is what holds from now on, in full.", map[string]string{
 		"priority":     "0 to 9, higher first",
 		"order_at":     "RFC 3339: its place among those of its type and priority",
 		"available_at": "RFC 3339: may run from then on; absent: at once",
-		"by":           "the item that was merged into it, and so raised its priority; absent: an operator did it",
+		"delayed":      "true: `available_at` is a wait from this event, not a moment that somebody named",
+		"limit":        "RFC 3339: until when a claimed item must start, or a running one may run; absent: as before, or it does not run",
+		"by":           "the item that was merged into it, and so raised its priority; absent: an operator or the engine did it",
 	}},
 	events.KindRejected: {"A message of the intake stream became no item: it could not be read, or repeats one that was accepted. It belongs to no item; its type is `_` in the subject, and absent here, if it could not be read.", map[string]string{
 		"code":      "a stable code such as `bad_params`; `duplicate` for a repeat",

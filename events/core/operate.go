@@ -107,7 +107,8 @@ func foldReplayed(a *applier, e *entry, it *events.Item, b *events.Replayed) err
 
 // clearRun forgets the times of a life that has ended.
 func clearRun(it *events.Item) {
-	it.Worker, it.FinishedAt, it.ExpiresAt, it.AvailableAt = "", time.Time{}, time.Time{}, time.Time{}
+	it.Worker, it.FinishedAt, it.ExpiresAt = "", time.Time{}, time.Time{}
+	putOff(it, time.Time{}, time.Time{})
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
@@ -183,7 +184,7 @@ func (c Reschedule) decide(d *decider) (Decision, error) {
 		r.AvailableAt = time.Time{}
 		r.OrderAt = earlier(it.OrderAt, it.QueuedAt)
 	case !at.IsZero():
-		r.AvailableAt, r.OrderAt = at, at
+		r.AvailableAt, r.OrderAt, r.Delayed = at, at, c.Delay > 0
 	}
 	if r == (events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}) {
 		return Decision{ID: it.ID, Repeat: true}, nil
@@ -198,7 +199,16 @@ func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) e
 	return nil
 }
 
-func foldRescheduled(_ *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
-	it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
+func foldRescheduled(a *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
+	it.Priority, it.OrderAt = b.Priority, b.OrderAt
+	switch {
+	case b.Delayed:
+		putOff(it, b.AvailableAt, a.ev.At)
+	case !b.AvailableAt.Equal(it.AvailableAt):
+		putOff(it, b.AvailableAt, time.Time{})
+	}
+	if !b.Limit.IsZero() {
+		moveRun(it, b.Limit)
+	}
 	return nil
 }

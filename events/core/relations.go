@@ -53,7 +53,8 @@ func foldWaiting(_ *applier, _ *entry, it *events.Item, b *events.Waiting) error
 
 func foldSnoozed(a *applier, _ *entry, it *events.Item, b *events.Snoozed) error {
 	handBack(it, a.ev)
-	it.AvailableAt, it.Reason = b.AvailableAt, reasonSnoozed
+	putOff(it, b.AvailableAt, a.ev.At)
+	it.Reason = reasonSnoozed
 	if b.Reason != "" {
 		it.Reason += ": " + b.Reason
 	}
@@ -74,7 +75,8 @@ func foldCheckpointed(a *applier, _ *entry, it *events.Item, b *events.Checkpoin
 // handBack ends a run that uses no attempt.
 func handBack(it *events.Item, ev events.Event) {
 	it.Attempt, it.Worker = ev.Attempt-1, ""
-	it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
+	it.QueuedAt = ev.At
+	putOff(it, time.Time{}, time.Time{})
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 

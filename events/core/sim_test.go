@@ -260,7 +260,7 @@ func (s *sim) operator() Command {
 }
 
 func (s *sim) signal() Command {
-	switch rapid.IntRange(0, 4).Draw(s.t, "signal") {
+	switch rapid.IntRange(0, 5).Draw(s.t, "signal") {
 	case 0:
 		if s.chance("accept the clock", 30) {
 			s.now = s.now.Add(pick(s, "to", -time.Second, -time.Hour, -45*24*time.Hour, 45*24*time.Hour))
@@ -273,6 +273,8 @@ func (s *sim) signal() Command {
 		return Own{Owner: "o", Version: "v", Barrier: s.oracle.Meta().Epoch > 0 && s.chance("barrier", 50)}
 	case 1, 2:
 		return Due{ID: s.anID(), Random: rapid.Uint64().Draw(s.t, "random")}
+	case 3:
+		return Recount{ID: s.anID()}
 	}
 	r := s.run()
 	return ExpireLease{ID: r.ID, Token: r.Token, Random: rapid.Uint64().Draw(s.t, "random")}

@@ -263,6 +263,7 @@ func (s *submission) create() (err error) {
 	if cr.AvailableAt, err = s.availableAt(c.AvailableAt, c.Delay); err != nil {
 		return err
 	}
+	cr.Delayed = c.Delay > 0 && !cr.AvailableAt.IsZero()
 	if cr.Capabilities, err = events.CheckCapabilities(c.Capabilities); err != nil {
 		return err
 	}

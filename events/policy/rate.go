@@ -21,8 +21,8 @@ func Take(r events.RateLimit, tat, now time.Time, ahead int) (at time.Time, ok b
 	if tat.Before(now) {
 		tat = now
 	}
-	if most := now.Add(slack + step); tat.After(most) {
-		tat = most // the burst was larger once: the bucket is no more than empty
+	if tat.After(now.Add(slack + step)) {
+		tat = now // by another burst, or by a clock that was set back since: the limit begins anew
 	}
 	tat = tat.Add(time.Duration(ahead) * step)
 	if opens := tat.Add(-slack); opens.After(now) {

@@ -69,3 +69,18 @@ func TestRatesAheadAreKept(t *testing.T) {
 		}
 	})
 }
+
+// A limit that a wrong clock, or a larger burst, has used up for hours to come begins anew.
+func TestRatesBeginAnew(t *testing.T) {
+	r, now := events.RateLimit{N: 10, IntervalMS: 1000, Burst: 10}, time.Unix(1000, 0)
+	tat := now.Add(2 * time.Hour)
+	for range 30 {
+		now = now.Add(100 * time.Millisecond)
+		if at, ok := Take(r, tat, now, 0); ok {
+			return
+		} else if at.After(now.Add(time.Second)) {
+			t.Fatalf("it opens in %s", at.Sub(now))
+		}
+	}
+	t.Error("it never opens")
+}

@@ -14,7 +14,7 @@ import (
 
 // RecordVersion is the version of the item records that this program writes.
 // The program reads this version and refuses higher ones.
-const RecordVersion = 2
+const RecordVersion = 3
 
 // The flags of an item record.
 const (
@@ -246,6 +246,7 @@ const (
 	restMsgID
 	restOwnTimeout
 	restEstimate
+	restWaits
 	restEnd
 )
 
@@ -295,6 +296,9 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restEstimate != 0 {
 		b = binary.AppendVarint(b, int64(it.Estimate))
 	}
+	if bits&restWaits != 0 {
+		b = binary.AppendVarint(b, it.WaitsFrom.UnixNano())
+	}
 	return b
 }
 
@@ -307,7 +311,7 @@ func restBits(it *events.Item) (bits uint64) {
 		{restOwnAttempts, it.OwnAttempts}, {restLeasesLost, it.LeasesLost != 0}, {restProbe, it.Probe}, {restCheckpoint, it.HasCheckpoint},
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
 		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
-		{restEstimate, it.Estimate != 0},
+		{restEstimate, it.Estimate != 0}, {restWaits, !it.WaitsFrom.IsZero()},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -361,5 +365,8 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restEstimate != 0 {
 		it.Estimate = time.Duration(r.int())
+	}
+	if bits&restWaits != 0 {
+		it.WaitsFrom = FromNanos(r.int())
 	}
 }
