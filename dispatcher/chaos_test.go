@@ -166,6 +166,9 @@ func (c *chaos) submitSome() {
 			s.Delay = time.Duration(c.rng.IntN(60)) * time.Second
 		}
 		c.flowTerms(&s)
+		if s.DedupKey == "" {
+			s.DedupPolicy, s.DedupWindow = "", nil // they would be refused
+		}
 		cmds[i] = s
 	}
 	c.ask(func(out []Outcome) {

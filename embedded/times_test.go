@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -55,6 +56,7 @@ lease = "1s"
 // What is not started in time comes back, and the sweep finds in its time a
 // message that was lost without a word.
 func TestStartTimeoutAndSweepOfTheFile(t *testing.T) {
+	logins.Open(t, "it pulls from streams as only an open engine lets it")
 	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `

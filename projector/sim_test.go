@@ -251,6 +251,9 @@ func (s *sim) randomSubmit() core.Submit {
 		c.Tenant = fmt.Sprintf("tenant-%d", s.rng.IntN(3))
 	}
 	s.randomTerms(&c)
+	if c.DedupKey == "" {
+		c.DedupPolicy, c.DedupWindow = "", nil // they would be refused
+	}
 	if s.rng.IntN(4) == 0 {
 		s.seq++
 		c.Intake = events.Intake{Seq: s.seq}

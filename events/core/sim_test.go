@@ -157,6 +157,9 @@ func (s *sim) draft() Submit {
 		c.AvailableAt = s.now.Add(pick(s, "at", -time.Hour, time.Minute, 11*365*24*time.Hour))
 	}
 	s.flowTerms(&c)
+	if c.DedupKey == "" && !s.chance("terms of no key", 3) {
+		c.DedupPolicy, c.DedupWindow = "", nil // they are refused
+	}
 	return c
 }
 
