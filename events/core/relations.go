@@ -12,6 +12,7 @@ import (
 const (
 	reasonSnoozed      = "snoozed"
 	reasonContinuation = "continuation"
+	reasonLost         = "lost"
 	reasonChildren     = "children"
 	reasonBatch        = "batch"
 )
