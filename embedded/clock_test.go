@@ -174,7 +174,7 @@ func TestStartTwoHoursAhead(t *testing.T) {
 
 	e = mustStart(t, withClock(t, dir, 2*time.Hour, ""))
 	c := request[wire.Clock](t, e, wire.APIClock, struct{}{})
-	if c.Verdict != wire.ClockAhead || c.EngineTime.Sub(time.Now()).Abs() > time.Minute {
+	if c.Verdict != wire.ClockAhead || time.Until(c.EngineTime).Abs() > time.Minute {
 		t.Errorf("%+v", c)
 	}
 	if st := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}); len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmClock {
