@@ -229,11 +229,7 @@ func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 
 // expire ends the run under a token because its lease has expired. REQUIRES: room.
 func (le *leases) expire(id events.ID, token events.Token) error {
-	var heard time.Time
-	if d := le.l.table.ByToken[token]; d != nil {
-		heard = d.Heard
-	}
-	dec, it, err := le.l.decide(core.ExpireLease{ID: id, Token: token, Heard: heard, Random: random()})
+	dec, it, err := le.l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
 	if fatal(err) != nil {
 		return err
 	}

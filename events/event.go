@@ -91,7 +91,7 @@ type Merged struct {
 // its type and priority; AvailableAt, if set, is the earliest time at which it may
 // run.
 type Queued struct {
-	Reason      string    `json:"reason"` // submitted, retry, lost, after, continuation
+	Reason      string    `json:"reason"` // submitted, retry, after, continuation
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
 	JitterMS    int64     `json:"jitter_ms,omitempty"`  // the part of the wait that was drawn at random
@@ -137,8 +137,6 @@ type Failed struct {
 	// MaxAttempts is the limit that applied, at least the attempt that failed.
 	// Older events may lack it: the item's limit applied then.
 	MaxAttempts Attempt `json:"max_attempts,omitempty"`
-	// Uncounted says that the attempt does not count: its worker was lost as it began.
-	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // Dead is the payload of dead.

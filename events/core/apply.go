@@ -245,9 +245,6 @@ func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
 	if b.TimeoutMS > 0 {
 		it.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
 	}
-	if b.Reason == reasonLost {
-		it.Reason = reasonLost
-	}
 	if b.Reason == reasonContinuation {
 		a.foldContinuation(it, b)
 	}
@@ -294,11 +291,8 @@ func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) e
 	return nil
 }
 
-func foldFailed(a *applier, _ *entry, it *events.Item, b *events.Failed) error {
+func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
 	it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
-	if b.Uncounted {
-		it.Attempt = a.ev.Attempt - 1
-	}
 	hasStarted(it) // its worker may have failed, or been lost, before it reported the start
 	if b.MaxAttempts != 0 {
 		it.MaxAttempts = b.MaxAttempts

@@ -67,7 +67,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"not_raised": "the state (`claimed`, `running`) in which the other keeps its lower priority",
 	}},
 	events.KindQueued: {"The item is to be run.", map[string]string{
-		"reason":       "`submitted`; `retry` after a failed attempt; `lost` after one that does not count, since its worker was lost as it began; `after` once what it waited for has ended; `continuation` once its children have",
+		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have",
 		"order_at":     "RFC 3339: its place among those of its type and priority; a retried item keeps its place",
 		"available_at": "RFC 3339: may run from then on (a delay, a backoff); absent: at once",
 		"jitter_ms":    "the part of a backoff that was drawn at random; absent: none",
@@ -95,7 +95,6 @@ var kindDocs = map[events.Kind]kindDoc{
 		"retryable":    "whether another attempt makes sense, by the report and by the policy of the code",
 		"duration_ms":  "from the start of the handler, 0 if it had not started",
 		"max_attempts": "the limit that applied, at least the attempt that failed; absent in old events: the item's `max_attempts`",
-		"uncounted":    "true: the worker was lost in the first tenth of the timeout, and the attempt does not count",
 	}},
 	events.KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
 		"reason":   "`exhausted`, `not_retryable`; `poisoned`: its runs have lost so many leases (`poison_after`); `child_dead`: a child is dead or cancelled; `children_not_made`: a child of a spawn in parts was refused, or can't be had; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `upstream_failed`: it is a batch with items that have failed",

@@ -104,8 +104,6 @@ func attemptEffect(k events.Kind) string {
 	switch k {
 	case events.KindClaimed:
 		return "one more"
-	case events.KindFailed:
-		return "one less if its worker was lost as it began"
 	case events.KindReleased, events.KindSnoozed:
 		return "one less: none is used"
 	}

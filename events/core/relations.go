@@ -12,7 +12,6 @@ import (
 const (
 	reasonSnoozed      = "snoozed"
 	reasonContinuation = "continuation"
-	reasonLost         = "lost"
 	reasonChildren     = "children"
 	reasonBatch        = "batch"
 )

@@ -237,8 +237,6 @@ type Fail struct {
 	Retryable  bool
 	RetryAfter time.Duration // 0: the type's backoff
 	Random     uint64        // for jitter
-
-	early bool // the worker was lost as the run began: if the item is tried again, the attempt does not count
 }
 
 func (c Fail) decide(d *decider) (Decision, error) {
@@ -266,7 +264,7 @@ type Release struct {
 
 func (c Release) decide(d *decider) (Decision, error) {
 	it, repeat, err := d.report(c.Run, "release", true, func(it *events.Item) bool {
-		return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && it.Reason != reasonLost && !isSnoozed(it.Reason)
+		return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
 	})
 	if repeat || err != nil {
 		return Decision{ID: c.ID, Repeat: repeat}, err
@@ -275,18 +273,16 @@ func (c Release) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == reasonContinuation || reason == reasonLost || isSnoozed(reason) {
+	if reason == reasonContinuation || isSnoozed(reason) {
 		reason = "released" // the others are the engine's own
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
 }
 
-// ExpireLease says that the lease of the dispatch Token has run out. Heard is when its
-// worker last said that it has the run; zero: not known.
+// ExpireLease says that the lease of the dispatch Token has run out.
 type ExpireLease struct {
 	ID     events.ID
 	Token  events.Token
-	Heard  time.Time
 	Random uint64
 }
 
@@ -300,14 +296,8 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	return d.failed(it, Fail{
-		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: events.FailLeaseExpired, Retryable: true, Random: c.Random, early: c.early(it),
+		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: events.FailLeaseExpired, Retryable: true, Random: c.Random,
 	}), nil
-}
-
-// early reports whether a run was lost in the first tenth of its timeout, as far as its
-// worker was heard of, or before it started.
-func (c ExpireLease) early(it *events.Item) bool {
-	return it.State == events.StateClaimed || !c.Heard.IsZero() && c.Heard.Sub(it.StartedAt) < it.Timeout/10
 }
 
 // Due says that the item's timer ([events.Item.TimerAt]) may have passed.
@@ -358,9 +348,6 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 		evs = die(events.DeadPoisoned)
 	case !f.Retryable:
 		evs = die(events.DeadNotRetryable)
-	case c.early:
-		f.Uncounted = true
-		evs = append(evs, d.event(it, d.retry(it, c, set, forCode)))
 	case it.Attempt >= limit:
 		evs = die(events.DeadExhausted)
 	default:
@@ -370,21 +357,17 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 }
 
 // retry queues an item for its next attempt. The first retry after a lost lease
-// is at once: the item is not known to be at fault. An attempt that does not count
-// waits as if it did.
+// is at once: the item is not known to be at fault.
 func (d *decider) retry(it *events.Item, c Fail, set events.TypeSettings, forCode events.CodePolicy) *events.Queued {
-	q, tried := &events.Queued{Reason: "retry", OrderAt: it.OrderAt}, it.Attempt
-	if c.early {
-		q.Reason, tried = reasonLost, max(tried, events.Attempt(it.LeasesLost)+1)
-	}
+	q := &events.Queued{Reason: "retry", OrderAt: it.OrderAt}
 	if t := policy.NextTimeout(set, it, c.Code); t != it.Timeout {
 		q.TimeoutMS = t.Milliseconds()
 	}
 	wait := c.RetryAfter
-	if wait == 0 && (c.Code != events.FailLeaseExpired || tried > 1) {
+	if wait == 0 && (c.Code != events.FailLeaseExpired || it.Attempt > 1) {
 		_, _, backoff := set.For(it.Priority)
 		var jitter time.Duration
-		wait, jitter = policy.RetryDelay(forCode, backoff, tried, c.Random)
+		wait, jitter = policy.RetryDelay(forCode, backoff, it.Attempt, c.Random)
 		q.JitterMS = jitter.Milliseconds()
 	}
 	if wait > 0 {

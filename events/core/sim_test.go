@@ -280,7 +280,7 @@ func (s *sim) signal() Command {
 		return Recount{ID: s.anID()}
 	}
 	r := s.run()
-	return ExpireLease{ID: r.ID, Token: r.Token, Heard: pick(s, "heard", time.Time{}, s.now, s.now.Add(-time.Minute)), Random: rapid.Uint64().Draw(s.t, "random")}
+	return ExpireLease{ID: r.ID, Token: r.Token, Random: rapid.Uint64().Draw(s.t, "random")}
 }
 
 // do decides by both states, twice, and applies; follow-ups may come behind. It
@@ -371,10 +371,6 @@ func (s *sim) apply(ev events.Event) {
 	case *events.Cancelled:
 		if b.Reason == "expired" && s.started[ev.ID] {
 			s.t.Fatalf("%s had started, and is cancelled as expired", ev.ID)
-		}
-	case *events.Failed:
-		if b.Uncounted {
-			s.runs[ev.ID]--
 		}
 	case *events.Released, *events.Snoozed:
 		s.runs[ev.ID]--
