@@ -116,11 +116,11 @@ func (s *submission) recordPolicy(dup duplicate) error {
 }
 
 // merged makes a submission a part of what it duplicates, and gives that its priority
-// if it is higher. What runs keeps its own: its worker has it already, and its
+// if it names one that is higher. What runs keeps its own: its worker has it already, and its
 // failure is dealt with by the priority that it ran with.
 func (s *submission) merged(dup duplicate) Decision {
 	of, m := dup.of, &events.Merged{Into: dup.of.ID, Reason: dup.reason}
-	if s.cr.Priority <= of.Priority || of.State.Terminal() {
+	if s.c.Priority == nil || s.cr.Priority <= of.Priority || of.State.Terminal() {
 		return s.ends(m)
 	}
 	if running(of.State) {

@@ -34,12 +34,15 @@ func TestAMergeRaisesItsHolder(t *testing.T) {
 			c.becomes(w, id)
 			was := w.item(id)
 			w.now = w.now.Add(time.Second)
+			if d := w.do(Submit{Type: "email", NewID: w.newID(), DedupKey: "k"}); d.Raised || d.NotRaised != 0 {
+				t.Errorf("one that names no priority raises: %+v", d)
+			}
 			d := w.do(Submit{Type: "email", NewID: w.newID(), DedupKey: "k", Priority: &high})
 			it := w.item(id)
 			if d.Raised != c.raises || d.NotRaised != c.not || (it.Priority == high) != c.raises {
 				t.Errorf("raised %v, not raised %q, priority %d", d.Raised, d.NotRaised, it.Priority)
 			}
-			if it.State != was.State || !it.OrderAt.Equal(was.OrderAt) || !it.AvailableAt.Equal(was.AvailableAt) || it.MergedCount != 1 {
+			if it.State != was.State || !it.OrderAt.Equal(was.OrderAt) || !it.AvailableAt.Equal(was.AvailableAt) || it.MergedCount != 2 {
 				t.Errorf("it was\n%+v, and is\n%+v", was, it)
 			}
 			if d = w.do(Submit{Type: "email", NewID: w.newID(), DedupKey: "k", Priority: &low}); d.Raised || d.NotRaised != 0 {

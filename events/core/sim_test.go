@@ -314,7 +314,9 @@ func (s *sim) do(c Command) Decision {
 		s.apply(ev)
 	}
 	s.limited(runs, dec)
-	s.checkRaised(dec)
+	if sub, ok := c.(Submit); ok && sub.Priority != nil {
+		s.checkRaised(dec)
+	}
 	s.checkLimits()
 	s.noteFollowUps()
 	s.check()
@@ -322,7 +324,7 @@ func (s *sim) do(c Command) Decision {
 	return dec
 }
 
-// checkRaised: what a submission was merged into has its priority, unless it runs or
+// checkRaised: what a submission was merged into has the priority that it names, unless it runs or
 // has ended.
 func (s *sim) checkRaised(dec Decision) {
 	for _, ev := range dec.Events {
