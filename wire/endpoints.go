@@ -273,6 +273,12 @@ var endpoints = func() []Endpoint {
 				Summary: "Replay many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
 			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true, Refusals: missing,
 				Summary: "Purge many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
+			{ID: "bulk-cancel", Method: post, Path: v1 + "/work/cancel", Tag: "work", Fixed: map[string]any{"action": BulkCancel}, Slow: true, Refusals: missing,
+				Hidden:  []string{"available_at", "delay_ms", "max_attempts", "now", "params", "patch", "priority"},
+				Summary: "Cancel many items", About: "One page of those of the selection that have not ended, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
+			{ID: "bulk-reschedule", Method: post, Path: v1 + "/work/reschedule", Tag: "work", Fixed: map[string]any{"action": BulkReschedule}, Slow: true, Refusals: missing,
+				Hidden:  []string{"max_attempts", "params", "patch", "reason"},
+				Summary: "Change the order of many queued items", About: "Their priority, or when they are due. One page of the queued items of the selection, at most 1,000. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
 		}},
 		{Name: APIRejected, Roles: reads, ReadOnly: true, Request: typeOf[ListRejected](), Reply: typeOf[RejectedListed](), Routes: []Route{
 			{ID: "rejected", Method: get, Path: v1 + "/rejected", Tag: "rejected",

@@ -76,6 +76,8 @@ POST /api/v1/dead/{id}/replay
 DELETE /api/v1/dead/{id}
 POST /api/v1/dead/replay
 POST /api/v1/dead/purge
+POST /api/v1/work/cancel
+POST /api/v1/work/reschedule
 GET /api/v1/rejected
 GET /api/v1/rejected/{seq}
 POST /api/v1/rejected/{seq}/replay

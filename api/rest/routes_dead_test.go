@@ -63,6 +63,32 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+func TestManyItemsAreCancelledAndRescheduled(t *testing.T) {
+	r := start(t, "")
+	for range 3 {
+		r.submit(`{"type":"idle"}`)
+	}
+	other := r.submit(`{"type":"other"}`)
+	high := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/work/reschedule", `{"select":{"type":"idle"},"priority":"high"}`)
+	if high.Matched != 3 || high.Changed != 3 {
+		t.Errorf("rescheduled: %+v", high)
+	}
+	if dry := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/work/cancel", `{"select":{"type":"idle","min_position":"`+string(high.Position)+`"},"dry_run":true}`); dry.Matched != 3 || dry.Changed != 0 {
+		t.Errorf("a dry run: %+v", dry)
+	}
+	r.refused(400, "bad_request", "narrow", "POST", "/api/v1/work/cancel", `{"select":{"state":"queued"}}`)
+	r.refused(400, "bad_request", `"action", which the path says`, "POST", "/api/v1/work/cancel", `{"action":"purge","select":{"type":"idle"}}`)
+	r.refused(404, "not_found", "nope", "POST", "/api/v1/work/cancel", `{"select":{"type":"nope"}}`)
+	done := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/work/cancel", `{"select":{"type":"idle"},"reason":"too late"}`)
+	if done.Changed != 3 {
+		t.Errorf("cancelled: %+v", done)
+	}
+	page := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?state=queued&min_position="+string(done.Position), "")
+	if len(page.Items) != 1 || page.Items[0].ID != other {
+		t.Errorf("what is left: %+v", page.Items)
+	}
+}
+
 func TestRejected(t *testing.T) {
 	r := start(t, "")
 	nc, err := r.e.Connect()
