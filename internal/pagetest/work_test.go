@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // rows are the ids of the items that the list shows.
@@ -128,45 +129,233 @@ func TestPagesToAnyDepth(t *testing.T) {
 	q.see(".pager", "Page 1:")
 }
 
-func TestTheListTellsWhatHasChanged(t *testing.T) {
+// hover has the page believe that the mouse has come over the list, or has left it.
+func (p *tab) hover(over bool) {
+	p.t.Helper()
+	kind := "pointerleave"
+	if over {
+		kind = "pointerenter"
+	}
+	p.eval(fmt.Sprintf(`document.querySelector('.work-table').dispatchEvent(new PointerEvent(%s, { pointerType: 'mouse' }))`, quote(kind)), nil)
+}
+
+// lists waits until the list shows these items, in this order.
+func (p *tab) lists(ids ...string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`[...document.querySelectorAll('.work-table tbody tr')].map((tr) => tr.dataset.id).join() === %s`, quote(strings.Join(ids, ","))))
+}
+
+func rowOf(id string) string { return fmt.Sprintf(`.work-table tr[data-id="%s"]`, id) }
+
+func TestTheListIsLive(t *testing.T) {
 	w := start(t)
-	first := w.submit(streamwright.Item{Type: "email"})
+	w.worker("media-1", 3, pick(w.handlers(), "transcode"))
+	first := w.submit(itemOf("transcode"))
+	w.awaitThat(first, "running with progress", func(it streamwright.WorkItem) bool { return it.Progress != nil })
+	p := open(t, desktop, w.url+"#/work?type=transcode")
+	q := open(t, desktop, w.url+"#/work?state=running")
+	p.see(".connection", "live")
+	p.see(rowOf(first), "running")
+	q.see(".connection", "live")
+	q.lists(first)
+	same := p.stays()
+
+	w.submit(itemOf("other")) // is not of the list
+	second := w.submit(itemOf("transcode"))
+	p.lists(second, first)
+	p.see(rowOf(second), "media-1")
+	q.lists(second, first)
+
+	// While the mouse is over it no row comes, goes or moves.
+	p.hover(true)
+	q.hover(true)
+	third := w.submit(itemOf("transcode"))
+	p.see(".screen-head", "1 newer item")
+	q.see(".screen-head", "1 newer item")
+	w.let()
+	p.see(rowOf(first), "completed")
+	p.see(rowOf(second), "completed")
+	p.lists(second, first)
+	q.until(`document.querySelectorAll('.work-table tr.is-gone').length === 2`)
+	q.lists(second, first)
+	p.hover(false)
+	q.hover(false)
+	p.lists(third, second, first)
+	p.gone(".screen-head", "newer")
+	q.see(".empty", "No items match")
+	same()
+
+	p.press("r")
+	p.lists(third, second, first)
+}
+
+// Rows of a later page change, or go, where they are.
+func TestALaterPageIsLive(t *testing.T) {
+	w := start(t)
+	items := make([]streamwright.Item, 52)
+	for i := range items {
+		items[i] = itemOf("page")
+	}
+	subs, err := w.client.SubmitMany(w.ctx, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, desktop, w.url+"#/work?type=page&state=queued")
+	p.see(".connection", "live")
+	p.see(".pager", "Page 1: 50 items")
+	p.click(".pager", "Older")
+	p.lists(subs[1].ID, subs[0].ID)
+	high := wire.Priority(7)
+	if err := w.client.Reschedule(w.ctx, subs[1].ID, streamwright.RescheduleOptions{Priority: &high}); err != nil {
+		t.Fatal(err)
+	}
+	p.see(rowOf(subs[1].ID)+" .c-priority", "7")
+	if _, _, err := w.client.Cancel(w.ctx, subs[0].ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	p.lists(subs[1].ID)
+}
+
+// However much happens, the list is asked for at most once a second.
+func TestALiveListIsAskedForSeldom(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url+"#/work")
+	p.see(".connection", "live")
+	p.see(".empty", "Nothing has been submitted yet")
+	p.eval(`(() => {
+		const real = window.fetch;
+		window.testAsked = [];
+		window.fetch = (url, init) => {
+			if (new URL(url).pathname.endsWith('/api/v1/work')) window.testAsked.push(performance.now());
+			return real(url, init);
+		};
+	})()`, nil)
+	for n := 0; ; n++ {
+		w.submit(itemOf("many"))
+		var asked int
+		if p.eval(`window.testAsked.length`, &asked); asked >= 4 {
+			break
+		}
+	}
+	var least float64
+	p.eval(`Math.min(...window.testAsked.slice(1).map((at, i) => at - window.testAsked[i]))`, &least)
+	if least < 990 {
+		t.Errorf("it was asked for again after %v ms", least)
+	}
+}
+
+// choices ticks the boxes of items.
+func (p *tab) choices(ids ...string) {
+	p.t.Helper()
+	for _, id := range ids {
+		p.click(rowOf(id)+" input", "")
+		p.until(fmt.Sprintf(`document.querySelector(%s).checked`, quote(rowOf(id)+" input")))
+	}
+}
+
+func TestSelectedItemsAreCancelled(t *testing.T) {
+	w := start(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, w.submit(itemOf("email")))
+	}
 	p := open(t, desktop, w.url+"#/work?type=email")
 	p.see(".connection", "live")
-	p.until(`document.querySelectorAll('.work-table tbody tr').length === 1`)
-	for range 3 {
-		w.submit(streamwright.Item{Type: "other"})
+	p.lists(ids[2], ids[1], ids[0])
+	p.choices(ids[0], ids[2])
+	p.see(".select-bar", "2 items selected")
+	late := w.submit(itemOf("email")) // comes not between them
+	p.see(".screen-head", "1 newer item")
+	p.lists(ids[2], ids[1], ids[0])
+	p.until(`[...document.querySelectorAll('.select-bar .tools button')].filter((b) => !b.hidden).map((b) => b.innerText).join() === 'Cancel …,Reschedule …'`)
+
+	p.click(".select-bar .tools", "Reschedule")
+	p.see("dialog .bulk-count", "2 items: 2 email")
+	p.click("dialog .dialog-buttons", "Reschedule 2 items")
+	p.see("dialog .dialog-error", "Nothing would change")
+	p.click("dialog .dialog-buttons", "Close")
+	p.until(`!document.querySelector('dialog')`)
+
+	p.click(".select-bar .tools", "Cancel")
+	p.see("dialog .bulk-count", "2 items: 2 email")
+	p.fill("dialog .field input", "ordered twice")
+	p.click("dialog .dialog-buttons", "Cancel 2 items")
+	p.said("2 items cancelled")
+	for i, want := range []events.ItemState{events.StateCancelled, events.StateQueued, events.StateCancelled} {
+		if it := w.item(ids[i]); it.State != want {
+			t.Errorf("item %d is %s, not %s", i, it.State, want)
+		}
 	}
-	second := w.submit(streamwright.Item{Type: "email"})
-	// Created and queued, and so may be those of the first, if the feed is late. Of the
-	// other type, whose events come before, none counts.
-	p.until(`/^[24] events since/.test(document.querySelector('.screen-head .hint').innerText)`)
-	if got := p.rows(); fmt.Sprint(got) != fmt.Sprint([]string{first}) {
-		t.Errorf("rows have moved: %v", got)
+	p.lists(ids[0], ids[2], late, ids[1]) // done in the order of the list
+	p.until(`document.querySelector('.select-bar').hidden`)
+
+	// What was cancelled can be replayed and purged; of all three, two.
+	p.click(".work-table thead input", "")
+	p.see(".select-bar", "4 items selected")
+	p.click(".select-bar .tools", "Replay")
+	p.see("dialog", "2 of the 4 selected")
+	p.click("dialog .dialog-buttons", "Close")
+	p.until(`!document.querySelector('dialog')`)
+	p.click(".select-bar", "Select none")
+	p.choices(ids[0])
+	p.click(".select-bar .tools", "Purge")
+	p.click("dialog .dialog-buttons", "Purge 1 item")
+	p.said("1 item purged")
+	p.lists(ids[2], late, ids[1])
+}
+
+func TestAllThatMatchAreSelected(t *testing.T) {
+	w := start(t)
+	items := make([]streamwright.Item, 120)
+	for i := range items {
+		items[i] = itemOf("page")
 	}
-	p.click(".screen-head", "Refresh")
-	p.until(`document.querySelectorAll('.work-table tbody tr').length === 2`)
-	p.gone(".screen-head", "since")
-	if got := p.rows(); fmt.Sprint(got) != fmt.Sprint([]string{second, first}) {
-		t.Errorf("after the refresh: %v", got)
+	if _, err := w.client.SubmitMany(w.ctx, items); err != nil {
+		t.Fatal(err)
+	}
+	other := w.submit(itemOf("other"))
+	p := open(t, desktop, w.url+"#/work?type=page")
+	p.see(".connection", "live")
+	p.see(".pager", "Page 1: 50 items")
+	p.click(".work-table thead input", "")
+	p.see(".select-bar", "50 items selected")
+	p.click(".select-bar", "Select all 120 that match")
+	p.see(".select-bar", "All 120 that match these filters")
+	p.click(".select-bar .tools", "Reschedule")
+	p.see("dialog .bulk-count", "120 items: 120 page")
+	p.choose("dialog .field:last-of-type select", "9")
+	p.click("dialog .dialog-buttons", "Reschedule 120 items")
+	p.said("120 items rescheduled")
+	p.see(".work-table", "page")
+
+	p.click(".work-table thead input", "")
+	p.click(".select-bar", "Select all 120 that match")
+	p.click(".select-bar .tools", "Cancel")
+	p.see("dialog .bulk-count", "120 items: 120 page")
+	p.see("dialog", "type “page”")
+	p.click("dialog .dialog-buttons", "Cancel 120 items")
+	p.said("120 items cancelled")
+	if it := w.item(other); it.State != events.StateQueued {
+		t.Errorf("the item of another type is %s", it.State)
+	}
+	for it, err := range w.client.All(w.ctx, streamwright.Filter{Type: "page"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.State != events.StateCancelled || it.Priority != 9 {
+			t.Errorf("item %s is %s, with priority %d", it.ID, it.State, it.Priority)
+		}
 	}
 
-	// What changes while the page is being read is told as well.
-	got, let := p.hold("/api/v1/work?")
-	p.press("r")
-	got()
-	third := w.submit(streamwright.Item{Type: "email"})
-	p.see(".screen-head", "since")
-	p.until(`document.querySelector('.work-table').ariaBusy === 'true'`)
-	let()
-	p.until(`document.querySelector('.work-table').ariaBusy === null`)
-	p.see(".screen-head", "since")
-	if got := p.rows(); fmt.Sprint(got) != fmt.Sprint([]string{second, first}) {
-		t.Errorf("what was read before shows: %v", got)
-	}
-	p.press("r")
-	p.until(`document.querySelector('.work-table tbody tr').dataset.id === ` + quote(third))
-	p.gone(".screen-head", "since")
+	// Purged, whatever state each ended in: of no state but those.
+	p.click(`.chip[data-state=""]`, "all")
+	p.see(".pager", "Page 1: 50 items")
+	p.click(".work-table thead input", "")
+	p.click(".select-bar", "Select all 120 that match")
+	p.click(".select-bar .tools", "Purge")
+	p.click("dialog .dialog-buttons", "Purge 120 items")
+	p.said("120 items purged")
+	p.see(".empty", "No items match")
 }
 
 func TestTheOverviewIsLive(t *testing.T) {
@@ -214,9 +403,7 @@ func TestAnEmptyEngineSaysWhatToDo(t *testing.T) {
 	p.goes("w", "#/work")
 	p.see(".empty", "engine submit hello")
 	id := w.submit(streamwright.Item{Type: "hello"})
-	p.see(".screen-head", "since")
-	p.press("r")
-	p.until(`document.querySelector('.work-table tbody tr')?.dataset.id === ` + quote(id))
+	p.until(`document.querySelector('.work-table tbody tr')?.dataset.id === ` + quote(id)) // by itself
 	if strings.Contains(p.text(".screen"), "Nothing has been submitted") {
 		t.Error("it still says that nothing has been submitted")
 	}

@@ -86,14 +86,15 @@ async function problem(res) {
 let position = '';
 function note(reply) {
   const p = reply?.position;
-  if (typeof p === 'string' && /^\d+$/.test(p) && BigInt(p) > BigInt(position || '0')) position = p;
+  if (typeof p === 'string' && /^\d+$/.test(p)) position = later(p, position);
 }
+const later = (a, b) => (BigInt(a || '0') > BigInt(b || '0') ? a : b);
 
 // get reads JSON. With exact, numbers that JavaScript can't hold as they were
 // written stay as they were written (objects of JSON.rawJSON). The reply has in it what
 // this page has changed before; not so with plain, for what is not of the projection (logs, trends).
 export async function get(path, { exact = false, plain = false, query, ...rest } = {}) {
-  const q = position && !plain ? { ...query, min_position: position } : query;
+  const q = position && !plain ? { ...query, min_position: later(position, query?.min_position) } : query;
   const res = await request('GET', path, { ...rest, query: q });
   return exact ? parseExact(await res.text()) : res.json();
 }

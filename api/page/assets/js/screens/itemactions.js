@@ -7,8 +7,8 @@ import { keys } from '../keys.js';
 import { faultOf } from '../jsontext.js';
 
 const MAX_REASON = 256;
-const CANCEL = new Set(['waiting', 'queued', 'claimed', 'running']);
-const REPLAY = new Set(['dead', 'cancelled']);
+export const CANCEL = new Set(['waiting', 'queued', 'claimed', 'running']);
+export const REPLAY = new Set(['dead', 'cancelled']);
 let off = null; // takes the shortcuts of the item's former state away
 
 // actionsOf are the buttons for a view's item; each has a shortcut.
@@ -100,19 +100,20 @@ export async function edit(view) {
 
 const priorities = () => [...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)]);
 
-async function reschedule(view) {
+// rescheduleFields are what can be chosen anew; value() throws if nothing is. now is the
+// priority that is kept if none is chosen, in words.
+export function rescheduleFields(now) {
   const when = select([['', 'as it is'], ['now', 'as soon as possible'], ['delay', 'after a delay'], ['at', 'at a time']], '');
   const delay = h('input', { type: 'number', min: 1, step: 1, value: 10 });
   const unit = select([[1000, 'seconds'], [60_000, 'minutes'], [3_600_000, 'hours'], [86_400_000, 'days']], 60_000, { 'aria-label': 'Unit of the delay' });
   const at = h('input', { type: 'datetime-local', step: 1 });
-  const priority = select([['', `as it is (${view.item.priority})`], ...priorities()], '');
+  const priority = select([['', now], ...priorities()], '');
   const extra = h('div', { class: 'filters' });
   const follow = () => put(extra, when.value === 'delay' ? [h('label', null, 'Delay', delay), unit] : when.value === 'at' ? h('label', null, 'Time (of this machine’s zone)', at) : null);
   when.addEventListener('change', follow);
-  await dialog({
-    title: 'Reschedule', action: 'Reschedule',
-    body: [field('May run', when), extra, field('Priority', priority)],
-    async act() {
+  return {
+    el: [field('May run', when), extra, field('Priority', priority)],
+    value() {
       const change = {};
       if (priority.value !== '') change.priority = Number(priority.value);
       if (when.value === 'now') change.now = true;
@@ -122,7 +123,17 @@ async function reschedule(view) {
         change.available_at = new Date(at.value).toISOString();
       }
       if (Object.keys(change).length === 0) throw new Error('Nothing would change: choose a time or a priority.');
-      await send('PATCH', path(view), change);
+      return change;
+    },
+  };
+}
+
+async function reschedule(view) {
+  const fields = rescheduleFields(`as it is (${view.item.priority})`);
+  await dialog({
+    title: 'Reschedule', action: 'Reschedule', body: fields.el,
+    async act() {
+      await send('PATCH', path(view), fields.value());
       toast('Rescheduled.');
       view.load();
     },

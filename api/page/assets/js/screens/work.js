@@ -1,6 +1,7 @@
-// The list of items: filters in the address, pages by cursor to any depth. Rows
-// do not move while they are read: what has changed meanwhile is told, and shown
-// on request.
+// The list of items: filters in the address, pages by cursor to any depth. It is live:
+// rows change where they are, new ones come on top of the first page. While the mouse
+// is over it, or rows are selected or have the focus, none comes or goes: what no
+// longer matches is dimmed, and what is new is counted.
 
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
@@ -9,6 +10,7 @@ import { ago, count, failureText, now, plural, setAgo } from '../format.js';
 import { go, href } from '../router.js';
 import { button, command, empty, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
+import { ACTIONS, bulkOf } from './bulk.js';
 import { newItem } from './newitem.js';
 import { badge, BATCH, mark, shownState, STATES, stateName } from '../states.js';
 
@@ -17,7 +19,8 @@ const MAX_STEPS = 8; // requests for one page: a page of the engine reads a boun
 const MAX_STACK = 1000; // pages that "newer" goes back
 const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'schedule', 'batch', 'error', 'code', 'reason', 'created_after', 'created_before'];
 const names = { q: 'search', worker: 'on worker', schedule: 'from schedule', batch: 'in batch', error: 'error contains', created_after: 'created after', created_before: 'created before' };
-const CHANGES = new Set(['created', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'merged', 'waiting', 'released', 'snoozed', 'replayed', 'rescheduled', 'purged']);
+const LOOK_MS = 1000; // between two looks at what has changed, for each request that a look takes
+const SOON_MS = 150; // what happens within it is looked at together
 
 export default {
   name: 'work', title: 'Work', icon: 'work', path: ['work'], key: 'w', match: (path) => path[0] === 'work' && path.length === 1,
@@ -30,23 +33,31 @@ export default {
 
 class WorkList {
   constructor(el, signal, title) {
-    Object.assign(this, { signal, title, changed: 0, asked: null, next: '', stack: [] });
+    Object.assign(this, { signal, title, asked: null, next: '', stack: [] });
+    Object.assign(this, { items: [], gone: new Set(), fresh: 0 }); // rows, those of them that are dimmed, and how many are not shown
+    Object.assign(this, { dirty: false, loading: false, over: false, timer: 0, looked: -LOOK_MS, steps: 1, seen: 0, touched: new Map() });
+    Object.assign(this, { chosen: new Map(), every: false }); // selected: items by id, or all that match
     this.filters = filters((name, value) => this.filter(name, value));
     this.hint = h('p', { class: 'hint', role: 'status', 'aria-live': 'polite' });
     this.refresh = button('Refresh', () => this.reload(), { key: 'r' });
     this.body = h('tbody');
-    this.table = h('table', { class: 'work-table' }, h('thead', null, h('tr', null, ['State', 'Type', 'Item', 'Details', 'Priority', 'Attempt', 'Changed'].map((c) => h('th', { scope: 'col', class: c === 'Priority' || c === 'Attempt' ? 'num' : null }, c)))), this.body);
+    this.head = h('input', { type: 'checkbox', 'aria-label': 'Select all shown', onchange: () => this.chooseShown(this.head.checked) });
+    this.table = h('table', { class: 'work-table' }, h('thead', null, h('tr', null, ['State', 'Type', 'Item', 'Details', 'Priority', 'Attempt', 'Changed'].map((c) => h('th', { scope: 'col', class: c === 'Priority' || c === 'Attempt' ? 'num' : null }, c === 'State' && this.head, c)))), this.body);
     this.none = h('div');
     this.first = button('Newest', () => this.page('', [], 1), { key: '0' });
     this.newer = button('Newer', () => this.back(), { key: '[' });
     this.older = button('Older', () => this.forward(), { key: ']' });
     this.where = h('span', { class: 'muted', role: 'status' });
     el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Work'), this.hint, h('div', { class: 'tools' }, button('New item', () => this.submit(), { kind: 'primary', key: 'n' }), this.refresh)), this.filters.el,
-      h('section', { class: 'panel', 'aria-label': 'Items' }, h('div', { class: 'scroll-x' }, this.table), this.none,
+      h('section', { class: 'panel', 'aria-label': 'Items' }, this.selectBar(), h('div', { class: 'scroll-x' }, this.table), this.none,
         h('div', { class: 'pager' }, this.first, this.newer, this.older, this.where)));
     live.on('events', (ev) => this.note(ev), signal);
-    live.on('stats', () => frame(() => this.filters.counts()), signal);
-    live.on('back', () => this.reload(), signal);
+    live.on('stats', () => frame(() => { this.filters.counts(); this.drawChosen(); }), signal);
+    live.on('back', () => { this.seen = 0; this.reload(); }, signal);
+    this.table.addEventListener('pointerenter', (ev) => { this.over = ev.pointerType === 'mouse'; });
+    this.table.addEventListener('pointerleave', () => { this.over = false; this.release(); });
+    this.body.addEventListener('focusout', () => setTimeout(() => this.release()));
+    signal.addEventListener('abort', () => clearTimeout(this.timer));
     keys('r', 'Refresh', () => this.reload(), { signal });
     keys('n', 'New item', () => this.submit(), { signal });
     keys('f', 'Go to the filters', () => this.filters.focus(), { signal });
@@ -65,6 +76,7 @@ class WorkList {
     this.stack = route.state?.stack ?? [];
     this.number = route.state?.number ?? (this.cursor ? 0 : 1);
     this.filters.set(this.query);
+    this.choose([], false);
     this.title(this.query.state ? `Work: ${stateName(this.query.state)}` : 'Work');
     this.load();
   }
@@ -80,50 +92,116 @@ class WorkList {
   back() {
     if (this.stack.length) this.page(this.stack.at(-1), this.stack.slice(0, -1), this.number ? this.number - 1 : 0);
   }
-  reload() { this.load(); }
   submit() { newItem({ type: this.query.type === BATCH ? '' : this.query.type, done: () => { if (!this.signal.aborted) this.reload(); } }); }
 
-  // note counts what has changed since the page was read.
+  // note hears of what happens. What may be of the list is looked at, soon.
   note({ events, skipped }) {
-    const of = (ev) => (!this.query.type || ev.type === this.query.type) && CHANGES.has(ev.kind);
-    this.changed += events.filter(of).length + (skipped ?? 0);
-    frame(() => this.tell());
-  }
-  tell() {
-    text(this.hint, this.changed ? `${plural(this.changed, 'event')} since – refresh to see` : '');
-    attr(this.refresh, 'class', `button button-${this.changed ? 'primary' : 'plain'}`);
+    const mine = events.filter((ev) => ev.id && (!this.query.type || ev.type === this.query.type));
+    if (!mine.length && !skipped) return;
+    for (const ev of mine) {
+      this.seen = Math.max(this.seen, Number(ev.seq));
+      if (this.items.some((it) => it.id === ev.id)) this.touched.set(ev.id, Number(ev.seq));
+    }
+    this.dirty = true;
+    this.soon();
   }
 
-  async load() {
-    this.asked?.abort();
-    const asked = this.asked = new AbortController();
-    const stop = () => asked.abort();
-    this.signal.addEventListener('abort', stop, { once: true });
-    const late = setTimeout(() => attr(this.table, 'aria-busy', 'true'), 300);
-    const before = this.changed; // what changes while the page is read may not be on it
+  soon() {
+    const wait = Math.max(SOON_MS, this.looked + LOOK_MS * this.steps - performance.now());
+    this.timer ||= setTimeout(async () => {
+      if (this.dirty && !this.loading && !document.hidden) await this.look();
+      this.timer = 0;
+      if (this.dirty && !this.signal.aborted) this.soon();
+    }, wait);
+  }
+
+  // held reports whether the rows must stay where they are.
+  held() { return (this.over && this.items.length > 0) || this.every || this.chosen.size > 0 || this.body.contains(document.activeElement); }
+  release() {
+    if (this.held() || !(this.fresh || this.gone.size)) return;
+    this.dirty = true;
+    this.soon();
+  }
+
+  // look reads the front of the list: whatever has changed is there, if it still matches.
+  async look() {
+    this.dirty = false;
+    this.looked = performance.now();
     try {
-      const found = await this.read(asked.signal);
-      this.changed -= before;
-      this.draw(found);
+      const found = await this.ask('');
+      this.steps = found.steps;
+      if (!this.loading) this.merge(found);
+    } catch (err) {
+      if (!isAbort(err)) this.seen = 0; // what is shown stays; the connection says that it is old
+    }
+  }
+
+  merge(found) {
+    const front = new Map(found.items.map((it) => [it.id, it]));
+    const last = Number(found.items.at(-1)?.position);
+    const at = (it) => Math.max(Number(it.position), this.touched.get(it.id) ?? 0);
+    const gone = new Set(this.items.filter((it) => !front.has(it.id) && (this.gone.has(it.id) || !found.next || at(it) >= last)).map((it) => it.id));
+    const shown = new Set(this.items.map((it) => it.id));
+    const added = found.items.filter((it) => !shown.has(it.id));
+    const free = !this.held();
+    let items = this.items.map((it) => front.get(it.id) ?? it);
+    if (free && this.cursor === '') {
+      items = [...added, ...items.filter((it) => front.has(it.id))];
+      this.next = found.next;
+    } else if (free) {
+      items = items.filter((it) => !gone.has(it.id));
+    }
+    this.fresh = this.cursor === '' && !free ? added.length : 0;
+    this.draw(items, free ? new Set() : gone);
+  }
+
+  reload() { this.load(); }
+  async load() {
+    this.loading = true;
+    this.dirty = false;
+    const late = setTimeout(() => attr(this.table, 'aria-busy', 'true'), 300);
+    const asking = this.ask(this.cursor);
+    const mine = this.asked;
+    try {
+      const found = await asking;
+      this.next = found.next;
+      this.fresh = 0;
+      this.draw(found.items, new Set());
     } catch (err) {
       if (isAbort(err)) return;
+      this.items = [];
       keyed(this.body, [], String);
       put(this.none, problem(err, () => this.load()));
       show(this.table, false);
     } finally {
       clearTimeout(late);
-      if (this.asked === asked) attr(this.table, 'aria-busy', null);
-      this.signal.removeEventListener('abort', stop);
+      if (this.asked === mine) {
+        this.loading = false;
+        attr(this.table, 'aria-busy', null);
+      }
     }
+  }
+
+  // ask reads the page at a cursor, in place of what was asked before.
+  async ask(cursor) {
+    this.asked?.abort();
+    const asked = this.asked = new AbortController();
+    return this.read(cursor, AbortSignal.any([asked.signal, this.signal]));
+  }
+
+  // wanted are the filters as the engine takes them.
+  wanted() {
+    const q = { ...this.query };
+    for (const f of ['created_after', 'created_before']) if (q[f]) q[f] = new Date(q[f]).toISOString();
+    return q;
   }
 
   // read fills a page: what the engine gives may be short of it, since it looks at
   // a bounded number of entries at a time.
-  async read(signal) {
-    const found = { items: [], next: this.cursor, steps: 0 };
+  async read(cursor, signal) {
+    const found = { items: [], next: cursor, steps: 0 };
     do {
-      const q = { ...this.query, limit: PAGE - found.items.length, cursor: found.next };
-      for (const f of ['created_after', 'created_before']) if (q[f]) q[f] = new Date(q[f]).toISOString();
+      const q = { ...this.wanted(), limit: PAGE - found.items.length, cursor: found.next, min_position: this.seen || '' };
       const page = await get('api/v1/work', { query: q, signal });
       found.items.push(...page.items ?? []);
       found.next = page.next_cursor ?? '';
@@ -132,25 +210,102 @@ class WorkList {
     return found;
   }
 
-  draw(found) {
-    this.tell();
-    this.next = found.next;
-    keyed(this.body, found.items, (it) => it.id, row, (tr, it) => tr.set(it));
-    show(this.table, found.items.length > 0);
+  draw(items, gone) {
+    Object.assign(this, { items, gone });
+    text(this.hint, this.fresh ? `${plural(this.fresh, 'newer item')} – refresh to see` : '');
+    attr(this.refresh, 'class', `button button-${this.fresh ? 'primary' : 'plain'}`);
+    const ids = new Set(items.map((it) => it.id));
+    for (const known of [this.chosen, this.touched]) for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+    for (const it of items) if (this.chosen.has(it.id)) this.chosen.set(it.id, it);
+    keyed(this.body, items, (it) => it.id, (it) => row(it, (id, on) => this.chooseOne(id, on)), (tr, it) => {
+      tr.set(it);
+      attr(tr, 'class', gone.has(it.id) ? 'is-gone' : null);
+      attr(tr, 'title', gone.has(it.id) ? 'It no longer matches' : null);
+    });
+    show(this.table, items.length > 0);
     attr(this.first, 'disabled', this.cursor === '');
     attr(this.newer, 'disabled', this.stack.length === 0);
     attr(this.older, 'disabled', this.next === '');
     const here = this.number ? `Page ${count(this.number)}` : 'A later page';
-    text(this.where, found.items.length ? `${here}: ${plural(found.items.length, 'item')}, latest change first${this.next ? '' : '; no older ones'}` : '');
-    put(this.none, found.items.length ? null : this.nothing(found));
+    text(this.where, items.length ? `${here}: ${plural(items.length, 'item')}, latest change first${this.next ? '' : '; no older ones'}` : '');
+    put(this.none, items.length ? null : this.nothing());
+    this.drawChosen();
   }
 
+  // selectBar says what is selected, and what can be done with it.
+  selectBar() {
+    this.picked = h('span', { role: 'status' });
+    this.all = button('Select all that match', () => this.choose(this.items, true));
+    this.acts = Object.entries(ACTIONS).map(([name, { verb, kind }]) => [name, button(`${verb} …`, () => this.act(name), { kind })]);
+    return this.bar = h('div', { class: 'select-bar', role: 'group', 'aria-label': 'Selection', hidden: true }, this.picked, this.all,
+      button('Select none', () => this.choose([], false), { kind: 'quiet' }), h('div', { class: 'tools' }, this.acts.map(([, b]) => b)));
+  }
+
+  choose(items, every) {
+    this.chosen = new Map(items.map((it) => [it.id, it]));
+    this.every = every;
+    this.drawChosen();
+    this.release();
+  }
+  chooseShown(on) { this.choose(on ? this.items : [], false); }
+  chooseOne(id, on) { this.choose(this.items.filter((it) => (it.id === id ? on : this.chosen.has(it.id))), false); }
+
+  drawChosen() {
+    const total = this.total();
+    const n = this.chosen.size;
+    show(this.bar, n > 0 || this.every);
+    text(this.picked, this.every ? `All ${total === null ? '' : `${count(total)} `}that match these filters` : `${plural(n, 'item')} selected`);
+    text(this.all, `Select all ${total === null ? '' : `${count(total)} `}that match`);
+    show(this.all, !this.every);
+    for (const [name, b] of this.acts) show(b, this.allows(name));
+    for (const tr of this.body.children) tr.check.checked = this.chosen.has(tr.dataset.id);
+    this.head.checked = n > 0 && n === this.items.length;
+    this.head.indeterminate = n > 0 && n < this.items.length;
+  }
+
+  // total is how many items match, null where that is not known.
+  total() {
+    if (this.cursor === '' && !this.next) return this.items.length;
+    if (!live.stats || FILTERS.some((f) => this.query[f] && f !== 'state' && f !== 'type')) return null;
+    return (live.stats.types ?? []).filter((t) => !this.query.type || t.type === this.query.type)
+      .reduce((n, t) => n + STATES.filter((st) => !this.query.state || st === this.query.state).reduce((m, st) => m + (t.states?.[st] ?? 0), 0), 0);
+  }
+
+  // may are the selected items whose state allows an action.
+  may(name) { return [...this.chosen.values()].filter((it) => ACTIONS[name].states.has(it.state)); }
+  allows(name) { return this.every ? !this.query.state || ACTIONS[name].states.has(this.query.state) : this.may(name).length > 0; }
+
+  act(name) {
+    const done = () => {
+      if (this.signal.aborted) return;
+      this.choose([], false);
+      this.reload();
+    };
+    if (!this.every) {
+      const items = this.may(name);
+      const rest = this.chosen.size - items.length;
+      bulkOf(name, { items }, rest ? `${count(items.length)} of the ${count(this.chosen.size)} selected: the state of the others does not allow it.` : 'The selected items.', done);
+      return;
+    }
+    // What comes from now on is not meant: the number that is asked about stays true.
+    const ended = name === 'replay' || name === 'purge';
+    const at = new Date(now()).toISOString();
+    const { states } = ACTIONS[name];
+    const of = this.query.state ? [this.query.state] : ended ? [...states] : [''];
+    bulkOf(name, {
+      selections: of.map((state) => ({ ...this.wanted(), state })),
+      bound: (sel) => (ended ? { until: at } : { created_before: sel.created_before && sel.created_before < at ? sel.created_before : at }),
+    }, this.words() ? `All that match: ${this.words()}.` : 'All items, of every type.', done);
+  }
+
+  // words are the filters as they are said.
+  words() { return FILTERS.filter((f) => this.query[f]).map((f) => `${names[f] ?? f} “${this.query[f]}”`).join(', '); }
+
   // nothing says why no rows are there, and what to do.
-  nothing(found) {
-    const set = FILTERS.filter((f) => this.query[f]);
-    if (found.next) return empty('None yet', 'None of the items searched so far match. Older ones may.', []).appendChild(button('Look further back', () => this.forward(), { kind: 'primary' })).parentNode;
-    if (set.length) {
-      const said = set.map((f) => `${names[f] ?? f} “${this.query[f]}”`).join(', ');
+  nothing() {
+    if (this.next) return empty('None yet', 'None of the items searched so far match. Older ones may.', []).appendChild(button('Look further back', () => this.forward(), { kind: 'primary' })).parentNode;
+    const said = this.words();
+    if (said) {
       const el = empty('No items match', `Filters: ${said}.`);
       el.append(h('p', null, button('Clear the filters', () => go(href(['work'])), { key: 'x' })));
       return el;
@@ -162,26 +317,31 @@ class WorkList {
 }
 
 // row is an item's row; on a phone it folds to two lines (css/screens.css).
-export function row(item) {
+// choose(id, on), if given, is told whether the item is selected.
+export function row(item, choose) {
   const c = Object.fromEntries(['state', 'type', 'say', 'priority', 'attempt'].map((k) => [k, h('td', { class: `c-${k}${k === 'priority' || k === 'attempt' ? ' num' : ''}` })]));
   const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, item.id);
   const changed = h('td', { class: 'c-changed nowrap' });
+  const state = h('span');
+  const check = choose && h('input', { type: 'checkbox', 'aria-label': `Select ${item.type} ${item.id}`, onchange: () => choose(item.id, check.checked) });
+  c.state.append(...[check, state].filter(Boolean));
   const tr = h('tr', { 'data-id': item.id }, c.state, c.type, h('td', { class: 'c-item' }, link), c.say, c.priority, c.attempt, changed);
   tr.addEventListener('click', (ev) => {
-    if (!ev.target.closest('a, button') && !getSelection().toString()) link.click();
+    if (!ev.target.closest('a, button, input') && !getSelection().toString()) link.click();
   });
+  tr.check = check;
   let said = '';
   tr.set = (it) => {
     const at = it.finished_at ?? it.started_at ?? it.claimed_at ?? it.queued_at ?? it.created_at;
     if (changed.firstChild) setAgo(changed.firstChild, at);
     else changed.append(ago(at));
-    const state = shownState(it, now());
-    const doc = JSON.stringify([state, it.attempt, it.priority, it.reason, it.error, it.progress, it.worker, it.batch, it.children]);
+    const is = shownState(it, now());
+    const doc = JSON.stringify([is, it.attempt, it.priority, it.reason, it.error, it.progress, it.worker, it.batch, it.children]);
     if (doc === said) return;
     said = doc;
-    put(c.state, badge(state));
+    put(state, badge(is));
     put(c.type, it.type);
-    put(c.say, sayOf(it, state));
+    put(c.say, sayOf(it, is));
     put(c.priority, it.priority);
     put(c.attempt, it.attempt ? `${it.attempt}/${it.max_attempts}` : '–');
   };
