@@ -66,7 +66,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	p := open(t, desktop, w.url+"#/dead?items=1&type=charge")
 	p.until(fmt.Sprintf(`document.querySelectorAll('.dead-items tbody tr').length === %d`, declined))
 	p.press("a")
-	p.see(".bulk-count", fmt.Sprintf("%d items.", declined))
+	p.see(".bulk-count", fmt.Sprintf("%d items: %d charge.", declined, declined))
 	p.see("dialog", "type charge")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Replay %d items", declined))
 	p.said(fmt.Sprintf("%d items replayed", declined))
@@ -78,7 +78,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	p.until(fmt.Sprintf(`document.querySelectorAll('.dead-items tbody tr').length === %d`, declined))
 
 	p.click(".screen-head", "Purge all")
-	p.see(".bulk-count", fmt.Sprintf("%d items.", declined))
+	p.see(".bulk-count", fmt.Sprintf("%d items: %d charge.", declined, declined))
 	p.see("dialog", "can’t be undone")
 	p.click("dialog .dialog-buttons", "Close") // not yet
 	if n := dead("charge"); n != declined {
