@@ -13,7 +13,7 @@ import { indent, memberOf } from '../jsontext.js';
 import { actionsOf, IN_FILE, schedulePath, whenOf } from './scheduleactions.js';
 import { tickText } from './scheduleform.js';
 import { fill, whenQuiet } from './dead.js';
-import { row } from './work.js';
+import { row } from './workrow.js';
 
 const AGAIN = 3000; // ms between looks while ticks pass and runs change
 const MAX_DOC = 1 << 20; // bytes

@@ -6,18 +6,19 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
 import { live } from '../live.js';
-import { ago, count, failureText, now, plural, setAgo } from '../format.js';
+import { count, now, plural } from '../format.js';
 import { go, href } from '../router.js';
-import { button, command, empty, problem, select } from '../ui.js';
+import { button, command, empty, problem } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { ACTIONS, bulkOf } from './bulk.js';
 import { newItem } from './newitem.js';
-import { badge, BATCH, mark, shownState, STATES, stateName } from '../states.js';
+import { BATCH, STATES, stateName } from '../states.js';
+import { FILTERS, filters } from './workfilters.js';
+import { row } from './workrow.js';
 
 const PAGE = 50; // rows
 const MAX_STEPS = 8; // requests for one page: a page of the engine reads a bounded number of entries, and may be short
 const MAX_STACK = 1000; // pages that "newer" goes back
-const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'schedule', 'batch', 'error', 'code', 'reason', 'created_after', 'created_before'];
 const names = { q: 'search', worker: 'on worker', schedule: 'from schedule', batch: 'in batch', error: 'error contains', created_after: 'created after', created_before: 'created before' };
 const LOOK_MS = 1000; // between two looks at what has changed, for each request that a look takes
 const SOON_MS = 150; // what happens within it is looked at together
@@ -314,92 +315,4 @@ class WorkList {
     el.append(command('engine submit hello \'{"name":"Ada"}\''), h('p', null, 'and start a worker for it:'), command('engine work hello -- cat'));
     return el;
   }
-}
-
-// row is an item's row; on a phone it folds to two lines (css/screens.css).
-// choose(id, on), if given, is told whether the item is selected.
-export function row(item, choose) {
-  const c = Object.fromEntries(['state', 'type', 'say', 'priority', 'attempt'].map((k) => [k, h('td', { class: `c-${k}${k === 'priority' || k === 'attempt' ? ' num' : ''}` })]));
-  const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, item.id);
-  const changed = h('td', { class: 'c-changed nowrap' });
-  const state = h('span');
-  const check = choose && h('input', { type: 'checkbox', 'aria-label': `Select ${item.type} ${item.id}`, onchange: () => choose(item.id, check.checked) });
-  c.state.append(...[check, state].filter(Boolean));
-  const tr = h('tr', { 'data-id': item.id }, c.state, c.type, h('td', { class: 'c-item' }, link), c.say, c.priority, c.attempt, changed);
-  tr.addEventListener('click', (ev) => {
-    if (!ev.target.closest('a, button, input') && !getSelection().toString()) link.click();
-  });
-  tr.check = check;
-  let said = '';
-  tr.set = (it) => {
-    const at = it.finished_at ?? it.started_at ?? it.claimed_at ?? it.queued_at ?? it.created_at;
-    if (changed.firstChild) setAgo(changed.firstChild, at);
-    else changed.append(ago(at));
-    const is = shownState(it, now());
-    const doc = JSON.stringify([is, it.attempt, it.priority, it.reason, it.error, it.progress, it.worker, it.batch, it.children]);
-    if (doc === said) return;
-    said = doc;
-    put(state, badge(is));
-    put(c.type, it.type);
-    put(c.say, sayOf(it, is));
-    put(c.priority, it.priority);
-    put(c.attempt, it.attempt ? `${it.attempt}/${it.max_attempts}` : '–');
-  };
-  return tr;
-}
-
-// sayOf is the one thing that is worth knowing of an item, with its labels.
-function sayOf(it, state) {
-  const marks = [it.tenant && h('span', { class: 'tag', title: 'tenant' }, it.tenant), ...Object.entries(it.labels ?? {}).slice(0, 4).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`))];
-  let said = '';
-  if (state === 'running' || state === 'claimed') said = it.progress ? `${it.progress.percent} %${it.progress.message ? ` ${it.progress.message}` : ''} · ${it.worker}` : it.worker ?? '';
-  else if (it.error && state !== 'completed') said = failureText(it.error);
-  else if (it.waits_left) said = `waits for ${plural(it.waits_left, 'item')}`;
-  else if (it.batch) said = `${it.batch.name ? `${it.batch.name}: ` : ''}${count(it.batch.done)} of ${plural(Math.max(it.batch.total, it.batch.declared ?? 0), 'item')} done`;
-  else if (it.children) said = `${it.children.total - it.children.live} of ${plural(it.children.total, 'child', 'children')} ended`;
-  else if (it.merged_into) said = `into ${it.merged_into}`;
-  else if (it.reason) said = it.reason;
-  return [h('span', { class: it.error && state === 'dead' ? 'say bad' : 'say' }, said), ' ', marks];
-}
-
-// filters are the controls; set(query) fills them in, counts() their figures.
-function filters(change) {
-  const states = new Map([['', 'all'], ...STATES.filter((s) => s !== 'created').map((s) => [s, s])].map(([st, name]) => [st,
-    h('button', { type: 'button', class: `chip${st ? ` st-${st}` : ''}`, 'aria-pressed': 'false', 'data-state': st, onclick: () => change('state', st) }, st && mark(st), name, h('span', { class: 'chip-count' }))]));
-  const type = select([['', 'any']], '', { onchange: () => change('type', type.value) });
-  const input = (name, label, more = {}) => h('label', null, label, h('input', { name, autocomplete: 'off', spellcheck: 'false', maxlength: 256, ...more, onchange: (ev) => change(name, ev.target.value.trim()) }));
-  const inputs = [input('q', 'Search', { type: 'search', placeholder: 'id or words', size: 16 }), input('error', 'Error contains', { placeholder: 'words', size: 14 }), input('label', 'Label', { placeholder: 'name=value', size: 14, pattern: '[^=]+=.*' })];
-  const more = [input('worker', 'On worker', { size: 14 }), input('schedule', 'From schedule', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('batch', 'Batch or parent', { placeholder: 'id', size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
-    input('created_after', 'Created after', { type: 'datetime-local' }), input('created_before', 'Created before', { type: 'datetime-local' })];
-  const rest = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h('div', { class: 'filters' }, more));
-  const clear = h('a', { class: 'button button-quiet', href: href(['work']), hidden: true }, 'Clear');
-  const el = h('form', { class: 'work-filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } },
-    h('div', { class: 'chips', role: 'group', 'aria-label': 'State' }, [...states.values()]), h('div', { class: 'filters' }, h('label', null, 'Type', type), inputs, clear), rest,
-    h('input', { type: 'submit', class: 'sr', value: 'Apply the filters', tabindex: -1 }));
-  let query = {};
-  let kinds = '';
-  const all = [...inputs, ...more].map((l) => l.querySelector('input'));
-  const counts = () => {
-    const list = live.stats?.types ?? [];
-    const of = (st) => list.filter((t) => !query.type || t.type === query.type).reduce((n, t) => n + (t.states?.[st] ?? 0), 0);
-    for (const [st, b] of states) if (st) text(b.lastChild, live.stats ? count(of(st)) : '');
-    const known = [...new Set([...list.map((t) => t.type), query.type].filter(Boolean))].sort();
-    if (known.join() === kinds) return;
-    kinds = known.join();
-    put(type, h('option', { value: '' }, 'any'), known.map((t) => h('option', { value: t }, t)));
-    type.value = query.type ?? '';
-  };
-  return {
-    el, counts,
-    focus: () => type.focus(),
-    set(q) {
-      query = q;
-      for (const [st, b] of states) attr(b, 'aria-pressed', String(st === q.state));
-      counts();
-      type.value = q.type;
-      for (const i of all) if (document.activeElement !== i) i.value = q[i.name];
-      if (more.some((l) => q[l.querySelector('input').name])) rest.open = true;
-      show(clear, FILTERS.some((f) => q[f]));
-    },
-  };
 }
