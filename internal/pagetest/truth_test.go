@@ -103,7 +103,7 @@ func TestManyNeedsHideNoDeath(t *testing.T) {
 			p.see(".panel-needs .need:nth-child(2)", "No worker for 200 types")
 			p.see(".panel-needs .need:nth-child(2)", "and 195 more")
 			// Nothing below the last part: what only screen readers see takes no room.
-			p.until(`document.scrollingElement.scrollHeight - Math.max(innerHeight, document.querySelector('main').getBoundingClientRect().bottom + scrollY) < 100`)
+			p.until(`document.scrollingElement.scrollHeight - Math.max(innerHeight, document.querySelector('footer').getBoundingClientRect().bottom + scrollY) < 100`)
 		})
 	}
 }
