@@ -118,15 +118,15 @@ func (l *link) publishFailed(subject string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return events.Refuse(events.CodeUnavailable, "no stream takes %s at %s: has `engine serve` run there?", subject, l.where())
+		return noEngine{events.Refuse(events.CodeUnavailable, "no stream takes %s at %s: has `engine serve` run there?", subject, l.where())}
 	case errors.As(err, &api):
 		return intakeRefused(subject, api)
 	}
 	return l.failed("publish", err)
 }
 
-// The server's codes for what is too large, and for a stream or a server that
-// is at its limits.
+// The server's codes for what is too large, for a stream or a server that is at its
+// limits, and for a message whose first publish is not stored yet.
 const (
 	natsMsgTooLarge     = 10054
 	natsNoResources     = 10023
@@ -134,6 +134,7 @@ const (
 	natsNoStorage       = 10047
 	natsStoreFailed     = 10077 // also: maximum bytes reached
 	natsTooManyRequests = 10167
+	natsInProcess       = 10158
 )
 
 func intakeRefused(subject string, api *jetstream.APIError) error {
@@ -142,6 +143,8 @@ func intakeRefused(subject string, api *jetstream.APIError) error {
 		return events.Refuse(events.CodeTooLarge, "publish to %s: the submission is larger than the intake takes (%s)", subject, api.Description)
 	case natsNoResources, natsNoMemory, natsNoStorage, natsStoreFailed, natsTooManyRequests:
 		return events.Refuse(events.CodeUnavailable, "publish to %s: the intake does not accept now (%s): the engine has to catch up first", subject, api.Description)
+	case natsInProcess:
+		return events.Refuse(events.CodeUnavailable, "publish to %s: an earlier publish of this submission is being stored: publish it again, under the same id", subject)
 	}
 	return events.Refuse(events.CodeInternal, "publish to %s: %s (NATS error %d)", subject, api.Description, api.ErrorCode)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/streamwright/streamwright/embedded/replicas"
 	"github.com/streamwright/streamwright/events"
@@ -180,6 +181,9 @@ func plainStreams(dir string, names wire.Names, log *slog.Logger) error {
 		return nil
 	}
 	n, err := replicas.Plain(filepath.Join(dir, "jetstream"), names.Owns)
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("open data folder %s: its streams are brought over to files without compression, which need more of the disk: %w: make room, and start again", dir, err)
+	}
 	if err != nil {
 		return fmt.Errorf("open data folder %s: its streams can't be brought over to files without compression: %w: as a node of a cluster whose other nodes are whole, start with an empty folder; alone, restore a backup into an empty folder (engine restore)", dir, err)
 	}

@@ -138,7 +138,7 @@ func replace(file string, b []byte) error {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(tmp)) // it may be what fills the disk
 	}
 	if err := os.Rename(tmp, file); err != nil {
 		return err
