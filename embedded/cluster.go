@@ -142,6 +142,7 @@ func (m *membership) configure(opts *natsserver.Options) {
 	if m.tls != nil {
 		opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = m.tls, tlsTimeout
 	}
+	opts.ConnectErrorReports = everyFailure
 	opts.Routes = nil
 	for _, n := range m.nodes {
 		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", User: user, Host: n})

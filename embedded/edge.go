@@ -131,7 +131,8 @@ func StartEdge(ctx context.Context, o EdgeOptions) (*Edge, error) {
 	if err := o.check(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
-	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), log: &edgeLog{natsLog: natsLog{log: o.Logger.With("part", "nats-server")}}}
+	log := o.Logger.With("part", "nats-server")
+	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), log: &edgeLog{natsLog: natsLog{log: log, peers: &lostPeers{log: log}}}}
 	for _, step := range []func(context.Context) error{e.openDir, e.startServer, e.connect, e.ensureStream} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
@@ -184,6 +185,7 @@ func (e *Edge) startServer(context.Context) error {
 		return events.WithCode(events.CodeBadConfig, err)
 	}
 	opts.LeafNode.Remotes, opts.LeafNode.ReconnectInterval = []*natsserver.RemoteLeafOpts{remote}, edgeRetry
+	opts.ConnectErrorReports = everyFailure
 	opts.DontListen = false
 	// Who connects here publishes, asks the hub, and manages nothing.
 	opts.NoAuthUser = "site"
@@ -423,6 +425,7 @@ func (e *Edge) shutdown() error {
 	if e.ns != nil {
 		e.ns.Shutdown()
 		e.ns.WaitForShutdown()
+		e.log.peers.forget()
 	}
 	if e.dir == nil {
 		return nil
@@ -456,8 +459,11 @@ func (l *edgeLog) Errorf(format string, v ...any) {
 }
 
 // linkRefusal returns what an error of the server says of why its link to the hub is
-// refused; empty: nothing.
+// refused; empty: nothing. A hub that can't be reached does not refuse, whatever its name.
 func linkRefusal(text string) string {
+	if dialFailed.MatchString(text) {
+		return ""
+	}
 	for sign, why := range map[string]string{
 		"Authorization Violation": "the hub refuses the login: check the site's name and token",
 		"Authentication":          "the hub refuses the login: check the site's name and token",

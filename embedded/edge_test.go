@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -91,7 +92,8 @@ func TestSite(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	leaf, dir := need.Address(t).String(), t.TempDir()
-	edge := mustStartEdge(t, EdgeOptions{Site: "lab", Hub: leaf, Token: labToken, Dir: t.TempDir()})
+	var text logBuffer
+	edge := mustStartEdge(t, EdgeOptions{Site: "lab", Hub: leaf, Token: labToken, Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	nc := edgeConn(t, edge)
 	at, err := streamwright.Connect(testContext(t), edge.URL())
 	if err != nil {
@@ -110,6 +112,10 @@ func TestSite(t *testing.T) {
 	}
 	if st := edgeState(t, edge); st.Connected || st.Waiting != 5 {
 		t.Errorf("cut off: %+v", st)
+	}
+	until(t, "the site says that the hub is down", func() bool { return strings.Contains(text.String(), "the hub can't be reached") })
+	if said := text.String(); strings.Contains(said, "level=ERROR") {
+		t.Errorf("a hub that is down is an error:\n%s", said)
 	}
 	hub := mustStart(t, hubOptions(dir, leaf))
 	until(t, "all is decided", func() bool { st := edgeState(t, edge); return st.Connected && st.Waiting == 0 })

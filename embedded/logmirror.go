@@ -89,6 +89,7 @@ func (l *hubLink) configure(opts *natsserver.Options, account string) {
 	l.remote.LocalAccount = account
 	opts.ServerName, opts.JetStreamDomain = "streamwright-mirror-"+l.site, l.site
 	opts.LeafNode.Remotes, opts.LeafNode.ReconnectInterval = []*natsserver.RemoteLeafOpts{l.remote}, edgeRetry
+	opts.ConnectErrorReports = everyFailure
 	opts.PingInterval, opts.MaxPingsOut = edgePing, edgePings
 }
 

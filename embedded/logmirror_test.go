@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"reflect"
@@ -200,7 +201,14 @@ func TestMirrorCutOff(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	stopMirror(t, m)
-	m = mustStartMirror(t, mirrorOptions(dir, leaf))
+	var text logBuffer
+	o := mirrorOptions(dir, leaf)
+	o.Options.Logger = slog.New(slog.NewTextHandler(&text, nil))
+	m = mustStartMirror(t, o)
+	until(t, "the mirror says that the hub is down", func() bool { return strings.Contains(text.String(), "the hub can't be reached") })
+	if said := text.String(); strings.Contains(said, "level=ERROR") {
+		t.Errorf("a hub that is down is an error:\n%s", said)
+	}
 	if got := get(t, m.e, wire.Submitted{ID: item.ID}); got.State != events.StateQueued {
 		t.Errorf("%+v", got)
 	}

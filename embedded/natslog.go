@@ -17,7 +17,7 @@ import (
 type natsLog struct {
 	log *slog.Logger
 	hub *hubLink // told of errors that concern it; nil: there is none
-	// peers is told of nodes that can't be reached; nil: there are none.
+	// peers is told of nodes, or of a hub, that can't be reached; nil: there are none.
 	peers *lostPeers
 
 	mu     sync.Mutex

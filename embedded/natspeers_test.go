@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -32,10 +33,24 @@ func TestALostNodeIsToldOnce(t *testing.T) {
 				t.Errorf("%d times %q, want %d:\n%s", got, what, n, said)
 			}
 		}
+		text.Reset()
+		for try := range 60 { // at each address of the hub in turn
+			l.Errorf("Error trying to connect as leafnode to remote server %q (attempt %v): %v", []string{"TLS.example:7422", "10.0.0.3:7422"}[try%2], try+1, "dial tcp 10.0.0.3:7422: i/o timeout")
+			time.Sleep(2*edgeRetry + time.Second)
+		}
+		time.Sleep(peerQuiet)
+		synctest.Wait()
+		said = text.String()
+		for what, n := range map[string]int{"level=ERROR": 0, "the hub can't be reached": 1, "the hub still can't be reached": 2, "the hub is reached again\" after=2m57s": 1, "\n": 4} {
+			if got := strings.Count(said, what); got != n {
+				t.Errorf("%d times %q, want %d:\n%s", got, what, n, said)
+			}
+		}
+		text.Reset()
 		l.Errorf("Error trying to connect to route (attempt 1): lookup b: no such host")
 		l.peers.forget()
 		time.Sleep(time.Hour)
-		if got := strings.Count(text.String(), "\n"); got != 5 {
+		if got := strings.Count(text.String(), "\n"); got != 1 {
 			t.Errorf("%d lines:\n%s", got, text.String())
 		}
 	})
@@ -48,20 +63,26 @@ func TestALostNodeInARealCluster(t *testing.T) {
 	all := clusterOptions(t, 3)
 	var text logBuffer
 	all[0].Logger = slog.New(slog.NewTextHandler(&text, nil))
-	var first *node
-	started := make(chan error, 1)
-	go func() {
-		var err error
-		first, err = startNode(testContext(t), all[0])
-		started <- err
-	}()
-	lost := "another node can't be reached: trying again each second\" part=nats-server at=" + all[2].Cluster.Listen
-	need.Eventually(t, "the missing node is told of", func() bool { return strings.Contains(text.String(), lost) })
-	nodes := startNodes(t, all[1:])
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	first := &node{newEngine(all[0]), all[0]}
 	t.Cleanup(func() { first.stop(t) })
+	for _, step := range []func(context.Context) error{func(context.Context) error { return first.cfg.Validate() }, first.openDir, first.startServer} {
+		if err := step(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := all[2].Cluster.Listen
+	lost := "another node can't be reached: trying again every second or two\" part=nats-server at=" + missing
+	peers := first.srv.log.peers
+	need.Eventually(t, "the server tells of each try to reach the missing node", func() bool {
+		peers.mu.Lock()
+		defer peers.mu.Unlock()
+		p := peers.at[missing]
+		return p != nil && p.tries >= 5 // two links begin at once
+	})
+	if said := text.String(); strings.Count(said, lost) != 1 || strings.Contains(said, "is reached again") {
+		t.Errorf("of a node that is down:\n%s", said)
+	}
+	nodes := startNodes(t, all[1:])
 	last := nodes[1].srv
 	linked := func() int { return first.srv.ns().NumRoutes() }
 	whole := linked()
