@@ -87,7 +87,8 @@ type Config struct {
 	// Checks are the host's own checks of its health, by name: at most
 	// MaxChecks, of names up to wire.MaxCheckName bytes. They run before each
 	// heartbeat and for each probe, all at once; while any fails the worker is
-	// unhealthy: it takes no new work, and what runs goes on. See [Check].
+	// unhealthy: it takes no new work, and what runs goes on. See [Check];
+	// [MemoryBelow], [CPUBelow], [ConnectionsBelow] and [ThreadsBelow] make some.
 	Checks map[string]Check
 	// CheckTimeout bounds the duration of the checks, up to MaxCheckTimeout; one
 	// that takes longer counts as failing. Default 2 s.

@@ -2,9 +2,11 @@ package workers_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -44,4 +46,23 @@ func runMailer(ctx context.Context, url string) error {
 func Example_health() {
 	fmt.Println(outcomeOf(runMailer, streamwright.Item{Type: "mail", Params: person{"Ada"}}))
 	// Output: completed "dear Ada"
+}
+
+// checksOf are the built-in checks of a worker that uses a database.
+func checksOf(db *sql.DB) map[string]workers.Check {
+	return map[string]workers.Check{
+		"memory":  workers.MemoryBelow(0.9),
+		"cpu":     workers.CPUBelow(0.95, time.Minute),
+		"threads": workers.ThreadsBelow(5000),
+		"database": workers.ConnectionsBelow(0.9, func() (inUse, max int) {
+			s := db.Stats()
+			return s.InUse, s.MaxOpenConnections
+		}),
+	}
+}
+
+// A pool without a bound on its connections passes.
+func Example_builtinChecks() {
+	fmt.Println(checksOf(new(sql.DB))["database"](context.Background()))
+	// Output: <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -278,6 +279,9 @@ func TestWorkChecksBeforeItWaits(t *testing.T) {
 	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
 	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 2, "invalid --id", "letters and digits")
 	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 2, "1 to 1000")
+	engine(t, "", "work", "email", "--check", " ", "--", "cat").wants(t, 2, "invalid --check", "use a command")
+	many := append([]string{"work", "email"}, slices.Repeat([]string{"--check", "true"}, 17)...)
+	engine(t, "", append(many, "--", "cat")...).wants(t, 2, "17 of --check", "at most 16")
 }
 
 func TestProve(t *testing.T) {

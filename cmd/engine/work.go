@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +26,7 @@ import (
 
 func workCommand(a *app) *cobra.Command {
 	cfg := workers.Config{}
-	var env []string
+	var env, checks []string
 	grace := process.DefaultGrace
 	cmd := &cobra.Command{
 		Use:   "work TYPE [flags] -- COMMAND [ARG…]",
@@ -45,8 +47,13 @@ On descriptor 3 the command may write lines of JSON: {"progress":40,
 and, to change what exit 0 means, {"snooze":"30s"}, {"retry_after":"10s"} or
 {"spawn":{"children":[…],"continuation":"name"}}: when the children have ended,
 it runs again with WORK_CONTINUATION and, in the file WORK_CHILDREN, how they
-ended.`,
-		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80",
+ended.
+
+A check (--check) is a shell command that runs before each heartbeat. While one
+fails, the worker is unhealthy: it takes no new items, and what runs goes on.
+The reason is the last line of its standard error. After 2s it is killed, and
+fails.`,
+		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80\n  engine work mail --check 'nc -z localhost 25' -- ./send",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
 				return cli.Usagef("a type, -- and a command are needed: write it as: %s", cmd.UseLine())
@@ -57,6 +64,10 @@ ended.`,
 			if cfg.Concurrency < 0 || cfg.Concurrency > workers.MaxConcurrency {
 				return cli.Usagef("invalid --concurrency %d: use 1 to %d", cfg.Concurrency, workers.MaxConcurrency)
 			}
+			var err error
+			if cfg.Checks, err = shellChecks(checks, process.Env(env...)); err != nil {
+				return err
+			}
 			return a.work(cmd.Context(), cfg, args[0], process.Handler(args[1:], process.Grace(grace), process.Env(env...)), args[1])
 		},
 	}
@@ -66,9 +77,49 @@ ended.`,
 	f.Func("id", "the worker's `id`, unique among those alive (default: host, process and a random part)", console.WorkerID(&cfg.ID))
 	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 30*time.Second, "how long an interrupt lets commands finish")
 	f.BoolVar(&cfg.Probe, "probe", false, "answer the engine's probes, so that it notices when this worker hangs")
+	f.StringArrayVar(&checks, "check", nil, "a shell `command` that fails while this worker should take no new items (repeatable)")
 	f.StringArrayVar(&env, "env", nil, "a `variable` of the command's environment: NAME passes on one that holds a login (such as NATS_PASSWORD), NAME=value sets one (repeatable)")
 	f.DurationVar(&grace, "grace", grace, "how long after SIGTERM a command gets SIGKILL")
 	return cmd
+}
+
+// shellChecks returns health checks that run shell commands, each under the name of
+// its program: the rest of a command may be long, or secret.
+func shellChecks(commands []string, env process.Option) (map[string]workers.Check, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	if len(commands) > workers.MaxChecks {
+		return nil, cli.Usagef("there are %d of --check: use at most %d", len(commands), workers.MaxChecks)
+	}
+	if _, err := exec.LookPath("sh"); err != nil {
+		return nil, fmt.Errorf("--check needs a shell: %w", err)
+	}
+	checks := map[string]workers.Check{}
+	for _, command := range commands {
+		if strings.TrimSpace(command) == "" {
+			return nil, cli.Usagef("invalid --check %q: use a command", command)
+		}
+		program := checkName(command)
+		name := program
+		for n := 2; checks[name] != nil; n++ {
+			name = fmt.Sprintf("%s %d", program, n)
+		}
+		checks[name] = process.Check([]string{"sh", "-c", command}, env)
+	}
+	return checks, nil
+}
+
+var plainProgram = regexp.MustCompile(`^[A-Za-z0-9._/+-]{1,200}$`)
+
+// checkName is the name of the program that a command begins with, if that is plain.
+func checkName(command string) string {
+	program := strings.Fields(command)[0]
+	if !plainProgram.MatchString(program) {
+		return "check"
+	}
+	name := path.Base(program)
+	return name[:min(len(name), wire.MaxCheckName-len(" 16"))]
 }
 
 func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler workers.Handler, program string) error {
