@@ -303,8 +303,8 @@ func purgeCommand(a *app) *cobra.Command {
 		Use:     "purge ID… | FILTERS",
 		Short:   "Forget items that have ended",
 		Example: "  engine purge 01JD3V6YB2M4C9W8ZK5T7QXRNE --now\n  engine purge --state dead --type email --until 720h --dry-run",
-		Long: `Forget items that have ended, with their history, logs and documents. They
-can't be brought back.
+		Long: `Forget items that have ended, with their history and documents. They can't be
+brought back. What their handlers have logged stays up to log_max_age.
 
 The event log holds the params and results of purged items until it is cut,
 which the engine does when the log has grown: until then engine tail --since

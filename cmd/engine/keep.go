@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -321,7 +320,7 @@ name, and is not removed.`,
 			if o.Options.Connect, err = a.serveConnection(o.Options); err != nil {
 				return err
 			}
-			o.Confirm = func(s embedded.Salvageable) bool { return a.confirmSalvage(s, yes, dry) }
+			o.Confirm = func(s embedded.Salvageable) bool { return a.confirmSalvage(cmd.Context(), s, yes, dry) }
 			bar, end := a.bar("writing", "")
 			o.Progress = bar
 			done, err := embedded.Salvage(cmd.Context(), o)
@@ -343,7 +342,7 @@ name, and is not removed.`,
 }
 
 // confirmSalvage shows what the store holds, and asks.
-func (a *app) confirmSalvage(s embedded.Salvageable, yes, dry bool) bool {
+func (a *app) confirmSalvage(ctx context.Context, s embedded.Salvageable, yes, dry bool) bool {
 	if !a.JSON {
 		a.Printf("the store %s is as of event %d, %s\n", s.Store, s.Position, s.At.UTC().Format(time.RFC3339))
 		a.Printf("it holds %s of %s, %s, %s\n", console.Plural(s.Items, "item"), console.Plural(s.Types, "type"), console.Plural(s.Schedules, "schedule"), console.Plural(s.Rejected, "rejected submission"))
@@ -354,9 +353,7 @@ func (a *app) confirmSalvage(s embedded.Salvageable, yes, dry bool) bool {
 	if dry || yes {
 		return !dry
 	}
-	a.Notef("write a new event log of this? (yes/no)")
-	line, _ := bufio.NewReader(a.In).ReadString('\n')
-	return strings.EqualFold(strings.TrimSpace(line), "yes")
+	return confirmed(ctx, a.In, a.Err, "write a new event log of this?")
 }
 
 func (a *app) showSalvaged(done embedded.Salvaged, err error) error {

@@ -111,5 +111,8 @@ export function startClock() {
 // plural is "1 item", "3 items".
 export const plural = (n, word, many = `${word}s`) => `${count(n)} ${n === 1 ? word : many}`;
 
+// firstLine is a text up to its first line's end: what follows may be a stack.
+export const firstLine = (s = '') => s.split('\n', 1)[0];
+
 // failureText is an item's error on one line. One that never ran has no code.
-export const failureText = (e) => (e.code ? `${e.code}: ${e.message}` : e.message);
+export const failureText = (e) => (e.code ? `${e.code}: ${firstLine(e.message)}` : firstLine(e.message));

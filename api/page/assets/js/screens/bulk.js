@@ -44,7 +44,7 @@ export const ACTIONS = {
   },
   purge: {
     verb: 'Purge', did: 'purged', states: TERMINAL, many: 'dead/purge', kind: 'danger', reason: true,
-    about: `The items are deleted with their history, logs and errors. This can’t be undone. ${STAYS}`,
+    about: `The items are deleted with their history and errors. This can’t be undone. ${STAYS}`,
     one: (id, { reason }) => send('DELETE', `api/v1/dead/${id}`, undefined, { query: { reason } }),
   },
 };

@@ -5,7 +5,7 @@
 import { attr, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort, stream } from '../api.js';
 import { live } from '../live.js';
-import { ago, count, now, plural, setAgo } from '../format.js';
+import { ago, count, firstLine, now, plural, setAgo } from '../format.js';
 import { go, href } from '../router.js';
 import { button, empty, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
@@ -110,7 +110,7 @@ function row(cause) {
   const tr = h('tr', { 'data-cause': cause.cause }, h('td', { class: 'c-main' }, error, h('div', { class: 'row-tags' }, h('span', { class: 'tag tag-bad' }, cause.code || 'no code'), ' ', h('span', { class: 'tag' }, cause.reason.replaceAll('_', ' ')), ' ', flags)), h('td', { class: 'c-type' }, cause.type), dead, deaths, first, last);
   tr.addEventListener('click', (ev) => { if (!ev.target.closest('a, button') && !getSelection().toString()) error.click(); });
   tr.set = (c, growth) => {
-    text(error, c.cause.startsWith('other-') ? 'Various: too many kinds of error to tell apart' : c.error || 'no error text');
+    text(error, c.cause.startsWith('other-') ? 'Various: too many kinds of error to tell apart' : firstLine(c.error ?? '') || 'no error text');
     text(dead, count(c.dead));
     attr(dead, 'class', `num c-dead${c.dead ? ' bad' : ' muted'}`);
     text(deaths, count(c.count));

@@ -152,7 +152,7 @@ async function editOne(view) {
 }
 
 function purge(view) {
-  return confirm('Purge this item?', `The item is deleted with its history, log and errors. This can’t be undone. ${STAYS}`, 'Purge the item', async () => {
+  return confirm('Purge this item?', `The item is deleted with its history and errors. This can’t be undone. ${STAYS}`, 'Purge the item', async () => {
     await send('DELETE', `api/v1/dead/${encodeURIComponent(view.id)}`);
     toast('Purged.');
     view.load();

@@ -1,7 +1,7 @@
 // An item's history: the picture of its timeline, and the table of its events.
 
 import { h, keyed, put, show, text } from '../dom.js';
-import { clockExact, count, now, plural, span, when } from '../format.js';
+import { clockExact, count, firstLine, now, plural, span, when } from '../format.js';
 import { href } from '../router.js';
 import { panel } from '../ui.js';
 import { eventName } from '../states.js';
@@ -105,4 +105,7 @@ function momentOf(field, after) {
   return Math.abs(after) < 1 ? `${name} at once` : after > 0 ? `${name} ${span(after)} later` : `${name} ${span(-after)} earlier`;
 }
 
-const clip = (t) => (t.length > 160 ? `${t.slice(0, 160)}…` : t);
+const clip = (t) => {
+  const line = firstLine(t);
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+};
