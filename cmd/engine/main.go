@@ -175,6 +175,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return a.Run(ctx, rootCommand(a), args)
 }
 
+// The groups are in the order of use, and so are their commands.
+func init() { cobra.EnableCommandSorting = false }
+
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "engine",
@@ -192,7 +195,6 @@ command line is wrong.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
-	cobra.EnableCommandSorting = false
 	a.Flags(root)
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

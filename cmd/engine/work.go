@@ -144,8 +144,16 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 			return err
 		}
 		a.Notef("worker %s waits for %s items; Ctrl-C lets what runs finish", w.ID(), typ)
-		defer context.AfterFunc(ctx, func() { a.Notef("%s", waitsFor(w.Stats().Running, cfg.DrainTimeout, time.Now())) })()
-		return w.Run(ctx)
+		told := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(told)
+			a.Notef("%s", waitsFor(w.Stats().Running, cfg.DrainTimeout, time.Now()))
+		})
+		err = w.Run(ctx)
+		if !stop() {
+			<-told
+		}
+		return err
 	})
 }
 
