@@ -18,7 +18,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/workers"

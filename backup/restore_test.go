@@ -20,7 +20,7 @@ import (
 	"github.com/streamwright/streamwright/backup"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"

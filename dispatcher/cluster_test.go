@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // cluster runs several engines on a replicated log, with their clients, workers and

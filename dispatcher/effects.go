@@ -37,9 +37,9 @@ type effects interface {
 	Repair()
 	// PurgeIntake removes the intake messages up to and including a position.
 	PurgeIntake(through uint64)
-	// CutLog has the projection flushed, and then the log cut below a position. A signal
+	// CutLog has the projection flushed, and then the log cut below a frame. A signal
 	// reports that it is done.
-	CutLog(below events.Seq)
+	CutLog(below uint64)
 	// LookAround checks the streams and the clock, and removes stale messages from the
 	// dispatch stream: those whose token is at most newest and not in live.
 	LookAround(live map[events.Token]bool, newest events.Token)

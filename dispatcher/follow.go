@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/streamwright/streamwright/dispatcher/errands"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // Bounds of the follow-ups in memory. Beyond maxFollowUps they are left to the projection's
@@ -18,7 +18,7 @@ const (
 
 // followShare is the number of events of a batch that follow-ups may fill, so that a large
 // tree leaves room for reports and submissions.
-const followShare = eventlog.MaxAppend / 2
+const followShare = eventlog.MaxEvents / 2
 
 // followUps holds the items that need a follow-up. Owned by the loop.
 type followUps struct {

@@ -66,6 +66,5 @@ func (j *doorJob) decide(l *loop, i int) error {
 	return err
 }
 
-func (j *doorJob) finish()                                    { j.End() }
-func (j *doorJob) abandon(*events.Error)                      { j.Abandon() }
-func (j *doorJob) renumber(moved func(events.Seq) events.Seq) { j.Renumber(moved) }
+func (j *doorJob) finish()               { j.End() }
+func (j *doorJob) abandon(*events.Error) { j.Abandon() }

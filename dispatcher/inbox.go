@@ -13,11 +13,11 @@ import (
 // Bounds in bytes: the number of messages says little about the memory they take.
 const (
 	maxRequestBytes = 64 << 20 // requests accepted and not yet answered, in each inbox
-	maxBatchBytes   = 8 << 20  // above this, a batch takes no further decision
+	maxBatchBytes   = 2 << 20  // above this, or a quarter of a message, a batch takes no further decision
 
 	// maxUnprojectedBytes bounds the batches appended and not yet projected; above it, no
 	// further batch is appended.
-	maxUnprojectedBytes = 8 * maxBatchBytes
+	maxUnprojectedBytes = 32 * maxBatchBytes
 )
 
 // inbox queues requests for the loop, bounded in number and in bytes. There are two, so
@@ -96,8 +96,6 @@ func (w *weighed) abandon(err *events.Error) {
 	w.job.abandon(err)
 	w.budget.Release(w.weight)
 }
-
-func (w *weighed) renumber(moved func(events.Seq) events.Seq) { renumber(w.job, moved) }
 
 func (j *commandJob) bytes() int { return weight.Commands(j.cmds) }
 

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // stranger puts messages that no engine wrote into the event stream.

@@ -63,12 +63,6 @@ func (j *question[T]) decide(l *loop, _ int) error {
 func (j *question[T]) finish()                   { j.out <- j.answer }
 func (j *question[T]) abandon(err *events.Error) { j.out <- answer[T]{err: err} }
 
-func (j *question[T]) renumber(moved func(events.Seq) events.Seq) {
-	if r, ok := any(&j.answer.value).(renumbered); ok {
-		r.renumber(moved)
-	}
-}
-
 // commandJob is the job of a call of Do.
 type commandJob struct {
 	cmds     []core.Command
@@ -147,8 +141,11 @@ func (j *reportJob) decide(l *loop, i int) error {
 		return nil
 	}
 	answer, err := l.report(&j.reports[i])
+	if err != nil {
+		return err
+	}
 	j.answers = append(j.answers, answer)
-	return err
+	return nil
 }
 
 func (j *reportJob) finish() { j.done(j.answers) }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // limitsUnderChaos are so narrow that nearly everything has to wait for one of

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/dispatcher/table"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // maxDecision is the most events of one decision, except those that ask for more (see
@@ -117,11 +118,6 @@ func (l *loop) run(ctx context.Context) error {
 
 // step does all that can be done without waiting.
 func (l *loop) step() error {
-	if l.pipe.interrupted != nil {
-		if done, err := l.stepOver(); !done || err != nil {
-			return err
-		}
-	}
 	l.state.SetDue(l.clock.BlindDue())
 	if !l.closing && !l.halt.on() {
 		// First, and few at a time: a flood of work must not delay the ticks.
@@ -151,10 +147,11 @@ func (l *loop) step() error {
 		if err := l.assigner.assignFresh(); err != nil {
 			return err
 		}
-		l.pipe.flush()
-		return nil
+		return l.pipe.flush()
 	}
-	l.pipe.flush()
+	if err := l.pipe.flush(); err != nil {
+		return err
+	}
 	if l.closing || l.halt.on() {
 		l.sender.stalled = false
 		return nil
@@ -175,14 +172,14 @@ func (l *loop) decidePending() error {
 	if l.retention.Quiet() {
 		return nil
 	}
-	q, most := &l.queues, eventlog.MaxAppend
+	q, most := &l.queues, eventlog.MaxEvents
 	if len(q.bulk.jobs) > 0 || len(q.door.jobs) > 0 || len(q.intake.jobs) > 0 {
 		most -= most / 4
 	}
 	if err := l.decideJobs(&q.urgent, most); err != nil {
 		return err
 	}
-	if most = eventlog.MaxAppend; len(q.door.jobs) > 0 || len(q.intake.jobs) > 0 {
+	if most = eventlog.MaxEvents; len(q.door.jobs) > 0 || len(q.intake.jobs) > 0 {
 		most -= most / 8 // requests and the intake don't starve each other either
 	}
 	if err := l.decideJobs(&q.bulk, most); err != nil {
@@ -191,7 +188,7 @@ func (l *loop) decidePending() error {
 	if err := l.decideJobs(&q.door, most); err != nil {
 		return err
 	}
-	return l.decideJobs(&q.intake, eventlog.MaxAppend)
+	return l.decideJobs(&q.intake, eventlog.MaxEvents)
 }
 
 // decideJobs decides jobs, in order, until the batch has most events.
@@ -205,7 +202,10 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 			if !l.pipe.roomFor(need(j, q.next), most) || (q.held != nil && q.held()) {
 				return nil
 			}
-			if err := j.decide(l, q.next); err != nil {
+			switch err := j.decide(l, q.next); {
+			case errors.Is(err, errNoRoom):
+				return nil
+			case err != nil:
 				return err
 			}
 			q.next++
@@ -222,6 +222,9 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 // the decision's item, nil for none.
 func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	dec, err := core.Decide(l.state, c, l.clock.Now())
+	if err == nil {
+		err = l.pipe.fits(dec.Events)
+	}
 	if err != nil {
 		l.pipe.building.confirm = true
 		l.pipe.outflow.RetryAfter(err, l.clock.Now())
@@ -261,10 +264,6 @@ func (l *loop) apply(dec *core.Decision) error {
 // onAppended handles the end of an append. If the append failed, it leaves the batch's jobs
 // to abandon.
 func (l *loop) onAppended(r appendResult) error {
-	if len(r.res.Places) > 0 {
-		l.interrupt(r)
-		return nil
-	}
 	p := &l.pipe
 	p.appending = false
 	if r.err != nil {
@@ -323,7 +322,7 @@ func (l *loop) abandon(err error) {
 // nextWake returns how long the loop may sleep when nothing happens.
 func (l *loop) nextWake() time.Duration {
 	at := l.sweeper.next
-	if l.closing || l.pipe.interrupted != nil {
+	if l.closing {
 		return l.clock.Until(at) // only the pipeline still has something to say
 	}
 	if l.sender.stalled || l.timers.WantsPage() || l.recount.on && l.pipe.room() {

@@ -17,9 +17,9 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -82,14 +82,15 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 	var clk *clock.Clock
 	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
 	defer replay.Close()
-	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
+	_, err = eventlog.Settle(ctx, cfg.Log, state.Meta().Applied.Frame(), func() eventlog.Write {
 		clk = clocks.New(tip.Time.Add(clocks.Local().Sub(heard)), state.Meta().LastAt, accept)
 		own := core.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
 			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.By}
 		}
 		dec, _ := core.Decide(state, own, clk.Now()) // it is never refused
-		return dec.Events[0]
+		m := state.Meta()
+		return eventlog.Write{Epoch: dec.Events[0].Body.(*events.Owned).Epoch, Node: cfg.Owner, Level: m.Level, Before: m.Events, Events: dec.Events}
 	}, replay.Apply)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
@@ -100,7 +101,7 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 	if state.Meta().Partial {
 		return nil, nil, 0, fmt.Errorf("take over: %w: the log has been cut, and the round of snapshots at its head does not end", events.ErrCorrupt)
 	}
-	return state, clk, last, nil
+	return state, clk, state.Meta().Applied, nil
 }
 
 // sameLog refuses a log that was made anew since the store was last checked against it:
@@ -171,7 +172,7 @@ func (t *ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
 
 // TickRoom implements [schedules.Loop]: a tick needs room for a submission's events and one
 // more.
-func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxAppend-1) }
+func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxEvents-1) }
 
 // decideFirst queues what must be decided before anything else: the types and schedules of
 // engine.toml, and new plans for schedules after the clock was set back. Nothing ticks
@@ -268,7 +269,7 @@ func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pushe
 			sig.ClockChanged()
 		}
 	}
-	p.Cut = func(ctx context.Context, below events.Seq) error { return cutBelow(ctx, &e.cfg, below) }
+	p.Cut = func(ctx context.Context, below uint64) error { return cutBelow(ctx, &e.cfg, below) }
 	return p
 }
 

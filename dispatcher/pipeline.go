@@ -2,15 +2,16 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/outflow"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/dispatcher/weight"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // pipeline moves decisions from the batch being built to the log, to the projection, and to
@@ -23,11 +24,11 @@ type pipeline struct {
 	told func(last events.Seq, intake uint64)
 
 	building    *batch
+	rest        []events.Event // of a decision in parts, for the next batches
 	spare       []events.Event // reused by the next batch
 	appending   bool
-	interrupted *appendResult // an append whose events have other positions than expected; nil: none
-	strangers   strangers
 	appended    events.Seq    // last durable event
+	most        int           // bytes of a frame
 	took        time.Duration // the last append
 	unprojected []*batch      // appended and not yet projected, oldest first
 	behind      int           // bytes of unprojected
@@ -38,12 +39,14 @@ type pipeline struct {
 	toCommit chan *batch
 	commits  chan commitResult
 	toReply  chan []job
-	hurry    chan struct{} // what is durable must be projected without delay
 }
 
-// batch is a run of decisions that is appended as one.
+// batch is a run of decisions that is appended as one frame.
 type batch struct {
-	after   events.Seq
+	after   uint64 // the frame that it follows
+	before  uint64 // events in the log before it
+	epoch   events.Epoch
+	level   int
 	events  []events.Event
 	bytes   int // of the events, roughly
 	changes *core.Changes
@@ -67,62 +70,107 @@ type commitResult struct {
 
 func newPipeline(cfg *Config, state *core.State, last events.Seq) pipeline {
 	return pipeline{
-		cfg: cfg, state: state, told: func(events.Seq, uint64) {}, building: &batch{}, appended: last,
+		most: eventlog.FrameBytes(cfg.MaxPayload),
+		cfg:  cfg, state: state, told: func(events.Seq, uint64) {}, building: &batch{after: last.Frame()}, appended: last,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
-		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
+		toReply: make(chan []job, maxReplies),
 	}
 }
 
 func (p *pipeline) idle() bool {
-	return !p.appending && len(p.unprojected) == 0 && len(p.building.events) == 0 && len(p.building.done) == 0
+	return !p.appending && len(p.unprojected) == 0 && len(p.building.events) == 0 && len(p.rest) == 0 && len(p.building.done) == 0
 }
 
 // room reports whether another decision fits into the batch being built.
-func (p *pipeline) room() bool { return p.roomFor(maxDecision, eventlog.MaxAppend) }
+func (p *pipeline) room() bool { return p.roomFor(maxDecision, eventlog.MaxEvents) }
 
 // roomFor reports whether a decision of need events fits into the batch. One that needs
 // more than most gets a batch of its own.
 func (p *pipeline) roomFor(need, most int) bool {
 	have := len(p.building.events)
-	return (have+need <= most || have == 0) && p.building.bytes < maxBatchBytes
+	return len(p.rest) == 0 && (have+need <= most || have == 0) && p.building.bytes < min(maxBatchBytes, p.most/2)
+}
+
+// errNoRoom puts a decision off to the next batch.
+var errNoRoom = errors.New("the batch has no room for the decision")
+
+// fits errs if a decision is too large for the batch, with a refusal if it is too large for
+// any.
+func (p *pipeline) fits(evs []events.Event) error {
+	n := 0
+	for i := range evs {
+		n += weight.Event(&evs[i])
+	}
+	switch {
+	case p.building.bytes+n <= p.most:
+		return nil
+	case n <= p.most:
+		return errNoRoom
+	}
+	return events.Refuse(events.CodeTooLarge, "what it says would make %d events with %d bytes: one decision has at most %d; ask for less at once", len(evs), n, p.most)
 }
 
 // add applies events that were just decided, and adds them to the batch.
 func (p *pipeline) add(evs []events.Event) error {
+	b := p.building
+	if len(b.events) == 0 {
+		b.before = p.state.Meta().Events
+	}
 	for i := range evs {
 		ev := &evs[i]
-		ev.Seq = p.state.Meta().Applied + 1
+		ev.Seq = events.SeqOf(b.after+1, len(b.events)+i)
 		if err := p.state.Apply(*ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		p.building.bytes += weight.Event(ev)
+		b.bytes += weight.Event(ev)
 		if ev.Kind == events.KindClaimed {
 			p.outflow.Left(1, ev.At)
 		}
 	}
-	p.building.events = append(p.building.events, evs...)
+	b.events = append(b.events, evs...)
+	return nil
+}
+
+// addParts is add for a decision that has parts: what has no room goes into the next
+// batches, before anything else is decided.
+func (p *pipeline) addParts(evs []events.Event) error {
+	p.rest = append(p.rest, evs...)
+	return p.addRest()
+}
+
+func (p *pipeline) addRest() error {
+	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+weight.Event(&p.rest[0]) < min(maxBatchBytes, p.most/2)); {
+		if err := p.add(p.rest[:1]); err != nil {
+			return err
+		}
+		p.rest = p.rest[1:]
+	}
 	return nil
 }
 
 // flush sends the batch to the appender, unless the appender is busy or the projection is
 // too far behind.
-func (p *pipeline) flush() {
+func (p *pipeline) flush() error {
 	b := p.building
 	if p.appending || len(p.unprojected) >= MaxUnprojected || p.behind >= maxUnprojectedBytes || (len(b.events) == 0 && len(b.done) == 0) {
-		return
+		return nil
 	}
 	if len(b.events) == 0 && (p.cfg.Alone || !b.confirm) {
 		p.toReply <- b.done
 		b.done, b.confirm = nil, false
-		return
+		return nil
 	}
-	b.changes = p.state.TakeChanges()
-	b.after = p.appended
+	m := p.state.Meta()
+	b.changes, b.epoch, b.level = p.state.TakeChanges(), m.Epoch, m.Level
 	p.appending = true
-	p.building = &batch{events: p.spare}
+	p.building = &batch{after: b.after, events: p.spare}
+	if len(b.events) > 0 {
+		p.building.after++
+	}
 	p.spare = nil
 	p.toAppend <- b
+	return p.addRest()
 }
 
 // append is the appender goroutine. It ends when its channel is closed.
@@ -133,7 +181,7 @@ func (p *pipeline) append(ctx context.Context) {
 		if len(b.events) == 0 {
 			r.err = p.confirmOwner(ctx, b)
 		} else {
-			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, b.events)
+			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, &eventlog.Write{Epoch: b.epoch, Node: p.cfg.Owner, Level: b.level, Before: b.before, Events: b.events})
 		}
 		r.took = time.Since(start)
 		p.results <- r
@@ -142,22 +190,16 @@ func (p *pipeline) append(ctx context.Context) {
 
 // confirmOwner checks, at the stream's leader, that nobody else has appended: an answer
 // that appends nothing is only as good as the ownership behind it. A leader that was cut off
-// together with this engine would not know of a new owner, so most servers must agree. Foreign messages don't
-// count: they decide nothing.
+// together with this engine would not know of a new owner, so most servers must agree.
 func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
 	tip, err := p.cfg.Log.Confirm(ctx)
 	if err != nil {
 		return err
 	}
-	if tip.Seq == b.after {
-		return nil
+	if tip.Seq != b.after {
+		return &eventlog.FencedError{Expected: b.after, Found: tip.Seq, Detail: "asked for the end"}
 	}
-	if tip.Seq > b.after {
-		if alone, err := p.cfg.Log.Foreign(ctx, b.after, tip.Seq); alone || err != nil {
-			return err
-		}
-	}
-	return eventlog.ErrFenced
+	return nil
 }
 
 // durable notes that a batch is in the log, and has it projected. It reuses the batch's
@@ -171,7 +213,7 @@ func (p *pipeline) durable(r appendResult) {
 	p.behind += b.bytes
 	p.toCommit <- b
 	if h := p.cfg.Hooks.Appended; h != nil {
-		h(len(b.events), r.res.Bytes, r.took)
+		h(len(b.events), len(r.res.Lines), r.took)
 	}
 	clear(b.events) // what they refer to must not outlive them here
 	b.events, p.spare = nil, b.events[:0]
@@ -217,10 +259,7 @@ var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering
 // abandon answers what can't be finished after an error, and takes the append that is still
 // under way.
 func (p *pipeline) abandon() {
-	switch {
-	case p.interrupted != nil:
-		abandonAll(p.interrupted.b.done) // durable, but not reported
-	case p.appending:
+	if p.appending {
 		abandonAll((<-p.results).b.done)
 	}
 	abandonAll(p.building.done)

@@ -25,7 +25,6 @@ type projection struct {
 	store *projector.Store
 	// asked, if set, reports whether somebody waits for what a batch has changed.
 	asked func(*core.Changes) bool
-	hurry <-chan struct{} // the loop waits for all of it
 
 	batches []*batch
 	changes []*core.Changes // of batches
@@ -39,7 +38,7 @@ type projection struct {
 }
 
 func newProjection(from *pipeline) *projection {
-	p := &projection{in: from.toCommit, store: from.cfg.Store, asked: from.cfg.Hooks.Awaited, hurry: from.hurry, timer: time.NewTimer(time.Hour)}
+	p := &projection{in: from.toCommit, store: from.cfg.Store, asked: from.cfg.Hooks.Awaited, timer: time.NewTimer(time.Hour)}
 	p.timer.Stop()
 	return p
 }
@@ -69,9 +68,6 @@ func (p *projection) gather() bool {
 				return true
 			}
 		case <-p.store.Awaited(): // see due
-			b = nil
-		case <-p.hurry:
-			p.now = true
 			b = nil
 		case <-p.timer.C:
 			p.now = true

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/streamwright/streamwright/dispatcher/retention"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -28,13 +28,8 @@ func (e *Engine) Cut(ctx context.Context, past events.Seq) (RetentionStatus, err
 }
 
 func retentionOf(ctx context.Context, e *Engine, of func(*retention.Retention) RetentionStatus) (RetentionStatus, error) {
-	s, err := ask(ctx, e, func(l *loop) (retentionStatus, error) { return retentionStatus{of(l.retention)}, nil })
-	return s.Status, err
+	return ask(ctx, e, func(l *loop) (RetentionStatus, error) { return of(l.retention), nil })
 }
-
-type retentionStatus struct{ retention.Status }
-
-func (s *retentionStatus) renumber(moved func(events.Seq) events.Seq) { s.Last = moved(s.Last) }
 
 // newRetention makes the Retention of an ownership.
 func (l *loop) newRetention() *retention.Retention {
@@ -42,7 +37,7 @@ func (l *loop) newRetention() *retention.Retention {
 		State: l.state, Store: l.cfg.Store, Clock: l.clock, Log: l.cfg.Logger, Batch: (*retained)(l),
 		Sweep: l.cfg.Sweep, SyncWithin: l.cfg.SyncWithin, CutEvents: l.cfg.CutEvents,
 		Appended: func() events.Seq { return l.pipe.appended },
-		CutLog:   func(below events.Seq) { l.out.CutLog(below) },
+		CutLog:   func(below uint64) { l.out.CutLog(below) },
 		Halted:   func() bool { return l.halt.on() },
 	})
 }
@@ -57,7 +52,7 @@ func (r *retained) Decide(c core.Command) (refused, err error) {
 }
 
 // Add implements [retention.Batch].
-func (r *retained) Add(evs []events.Event) error { return r.pipe.add(evs) }
+func (r *retained) Add(evs []events.Event) error { return r.pipe.addParts(evs) }
 
 // Size implements [retention.Batch].
 func (r *retained) Size() (n, bytes int) { return len(r.pipe.building.events), r.pipe.building.bytes }
@@ -73,9 +68,9 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	return retention.Salvage(ctx, retention.SalvageConfig{Log: cfg.Log, Store: cfg.Store, Defaults: cfg.Defaults, Limits: cfg.Limits, Logger: cfg.Logger}, progress)
 }
 
-// cutBelow cuts the log. It flushes the projection first, which a crash would otherwise
+// cutBelow cuts the log below a frame. It flushes the projection first, which a crash would otherwise
 // force to be made anew from what is left of the log.
-func cutBelow(ctx context.Context, c *Config, below events.Seq) error {
+func cutBelow(ctx context.Context, c *Config, below uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, retention.CutTimeout)
 	defer cancel()
 	if err := c.Store.Flush(); err != nil {
@@ -88,11 +83,11 @@ func cutBelow(ctx context.Context, c *Config, below events.Seq) error {
 // since it then lacks the events in between.
 func renewIfCut(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 	at := cfg.Store.Applied()
-	if at == 0 || tip.First <= at+1 {
+	if at == 0 || tip.First <= at.Frame()+1 {
 		return nil
 	}
 	cfg.Logger.Warn("the log has been cut in front of the projection: making it anew", "position", at, "first", tip.First)
-	err := cfg.Store.Renew(ctx, cfg.Log, tip.Seq, nil)
+	err := cfg.Store.Renew(ctx, cfg.Log, events.SeqOf(tip.Seq, eventlog.MaxEvents), nil)
 	if errors.Is(err, projector.ErrBeforeCut) {
 		err = fmt.Errorf("the round of snapshots at the head of the log does not end: %w: %w", events.ErrCorrupt, err)
 	}

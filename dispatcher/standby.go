@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/shared"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -38,7 +38,7 @@ type standby struct {
 	owner string     // as the lease says
 	heard time.Time  // when the log's leader was last heard; zero: not yet
 	fault error      // why the log can't be followed; nil: it can
-	ends  shared.Asker[eventlog.Tip]
+	ends  shared.Asker[eventlog.End]
 	again chan struct{} // something when the log must be followed from the projection anew
 }
 
@@ -74,20 +74,20 @@ func (e *Engine) End(ctx context.Context) (events.Seq, error) {
 	if _, on := e.StandsBy(); !on {
 		return e.Position(), nil
 	}
-	tip, err := e.standby.ends.Ask(ctx, e.standby.askEnd)
-	return tip.Seq, err
+	end, err := e.standby.ends.Ask(ctx, e.standby.askEnd)
+	return end.Last, err
 }
 
 // askEnd asks the log's leader for its end.
-func (s *standby) askEnd() (eventlog.Tip, error) {
+func (s *standby) askEnd() (eventlog.End, error) {
 	ctx, cancel := context.WithTimeout(s.e.drain, endWithin)
 	defer cancel()
-	tip, err := s.e.cfg.Log.Last(ctx)
+	end, err := s.e.cfg.Log.End(ctx)
 	if err == nil {
-		s.raisePosition(tip.Seq)
+		s.raisePosition(end.Last)
 		s.note(func(s *standby) { s.heard = time.Now() })
 	}
-	return tip, err
+	return end, err
 }
 
 // raisePosition notes that the log is known to reach seq.
@@ -263,22 +263,21 @@ func (s *standby) followOnce(ctx context.Context) error {
 	}
 	state.SetDefaults(s.e.cfg.Defaults)
 	state.SetLimits(s.e.cfg.Limits)
-	s.raisePosition(tip.Seq)
-	from := state.Meta().Applied + 1
+	from := state.Meta().Applied.Frame() + 1
 	if from == 1 {
 		from = tip.First
 	}
 	run, cancel := context.WithCancel(ctx)
-	f := &follower{e: s.e, groups: make(chan eventlog.Group), timer: time.NewTimer(time.Hour)}
+	f := &follower{e: s.e, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
 	f.timer.Stop()
 	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
 	defer f.replay.Close()
 	ended := make(chan error, 1)
 	go func() {
-		defer close(f.groups)
-		ended <- s.e.cfg.Log.Follow(run, from, func(g eventlog.Group) error {
+		defer close(f.frames)
+		ended <- s.e.cfg.Log.Follow(run, from, func(fr eventlog.Frame) error {
 			select {
-			case f.groups <- g:
+			case f.frames <- fr:
 				return nil
 			case <-run.Done():
 				return run.Err()
@@ -287,7 +286,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 	}()
 	defer func() { // the reader has ended when followOnce returns
 		cancel()
-		for range f.groups {
+		for range f.frames {
 		}
 	}()
 	s.note(func(s *standby) { s.fault = nil })
@@ -301,26 +300,26 @@ func (s *standby) followOnce(ctx context.Context) error {
 // projectEvery.
 type follower struct {
 	e      *Engine
-	groups chan eventlog.Group
+	frames chan eventlog.Frame
 	replay *projector.Replay
 	timer  *time.Timer
 	armed  bool // the timer runs
 	last   time.Time
 }
 
-// run returns nil when groups is closed.
+// run returns nil when frames is closed.
 func (f *follower) run() error {
 	defer f.timer.Stop()
 	for {
 		select {
-		case g, ok := <-f.groups:
+		case fr, ok := <-f.frames:
 			if !ok {
 				return nil
 			}
-			if err := f.replay.Apply(g); err != nil {
+			if err := f.replay.Apply(fr); err != nil {
 				return err
 			}
-			f.e.standby.raisePosition(g.Through)
+			f.e.standby.raisePosition(fr.Last())
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))

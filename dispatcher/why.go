@@ -43,10 +43,6 @@ type whyAnswer struct {
 	contest ahead.Rivals // competition with other types
 }
 
-func (a *whyAnswer) renumber(moved func(events.Seq) events.Seq) {
-	movePosition(&a.reply.Position, moved)
-}
-
 // why returns what keeps an item from running, except the items ahead of it.
 func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 	it, err := l.state.Item(id)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 )
 
 // clockFile holds the time when the NATS server's clock was last plausible. It

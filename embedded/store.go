@@ -15,7 +15,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )

@@ -16,15 +16,9 @@ type envelope struct {
 	ID      ID              `json:"id"`
 	Type    Type            `json:"type"`
 	At      time.Time       `json:"at"`
-	Tx      *txJSON         `json:"tx"`
 	Attempt Attempt         `json:"attempt"`
 	Worker  WorkerID        `json:"worker"`
 	Data    json.RawMessage `json:"data"`
-}
-
-type txJSON struct {
-	N  int `json:"n"`
-	Of int `json:"of"`
 }
 
 // AppendJSON appends the event's JSON to b. Fields that do not apply are left
@@ -56,13 +50,6 @@ func (e *Event) appendHead(b []byte) []byte {
 	b = append(b, `,"at":"`...)
 	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
-	if e.Tx.Of > 0 {
-		b = append(b, `,"tx":{"n":`...)
-		b = strconv.AppendInt(b, int64(e.Tx.N), 10)
-		b = append(b, `,"of":`...)
-		b = strconv.AppendInt(b, int64(e.Tx.Of), 10)
-		b = append(b, '}')
-	}
 	if e.Attempt > 0 {
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(e.Attempt), 10)
@@ -302,12 +289,6 @@ func decodeAny(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, Clip(env.Kind, 64))
 	}
 	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
-	if env.Tx != nil {
-		e.Tx = Tx{N: env.Tx.N, Of: env.Tx.Of}
-		if e.Tx.N < 1 || e.Tx.N > e.Tx.Of || e.Tx.Of > MaxDecisionEvents {
-			return Event{}, fmt.Errorf("decode event: %w: tx %d of %d", ErrCorrupt, e.Tx.N, e.Tx.Of)
-		}
-	}
 	if e.Body = newBody(kind); e.Body != nil {
 		if len(env.Data) == 0 {
 			return Event{}, fmt.Errorf("decode %s event: %w: it has no data", kind, ErrCorrupt)

@@ -26,15 +26,6 @@ func decodeOwn(data []byte) (e Event, ok bool) {
 	}
 	s.lit(`,"at":`)
 	s.time(&e.At)
-	if s.opt(`,"tx":{"n":`) {
-		e.Tx.N = int(s.int())
-		s.lit(`,"of":`)
-		e.Tx.Of = int(s.int())
-		s.lit(`}`)
-		if e.Tx.N < 1 || e.Tx.N > e.Tx.Of || e.Tx.Of > MaxDecisionEvents {
-			return Event{}, false
-		}
-	}
 	if s.opt(`,"attempt":`) {
 		e.Attempt = Attempt(s.int())
 	}

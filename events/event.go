@@ -12,27 +12,17 @@ import (
 const Version = 1
 
 // Event is one thing that has happened. Its place in the log is Seq, which
-// the stream gives and the JSON does not repeat.
+// follows from its frame, so that the JSON does not repeat it.
 type Event struct {
 	Seq     Seq
 	Kind    Kind
 	ID      ID   // zero for events that belong to no item
 	Type    Type // empty for events of the partition
 	At      time.Time
-	Tx      Tx
 	Attempt Attempt  // where it applies, else 0
 	Worker  WorkerID // where it applies, else empty
 	Body    Body     // a pointer to the payload of the kind; nil for none
 }
-
-// Tx groups the events of one decision: the N-th (from 1) of Of. A decision of
-// one event has the zero Tx.
-type Tx struct {
-	N, Of int
-}
-
-// Last reports whether this is the last event of its decision.
-func (t Tx) Last() bool { return t.N == t.Of }
 
 // Body is the payload of an event: one of the structs below, by pointer.
 type Body interface{ Kind() Kind }

@@ -14,7 +14,8 @@ import (
 // item. A round without its end means nothing.
 type Snapshot struct {
 	Round uint64 `json:"round"`
-	Mark  string `json:"mark"` // begin, rejected, part, end
+	Mark  string `json:"mark"`           // begin, rejected, part, end
+	Part  int    `json:"part,omitempty"` // counts the parts of a round's end, from 1
 	// Level is the log's format level, set with the begin of a round if it is above
 	// 1, and Version the program that raised it: the event that did is cut away.
 	Level   int        `json:"level,omitempty"`
@@ -39,7 +40,8 @@ const (
 )
 
 // Carried is the payload of carried: all that is known of an item, or a part
-// of it if that is much. The parts are one decision; the first has the item.
+// of it if that is much. The first part has the item; nothing else is decided before the
+// last.
 type Carried struct {
 	Part      int               `json:"part"`
 	Parts     int               `json:"parts"`

@@ -54,9 +54,25 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Seq is a position in a partition's event stream: monotonic, without gaps,
-// starting at 1. 0 is the position before the first event.
+// Seq is the position of an event in a partition's log: the sequence of its frame
+// times [FrameEvents], plus its index in the frame. Positions are ordered, but not
+// contiguous. 0 is the position before the first event.
 type Seq uint64
+
+// FrameEvents is the distance of two frames' positions, and more than the events that
+// a frame can have.
+const FrameEvents = 1 << frameBits
+
+const frameBits = 12
+
+// SeqOf returns the position of the event with an index in a frame.
+func SeqOf(frame uint64, index int) Seq { return Seq(frame<<frameBits | uint64(index)) }
+
+// Frame returns the sequence of the frame that has the event.
+func (s Seq) Frame() uint64 { return uint64(s) >> frameBits }
+
+// Index returns the event's place in its frame, from 0.
+func (s Seq) Index() int { return int(s & (FrameEvents - 1)) }
 
 func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
 

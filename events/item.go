@@ -157,6 +157,7 @@ type TypeInfo struct {
 // Meta is the partition's own record.
 type Meta struct {
 	Applied   Seq       `json:"applied"`          // last event folded in
+	Events    uint64    `json:"events"`           // in the log up to it, those that were cut off included
 	LastAt    time.Time `json:"last_at,omitzero"` // its time
 	Epoch     Epoch     `json:"epoch,omitzero"`
 	Owner     string    `json:"owner,omitzero"`
@@ -181,11 +182,13 @@ type Meta struct {
 	SetBackBy time.Duration `json:"set_back_by_ns,omitzero"`
 
 	// The log's own life: see [Snapshot].
-	Round   uint64    `json:"round,omitzero"`    // the last that has begun
-	RoundAt Seq       `json:"round_at,omitzero"` // where the one under way began; 0: none is
-	CutAt   Seq       `json:"cut_at,omitzero"`   // where the last complete one began: the log may be cut below
-	CutEnd  Seq       `json:"cut_end,omitzero"`  // and where it ended
-	CutTime time.Time `json:"cut_time,omitzero"`
+	Round       uint64    `json:"round,omitzero"`        // the last that has begun
+	RoundAt     Seq       `json:"round_at,omitzero"`     // where the one under way began; 0: none is
+	RoundBefore uint64    `json:"round_before,omitzero"` // the events in the log before that
+	CutAt       Seq       `json:"cut_at,omitzero"`       // where the last complete one began: the log may be cut below
+	CutBefore   uint64    `json:"cut_before,omitzero"`   // the events in the log before that
+	CutEnd      Seq       `json:"cut_end,omitzero"`      // and where it ended
+	CutTime     time.Time `json:"cut_time,omitzero"`
 	// Level is the log's format level, 0 for 1, and LevelBy the version of the
 	// program that raised it.
 	Level   int    `json:"level,omitzero"`

@@ -3,7 +3,6 @@ package events
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -62,15 +61,11 @@ func idNanos(id ID) int64 {
 func packable(t time.Time) bool { return t.Equal(time.Unix(0, t.UnixNano())) }
 
 func (e *Event) packHead(b []byte, of ID) (packed []byte, ok bool) {
-	if e.Kind == KindNone || e.Kind >= NumKinds || e.envelopeVersion() != Version || !packable(e.At) || !plain(string(e.Worker)) || (e.Tx.N < 1) != (e.Tx.Of < 1) {
+	if e.Kind == KindNone || e.Kind >= NumKinds || e.envelopeVersion() != Version || !packable(e.At) || !plain(string(e.Worker)) {
 		return b, false
 	}
 	b = append(b, byte(e.Kind))
 	b = binary.AppendVarint(b, e.At.UnixNano()-idNanos(of))
-	b = binary.AppendUvarint(b, uint64(e.Tx.N))
-	if e.Tx.N > 0 {
-		b = binary.AppendUvarint(b, uint64(e.Tx.Of))
-	}
 	b = binary.AppendUvarint(b, uint64(e.Attempt))
 	return appendPackedText(b, string(e.Worker)), true
 }
@@ -149,9 +144,6 @@ func UnpackJSON(b []byte, of ID, packed []byte) ([]byte, error) {
 	var e Event
 	e.Kind = Kind(u.byte())
 	e.At = time.Unix(0, u.int()+idNanos(of)).UTC()
-	if e.Tx.N = int(u.uint()); e.Tx.N > 0 {
-		e.Tx.Of = int(u.uint())
-	}
 	e.Attempt = Attempt(u.uint())
 	e.Worker = WorkerID(u.text())
 	var err error
@@ -282,12 +274,6 @@ func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
 	e.Kind = kindsByName[string(s.word())]
 	s.lit(`","at":`)
 	s.time(&e.At)
-	if s.opt(`,"tx":{"n":`) {
-		e.Tx.N = int(s.int())
-		s.lit(`,"of":`)
-		e.Tx.Of = int(s.int())
-		s.lit(`}`)
-	}
 	if s.opt(`,"attempt":`) {
 		e.Attempt = Attempt(s.int())
 	}
@@ -295,7 +281,7 @@ func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
 		e.Worker = WorkerID(s.text())
 	}
 	has := s.opt(`,"data":`)
-	if s.bad || e.Tx.N > math.MaxInt32 || len(data) == s.i || data[len(data)-1] != '}' {
+	if s.bad || len(data) == s.i || data[len(data)-1] != '}' {
 		return b, false
 	}
 	body := data[s.i : len(data)-1]

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -42,7 +42,7 @@ func rebuildIn(ctx context.Context, f *folder, log Log, opts Options, through ev
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, b, log, through, time.Time{}, progress); err != nil {
+	if err := fill(ctx, b, log, moment{through: through}, progress); err != nil {
 		return nil, errors.Join(err, b.Close(), f.remove(number))
 	}
 	if err := b.Close(); err != nil {
@@ -136,11 +136,15 @@ const closeEnough = 2 * ReplayEvents
 // times faster than what appends and projects.
 func (s *Store) chase(ctx context.Context, b *Store, log Log, progress Progress) error {
 	for {
-		if err := fill(ctx, b, log, s.Applied(), time.Time{}, progress); err != nil {
+		to, err := s.now()
+		if err == nil {
+			err = fill(ctx, b, log, to, progress)
+		}
+		if err != nil {
 			return err
 		}
-		if s.Applied() <= b.Applied()+closeEnough {
-			return nil
+		if now, err := s.now(); err != nil || now.events <= to.events+closeEnough {
+			return err
 		}
 	}
 }
@@ -150,7 +154,11 @@ func (s *Store) chase(ctx context.Context, b *Store, log Log, progress Progress)
 func (s *Store) changeOver(ctx context.Context, b *Store, number int, log Log) (*generation, error) {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
-	if err := fill(ctx, b, log, s.Applied(), time.Time{}, nil); err != nil {
+	to, err := s.now()
+	if err == nil {
+		err = fill(ctx, b, log, to, nil)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if b.Applied() != s.Applied() {
@@ -199,23 +207,26 @@ func (s *Store) replace(b *Store, number int) (*generation, error) {
 // It is an ordinary Store, to be queried, closed, and its folder removed by the
 // caller; with [Options.InMemory], dir is not used. The folder must be new.
 func StateAt(ctx context.Context, log Log, through events.Seq, until time.Time, dir string, opts Options, progress Progress) (*Store, error) {
+	return stateAt(ctx, log, moment{through: through, until: until}, dir, opts, progress)
+}
+
+func stateAt(ctx context.Context, log Log, to moment, dir string, opts Options, progress Progress) (*Store, error) {
 	opts.bulk = true
 	s, err := Open(dir, opts)
 	if err != nil {
 		return nil, err
 	}
 	if at := s.Applied(); at != 0 {
-		return nil, errors.Join(fmt.Errorf("state at %d: the folder %s holds a store at %d already: use a new one", through, dir, at), s.Close())
+		return nil, errors.Join(fmt.Errorf("state at %d: the folder %s holds a store at %d already: use a new one", to.through, dir, at), s.Close())
 	}
-	if err := fill(ctx, s, log, through, until, progress); err != nil {
+	if err := fill(ctx, s, log, to, progress); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
-// position within a decision means the whole of it), which is made beside this
-// one and removed at the end. Queries and commits go on meanwhile. It needs the
+// AsOf calls fn with a store as of a moment of the past (see [StateAt]), which is made
+// beside this one and removed at the end. Queries and commits go on meanwhile. It needs the
 // disk space of both; one AsOf, Verify or Rebuild of a store can be under way,
 // another gets [ErrProving]. A moment before the log's first event is refused.
 func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
@@ -227,30 +238,21 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 	if err != nil {
 		return err
 	}
-	then, remove, err := s.beside(ctx, log, through, until, layout.WholeTo(meta, until), progress)
+	then, remove, err := s.beside(ctx, log, moment{through, until, meta.Events}, layout.WholeTo(meta, until), progress)
 	var trimmed *eventlog.TrimmedError
 	switch {
-	case errors.As(err, &trimmed) && trimmed.First > through:
-		return beforeLog(trimmed.First)
+	case errors.As(err, &trimmed) && trimmed.First > through.Frame():
+		return beforeLog(events.SeqOf(trimmed.First, 0))
 	case err != nil:
 		return fmt.Errorf("state as of %d: %w", through, err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if at := then.Applied(); until.IsZero() && at < through {
-		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
-		if err == nil && end > 0 {
-			err = fill(ctx, then, log, end, time.Time{}, progress)
-		}
-		if err != nil {
-			return fmt.Errorf("state as of %d: %w", through, err)
-		}
-	}
 	meta, err = then.Meta()
 	switch {
 	case err != nil:
 		return err
 	case meta.Applied == 0:
-		return beforeLog(1)
+		return beforeLog(events.SeqOf(1, 0))
 	case meta.Partial:
 		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
 	}
@@ -259,7 +261,7 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 
 // beside is StateAt in a folder beside the live one's generation; remove closes
 // it and removes that. whole is as in Options.
-func (s *Store) beside(ctx context.Context, log Log, through events.Seq, until time.Time, whole events.Seq, progress Progress) (then *Store, remove func() error, err error) {
+func (s *Store) beside(ctx context.Context, log Log, to moment, whole events.Seq, progress Progress) (then *Store, remove func() error, err error) {
 	opts, fs := s.opts, s.folder.fs
 	opts.InMemory = false // it shares the live store's file system, whatever that is
 	opts.whole = whole
@@ -267,31 +269,10 @@ func (s *Store) beside(ctx context.Context, log Log, through events.Seq, until t
 	if err := fs.RemoveAll(dir); err != nil {
 		return nil, nil, err
 	}
-	if then, err = StateAt(ctx, log, through, until, dir, opts, progress); err != nil {
+	if then, err = stateAt(ctx, log, to, dir, opts, progress); err != nil {
 		return nil, nil, errors.Join(err, fs.RemoveAll(dir))
 	}
 	return then, func() error { return errors.Join(then.Close(), fs.RemoveAll(dir)) }, nil
-}
-
-// decisionEnd is the position of the last event of the decision that a position
-// lies within; 0 if it lies within none.
-func decisionEnd(ctx context.Context, log Log, from, through, last events.Seq) (end events.Seq, err error) {
-	err = log.Read(ctx, from, min(last, through+events.MaxDecisionEvents), func(g eventlog.Group) error {
-		for _, ev := range g.Events {
-			switch {
-			case ev.Seq < through || !ev.Tx.Last():
-				continue
-			case ev.Tx.Of > 0 && ev.Seq-events.Seq(ev.Tx.N-1) <= through:
-				end = ev.Seq
-			}
-			return errReached
-		}
-		return nil
-	})
-	if errors.Is(err, errReached) {
-		err = nil
-	}
-	return end, err
 }
 
 func beforeLog(first events.Seq) error {

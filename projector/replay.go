@@ -7,25 +7,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // Log is the part of a partition's event log that a replay needs.
 type Log interface {
-	// Read replays the positions from to to, both inclusive, to fn, in order,
-	// from the caller's goroutine. It ends early with fn's error, unwrapped.
-	Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error
-	// Checksum is events.Checksum of the stored bytes of the event at seq.
-	Checksum(ctx context.Context, seq events.Seq) (uint64, error)
+	// Read replays the frames from to to, both inclusive, to fn, in order,
+	// from the caller's goroutine; from 0 means the first that is kept. It ends early
+	// with fn's error, unwrapped.
+	Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error
+	// Checksum is events.Checksum of the frame at a sequence.
+	Checksum(ctx context.Context, seq uint64) (uint64, error)
 }
 
-// Progress hears how far a replay has come: positions done, of total. It is
+// Progress hears how far a replay has come: events done, of about total. It is
 // called from one goroutine at a time, about once a batch, and must not block.
 type Progress func(done, total uint64)
 
-// The bounds of one commit of a replay. A commit ends with the first group that
+// The bounds of one commit of a replay. A commit ends with the first frame that
 // reaches one of them.
 const (
 	ReplayEvents = 4096
@@ -35,7 +36,7 @@ const (
 )
 
 // Replay folds the events read from a log into a store: at start and at
-// takeover, in a rebuild and a verify, and for a moment of the past. Groups go
+// takeover, in a rebuild and a verify, and for a moment of the past. Frames go
 // to Apply in order; Finish commits the rest. Every Replay needs Close.
 //
 // Apply folds each event into the State on the caller's goroutine, and hands
@@ -55,10 +56,10 @@ type Replay struct {
 	ids      []events.ID // reused by prefetch
 	events   int         // applied since the last hand-over
 	bytes    int         // of those
-	last     events.Seq  // the last event applied
-	checksum uint64      // of that event; 0 where a Group was cut short
-	until    time.Time   // if set, later events are left out: see pastUntil
-	handed   func(through events.Seq)
+	checksum uint64      // of the last frame applied
+	through  events.Seq  // if set, later events are left out
+	until    time.Time   // likewise: see past
+	handed   func()
 	closed   bool
 
 	batches   chan *core.Changes
@@ -92,39 +93,38 @@ func (r *Replay) commit() {
 	}
 }
 
-// Apply folds a group of the log, the next one, into the State. Its errors wrap
+// Apply folds a frame of the log, the next one, into the State. Its errors wrap
 // [events.ErrCorrupt], or are the store's or the context's.
-func (r *Replay) Apply(g eventlog.Group) error {
-	if len(g.Events) == 0 {
-		return nil // the checksum belongs to a message that is no event
-	}
-	if err := r.prefetch(g); err != nil {
+func (r *Replay) Apply(f eventlog.Frame) error {
+	if counts, err := r.state.Frame(f.Seq, f.Epoch, f.Before); !counts || err != nil {
 		return err
 	}
-	for _, ev := range g.Events {
-		if r.pastUntil(ev) {
+	if err := r.prefetch(f.Events); err != nil {
+		return err
+	}
+	r.checksum = f.Checksum
+	for _, ev := range f.Events {
+		if r.past(ev) {
 			return errReached
 		}
 		if err := r.state.Apply(ev); err != nil {
 			return err
 		}
-		r.last, r.checksum = ev.Seq, 0
 		r.events++
 	}
-	r.checksum = g.Checksum
-	if r.bytes += g.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
+	if r.bytes += f.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
 		return nil
 	}
 	return r.handOver()
 }
 
-// prefetch reads the items that a group's events touch in one go. Those that it
-// creates are not in the store.
-func (r *Replay) prefetch(g eventlog.Group) error {
+// prefetch reads the items that events touch in one go. Those that they create are
+// not in the store.
+func (r *Replay) prefetch(evs []events.Event) error {
 	r.ids = r.ids[:0]
-	fresh := make(map[events.ID]bool, len(g.Events)/4)
-	for i := range g.Events {
-		ev := &g.Events[i]
+	fresh := make(map[events.ID]bool, len(evs)/4)
+	for i := range evs {
+		ev := &evs[i]
 		switch {
 		case ev.ID.IsZero():
 		case ev.Kind == events.KindCreated:
@@ -139,11 +139,10 @@ func (r *Replay) prefetch(g eventlog.Group) error {
 // errReached ends a Read at the moment that was asked for.
 var errReached = errors.New("reached")
 
-// pastUntil reports whether a decision begins with ev behind the moment that was
-// asked for. What lies before the event by which the clock was last set back is
-// never behind it.
-func (r *Replay) pastUntil(ev events.Event) bool {
-	return !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
+// past reports whether ev lies behind the moment that was asked for. What lies before
+// the event by which the clock was last set back is not behind a time.
+func (r *Replay) past(ev events.Event) bool {
+	return r.through > 0 && ev.Seq > r.through || !r.until.IsZero() && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
 // handOver passes on the changes that the State has collected, and lets it
@@ -157,7 +156,7 @@ func (r *Replay) handOver() error {
 	}
 	c.Checksum = r.checksum
 	if r.handed != nil {
-		r.handed(r.last)
+		r.handed()
 	}
 	select {
 	case <-r.done: // only a failure ends it before Close
@@ -201,45 +200,49 @@ func (r *Replay) Close() {
 	<-r.done
 }
 
-// fill replays a log into a store up to the position to, or, if until is set,
-// up to the last event not after that time.
-func fill(ctx context.Context, store *Store, log Log, to events.Seq, until time.Time, progress Progress) error {
+// moment is where a replay ends.
+type moment struct {
+	through events.Seq // the last event at most
+	until   time.Time  // if set, no later event
+	events  uint64     // in the log up to there, or about so many
+}
+
+// now is where a store stands.
+func (s *Store) now() (moment, error) {
+	m, err := s.Meta()
+	return moment{through: m.Applied, events: m.Events}, err
+}
+
+// fill replays a log into a store up to a moment. The store is at the end of a frame.
+func fill(ctx context.Context, store *Store, log Log, to moment, progress Progress) error {
 	state, err := core.NewState(store)
 	if err != nil {
 		return err
 	}
-	from := state.Meta().Applied + 1
-	if from > to {
+	at := state.Meta().Applied
+	if at >= to.through {
 		return whole(state)
-	}
-	report := func(at events.Seq) {
-		if progress != nil {
-			progress(uint64(at-from+1), uint64(to-from+1))
-		}
 	}
 	r := NewReplay(ctx, store, state, nil)
 	defer r.Close()
-	r.until, r.handed = until, report
-	if err := r.readTo(log, from, to); err != nil {
-		return fmt.Errorf("replay the log from event %d: %w", from, err)
-	}
-	report(to)
-	return whole(state)
-}
-
-// readTo replays a stretch of a log and finishes.
-func (r *Replay) readTo(log Log, from, to events.Seq) error {
-	if from == 1 {
-		from = 0 // the first that the log keeps
-	}
-	err := log.Read(r.ctx, from, to, r.Apply)
-	if err != nil && !errors.Is(err, errReached) {
-		return err
-	}
-	if r.events > 0 && r.checksum == 0 { // it ended inside a Group, which has only the checksum of its end
-		if r.checksum, err = log.Checksum(r.ctx, r.last); err != nil {
-			return err
+	r.through, r.until = to.through, to.until
+	if progress != nil {
+		begun := state.Meta().Events
+		r.handed = func() {
+			done := state.Meta().Events - begun
+			progress(done, max(done, to.events-begun))
 		}
 	}
-	return r.Finish()
+	from := at.Frame() + 1
+	if at == 0 {
+		from = 0 // the first that the log keeps
+	}
+	err = log.Read(ctx, from, to.through.Frame(), r.Apply)
+	if err == nil || errors.Is(err, errReached) {
+		err = r.Finish()
+	}
+	if err != nil {
+		return fmt.Errorf("replay the log behind event %d: %w", at, err)
+	}
+	return whole(state)
 }

@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -212,7 +211,7 @@ func (s *Store) Renew(ctx context.Context, log Log, through events.Seq, progress
 	}
 	defer s.proof.Unlock()
 	return s.makeAnew("renew", func(b *Store, number int) (*generation, error) {
-		if err := fill(ctx, b, log, through, time.Time{}, progress); err != nil {
+		if err := fill(ctx, b, log, moment{through: through}, progress); err != nil {
 			return nil, err
 		}
 		s.commitMu.Lock()

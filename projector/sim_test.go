@@ -13,9 +13,9 @@ import (
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/goleak"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/need"
 )
 

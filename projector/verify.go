@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -45,7 +45,7 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 				return err
 			}
 			res = Verified{Position: m.Applied}
-			return s.verify(ctx, live, log, &res, progress)
+			return s.verify(ctx, live, log, moment{through: m.Applied, events: m.Events}, &res, progress)
 		})
 	})
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 	return res, nil
 }
 
-func (s *Store) verify(ctx context.Context, live layout.View, log Log, res *Verified, progress Progress) (err error) {
-	second, remove, err := s.beside(ctx, log, res.Position, time.Time{}, s.opts.whole, progress)
+func (s *Store) verify(ctx context.Context, live layout.View, log Log, at moment, res *Verified, progress Progress) (err error) {
+	second, remove, err := s.beside(ctx, log, at, s.opts.whole, progress)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ var ErrDiverged = errors.New("the store is not the projection of this log: rebui
 var ErrOtherLog = errors.New("it is another log")
 
 // CheckLog checks that the store is the projection of a log: that the log has
-// the identity noted by SetIdentity (if one was), and that the last event
+// the identity noted by SetIdentity (if one was), and that the frame of the last event
 // folded in stands in it unchanged. It finds a log that was replaced, or that
 // has lost its end in a power loss and gone on differently. Errors about the
 // store wrap [ErrDiverged]; others are the log's own.
@@ -108,24 +108,24 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 	if err != nil || m.Applied == 0 {
 		return err
 	}
-	found, err := log.Checksum(ctx, m.Applied)
+	found, err := log.Checksum(ctx, m.Applied.Frame())
 	elsewhere := err == nil || errors.Is(err, eventlog.ErrTrimmed) || errors.Is(err, eventlog.ErrBehind)
 	if noted != "" && noted != identity && elsewhere && (err != nil || found != sum) {
-		// A log with the very event that the store folded last is the same log,
+		// A log with the very frame that the store folded last is the same log,
 		// restored.
 		return errors.Join(fmt.Errorf("check store: it was made from the log %q up to event %d, this one is %q: %w: %w", noted, m.Applied, identity, ErrOtherLog, ErrDiverged), err)
 	}
 	var trimmed *eventlog.TrimmedError
 	switch {
-	case errors.As(err, &trimmed) && trimmed.First <= m.Applied+1:
+	case errors.As(err, &trimmed) && trimmed.First <= m.Applied.Frame()+1:
 		return nil // cut right behind our position: what follows is there
 	case errors.Is(err, eventlog.ErrTrimmed), errors.Is(err, eventlog.ErrBehind):
 		return fmt.Errorf("check store: it is at event %d: %w: %w", m.Applied, err, ErrDiverged)
 	case err != nil:
-		return fmt.Errorf("check store: read event %d of the log: %w", m.Applied, err)
+		return fmt.Errorf("check store: read frame %d of the log: %w", m.Applied.Frame(), err)
 	}
 	if found != sum {
-		return fmt.Errorf("check store: event %d of the log has checksum %016x, the store has folded one with %016x: %w", m.Applied, found, sum, ErrDiverged)
+		return fmt.Errorf("check store: frame %d of the log has checksum %016x, the store has folded one with %016x: %w", m.Applied.Frame(), found, sum, ErrDiverged)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 

@@ -148,7 +148,11 @@ func DirectPosition(handle uint64) (at events.Seq, direct bool) {
 	return events.Seq(handle - directIntake), handle > directIntake
 }
 
-// Event is the subject of an event of partition p; an empty type is spelled _.
+// Frame is the subject of the log's frames of partition p.
+func (n Names) Frame(p int) string { return n.subject("frame", strconv.Itoa(p)) }
+
+// Event is the subject on which an event of partition p is told once it is durable; an
+// empty type is spelled _.
 func (n Names) Event(p int, t events.Type, k events.Kind) string {
 	if t == "" {
 		t = events.NoType

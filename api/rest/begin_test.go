@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 )
 
 // endedLog is a log of five positions that nobody reads yet.

@@ -16,7 +16,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )

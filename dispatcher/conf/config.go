@@ -19,9 +19,9 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/door"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -70,6 +70,9 @@ type Config struct {
 	Store *projector.Store
 	// Conn serves everything but appends: intake, dispatch, advisories, control.
 	Conn *nats.Conn
+	// MaxPayload is what the server takes a message, in bytes, which bounds the log's
+	// frames. 0: what Conn's says, or 8 MiB without one.
+	MaxPayload int64
 
 	Names     wire.Names
 	Partition int
@@ -245,6 +248,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.FormatLevel == 0 {
 		c.FormatLevel = events.FormatLevel
+	}
+	if c.MaxPayload == 0 && c.Conn != nil {
+		c.MaxPayload = c.Conn.MaxPayload()
+	}
+	if c.MaxPayload == 0 {
+		c.MaxPayload = 8 << 20
 	}
 	if c.Replicas == 0 {
 		c.Replicas = 1

@@ -63,15 +63,6 @@ func (m *Message) Became(it *events.Item, at events.Seq, repeat bool) {
 	}
 }
 
-// Renumber corrects the positions of events that were not durable.
-func (b *Batch) Renumber(moved func(events.Seq) events.Seq) {
-	for _, m := range b.Messages {
-		if at, direct := wire.DirectPosition(m.handle); direct {
-			m.handle = wire.DirectIntake(moved(at))
-		}
-	}
-}
-
 // End acknowledges what was decided, which is durable now.
 func (b *Batch) End() {
 	for _, m := range b.Messages {

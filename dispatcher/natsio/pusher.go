@@ -33,8 +33,8 @@ const choreTimeout = 5 * time.Second
 type Pusher struct {
 	// Look is called with each sweep, once the streams are known to be there.
 	Look func(context.Context)
-	// Cut cuts the log below a position. It is called by RunCuts, one at a time.
-	Cut func(ctx context.Context, below events.Seq) error
+	// Cut cuts the log below a frame. It is called by RunCuts, one at a time.
+	Cut func(ctx context.Context, below uint64) error
 
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -57,7 +57,7 @@ type Pusher struct {
 	spent       spentMsgs
 	dropped     atomic.Int64 // chores that found no room and are not yet logged
 	saidDropped atomic.Int64 // when that was last logged, nanoseconds since 1970
-	cuts        chan events.Seq
+	cuts        chan uint64
 	dropping    sync.Map // advisory subjects of the consumers that this engine removes
 }
 
@@ -67,7 +67,7 @@ func NewPusher(t *Topology, r *registry.Registry, sig *Signals) *Pusher {
 	return &Pusher{
 		nc: nc, js: t.js, cfg: &t.cfg, log: t.log, signals: sig, topology: t, registry: r,
 		inbox: nc.NewInbox() + ".", nativeInbox: nc.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
-		cuts: make(chan events.Seq, 1), subjects: map[lanes.Key]string{}, parcels: map[string]*parcel{},
+		cuts: make(chan uint64, 1), subjects: map[lanes.Key]string{}, parcels: map[string]*parcel{},
 	}
 }
 
@@ -248,7 +248,7 @@ func (p *Pusher) Control(w events.WorkerID, c wire.Control) {
 }
 
 // CutLog hands a cut to RunCuts. If RunCuts is busy, the loop tries again later.
-func (p *Pusher) CutLog(below events.Seq) {
+func (p *Pusher) CutLog(below uint64) {
 	select {
 	case p.cuts <- below:
 	default:

@@ -32,7 +32,7 @@ type Taken struct {
 	Lost     bool // the dispatch stream was replaced
 	Sweep    bool
 	Reload   bool           // start again from the log
-	Cut      events.Seq     // the log has been cut below it
+	Cut      uint64         // the log has been cut below this frame
 	Failed   []events.Token // messages that could not be pushed
 	Spent    []events.Token // unclaimed messages that will not be delivered again
 	Expired  []Expiry
@@ -86,8 +86,8 @@ func (s *Signals) SweepNow()        { s.Leave(func(t *Taken) { t.Sweep = true })
 // ClockChanged makes the loop look at what is due.
 func (s *Signals) ClockChanged() { s.Leave(func(*Taken) {}) }
 
-// LogCut reports that the log has been cut below a position.
-func (s *Signals) LogCut(below events.Seq) {
+// LogCut reports that the log has been cut below a frame.
+func (s *Signals) LogCut(below uint64) {
 	s.Leave(func(t *Taken) { t.Cut = max(t.Cut, below) })
 }
 

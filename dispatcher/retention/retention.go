@@ -46,7 +46,8 @@ type Batch interface {
 	// Decide decides a command and adds its events. A refusal is returned as refused; err
 	// stops the partition.
 	Decide(core.Command) (refused, err error)
-	// Add adds events that were decided by other means.
+	// Add adds the events of a decision that has parts: what has no room goes into the
+	// next batches, and nothing else is decided until then.
 	Add([]events.Event) error
 	// Size returns the size of the batch so far.
 	Size() (events, bytes int)
@@ -64,8 +65,8 @@ type Config struct {
 	SyncWithin time.Duration     // time after which a durable event is on disk
 	CutEvents  int               // least number of events in the log before it is cut
 	Appended   func() events.Seq // the last durable event
-	// CutLog has the log cut below a position, and [Retention.CutDone] called when it is.
-	CutLog func(below events.Seq)
+	// CutLog has the log cut below a frame, and [Retention.CutDone] called when it is.
+	CutLog func(below uint64)
 	// Halted reports whether nothing new may begin. If only the cut is left of a round, it
 	// goes on, as it frees room.
 	Halted func() bool
@@ -87,6 +88,7 @@ type Retention struct {
 	asked bool
 	round round
 	first events.Seq // first event of the log, as far as is known
+	gone  uint64     // the events before it
 }
 
 // round is the state of the round under way.
@@ -124,7 +126,7 @@ var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
 func New(cfg Config) *Retention {
 	k := &Retention{Config: cfg}
 	now, m := cfg.Clock.Now(), cfg.State.Meta()
-	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
+	k.first, k.gone, k.nextPass = max(m.CutAt, events.SeqOf(1, 0)), m.CutBefore, now.Add(minPass)
 	if m.CutAt > 0 {
 		// It is not known whether the log has been cut after that round; cutting it again
 		// does no harm. The round's end is at least as old as what was read.
@@ -189,7 +191,7 @@ func (k *Retention) Wake() time.Time {
 	}
 	switch k.phase {
 	case idle:
-		if k.asked && k.mayRetain() {
+		if n, _ := k.Batch.Size(); k.asked && n == 0 {
 			return now
 		}
 	case begun:
@@ -283,9 +285,11 @@ func (k *Retention) pruneFrom(list endedList, now time.Time) error {
 
 // cutIsDue reports whether the log has grown enough to be worth a round.
 func (k *Retention) cutIsDue() bool {
-	held := int64(k.Appended()) - int64(k.first) + 1
-	return held >= max(int64(k.CutEvents), eventsPerRetained*k.retained())
+	return k.events() >= max(int64(k.CutEvents), eventsPerRetained*k.retained())
 }
+
+// events returns the number of events in the log.
+func (k *Retention) events() int64 { return int64(k.State.Meta().Events - k.gone) }
 
 // retained returns the number of items.
 func (k *Retention) retained() (n int64) {
@@ -302,6 +306,7 @@ func (k *Retention) retained() (n int64) {
 type Status struct {
 	First    events.Seq // first event of the log, as far as the engine knows
 	Last     events.Seq
+	Events   int64 // in the log
 	Retained int64 // items
 	Held     int   // of these, past their time but still referred to, at the last look
 	Pruned   int64 // items pruned in all
@@ -322,7 +327,7 @@ func (k *Retention) Ask(past events.Seq) {
 // Status returns the state of retention.
 func (k *Retention) Status() Status {
 	m := k.State.Meta()
-	s := Status{First: k.first, Last: m.Applied, Retained: k.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
+	s := Status{First: k.first, Last: m.Applied, Events: k.events(), Retained: k.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
 	if k.asked {
 		s.Phase = phaseNames[begun]
 	}

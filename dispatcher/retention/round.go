@@ -7,15 +7,14 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // cut continues the round under way, or begins one.
 func (k *Retention) cut(now time.Time) error {
 	switch k.phase {
 	case idle:
-		if !k.asked || !k.mayRetain() {
-			return nil
+		if n, _ := k.Batch.Size(); !k.asked || n > 0 {
+			return nil // the log is cut at a frame, which the round therefore begins
 		}
 		if _, err := k.Batch.Decide(core.BeginCut{}); err != nil {
 			return err // it is never refused to an owner
@@ -38,21 +37,23 @@ func (k *Retention) cut(now time.Time) error {
 		}
 		if clock.Passed(k.round.nextCut, now) {
 			k.phase, k.round.nextCut = cuts, now.Add(CutTimeout+recutAfter)
-			k.CutLog(k.round.began)
+			k.CutLog(k.round.began.Frame())
 		}
 	case cuts:
 		if clock.Passed(k.round.nextCut, now) {
 			k.round.nextCut = now.Add(CutTimeout + recutAfter)
-			k.CutLog(k.round.began)
+			k.CutLog(k.round.began.Frame())
 		}
 	}
 	return nil
 }
 
-// CutDone notes that the log has been cut.
-func (k *Retention) CutDone(below events.Seq) {
-	k.first = max(k.first, below)
-	if k.phase == cuts && below >= k.round.began {
+// CutDone notes that the log has been cut below a frame.
+func (k *Retention) CutDone(below uint64) {
+	if m := k.State.Meta(); below == m.CutAt.Frame() {
+		k.first, k.gone = m.CutAt, m.CutBefore
+	}
+	if k.phase == cuts && below >= k.round.began.Frame() {
 		k.phase, k.round.nextCut = idle, time.Time{}
 	}
 }
@@ -141,8 +142,9 @@ func (k *Retention) endRound() error {
 	return nil
 }
 
-// decideLarge decides a command that may make more events than the batch has room for; then
-// it is put off. If the command is refused, the round is given up.
+// decideLarge decides a command that may make more events than a batch has room for. If the
+// batch has too many already, it is put off; if the command is refused, the round is given
+// up.
 func (k *Retention) decideLarge(c core.Command) (done bool, err error) {
 	dec, err := core.Decide(k.State, c, k.Clock.Now())
 	var refused *events.Error
@@ -155,15 +157,10 @@ func (k *Retention) decideLarge(c core.Command) (done bool, err error) {
 		k.round.later, k.round.quiet, k.round.scanned = nil, false, false
 		return false, nil
 	}
-	if n, _ := k.Batch.Size(); n+len(dec.Events) > eventlog.MaxAppend {
+	if !k.mayRetain() {
 		return false, nil
 	}
 	return true, k.Batch.Add(dec.Events)
-}
-
-// Renumber corrects the positions that were noted before they were durable.
-func (k *Retention) Renumber(moved func(events.Seq) events.Seq) {
-	k.round.began, k.round.end = moved(k.round.began), moved(k.round.end)
 }
 
 // Bytes returns roughly the JSON length of an event that a round makes, 0 for any other

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -38,8 +38,8 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 		return fmt.Errorf("salvage: %w", err)
 	}
 	at := store.Applied()
-	if tip.Seq != at || tip.First <= tip.Seq {
-		return fmt.Errorf("salvage: the log holds events %d to %d, the store is at %d: it must be empty and go on there", tip.First, tip.Seq, at)
+	if tip.Seq != at.Frame() || tip.First <= tip.Seq {
+		return fmt.Errorf("salvage: the log holds frames %d to %d, the store is at frame %d: it must be empty and go on there", tip.First, tip.Seq, at.Frame())
 	}
 	state, err := core.NewState(store)
 	if err != nil {
@@ -57,7 +57,7 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 	// expires by it.
 	last := state.Meta().LastAt
 	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
-	w := &writer{state: state, store: store, clock: clk, log: cfg.Log, appended: at}
+	w := &writer{state: state, store: store, clock: clk, log: cfg.Log, last: at.Frame()}
 	k := &Retention{Config: Config{State: state, Store: store, Clock: clk, Log: cfg.Logger, Batch: w}, asked: true}
 	carried, total := int64(0), k.retained()
 	for k.phase != syncs || len(w.events) > 0 {
@@ -89,13 +89,15 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 
 // writer is the Batch of a salvage: decisions are appended and projected at once.
 type writer struct {
-	state    *core.State
-	store    *projector.Store
-	clock    *clock.Clock
-	log      eventlog.Log
-	appended events.Seq
-	events   []events.Event
-	bytes    int
+	state  *core.State
+	store  *projector.Store
+	clock  *clock.Clock
+	log    eventlog.Log
+	last   uint64         // frame
+	before uint64         // events in the log before these
+	events []events.Event // of the next frame
+	rest   []events.Event // of a decision, of the frames behind that
+	bytes  int            // of events
 }
 
 // Decide implements [Batch].
@@ -109,35 +111,55 @@ func (w *writer) Decide(c core.Command) (refused, err error) {
 
 // Add implements [Batch].
 func (w *writer) Add(evs []events.Event) error {
-	for i := range evs {
-		evs[i].Seq = w.state.Meta().Applied + 1
-		if err := w.state.Apply(evs[i]); err != nil {
+	w.rest = append(w.rest, evs...)
+	return w.fill()
+}
+
+// fill takes what has room into the frame.
+func (w *writer) fill() error {
+	for len(w.rest) > 0 && len(w.events) < eventlog.MaxEvents && (len(w.events) == 0 || w.bytes+Bytes(&w.rest[0]) < salvageBytes) {
+		ev := w.rest[0]
+		if len(w.events) == 0 {
+			w.before = w.state.Meta().Events
+		}
+		ev.Seq = events.SeqOf(w.last+1, len(w.events))
+		if err := w.state.Apply(ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		w.bytes += Bytes(&evs[i])
+		w.bytes += Bytes(&ev)
+		w.events, w.rest = append(w.events, ev), w.rest[1:]
 	}
-	w.events = append(w.events, evs...)
 	return nil
 }
 
-// Size implements [Batch].
-func (w *writer) Size() (n, bytes int) { return len(w.events), w.bytes }
+// salvageBytes bounds a frame, roughly.
+const salvageBytes = 1 << 20
 
-// write appends the batch and projects it.
+// Size implements [Batch].
+func (w *writer) Size() (n, bytes int) { return len(w.events) + len(w.rest), w.bytes }
+
+// write appends what was decided and projects it.
 func (w *writer) write(ctx context.Context) error {
-	if len(w.events) == 0 {
-		return nil
+	for len(w.events) > 0 {
+		if err := w.writeFrame(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (w *writer) writeFrame(ctx context.Context) error {
 	changes := w.state.TakeChanges()
-	done, err := w.log.Append(ctx, w.appended, w.events)
+	m := w.state.Meta()
+	done, err := w.log.Append(ctx, w.last, &eventlog.Write{Epoch: m.Epoch, Node: m.Owner, Level: m.Level, Before: w.before, Events: w.events})
 	if err != nil {
 		return err
 	}
-	w.appended, changes.Checksum = done.Last, done.Checksum
+	w.last, changes.Checksum = done.Last.Frame(), done.Checksum
 	if err := w.store.Commit(changes); err != nil {
 		return err
 	}
 	w.state.Projected(done.Last)
 	w.events, w.bytes = nil, 0
-	return nil
+	return w.fill()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// maxFresh bounds the items of a Fresh: those of two batches.
-const maxFresh = 2048
+// maxFresh bounds the items of a Fresh: about those of two batches.
+const maxFresh = 4096
 
 // Fresh holds items that were queued by decisions that are not durable yet, and so are in
 // no queue: they may be assigned in the same batch. The zero value is empty.
@@ -39,14 +39,6 @@ func (f *Fresh) Durable(last events.Seq) {
 		n++
 	}
 	f.items = slices.Delete(f.items, 0, n)
-}
-
-// Renumber corrects the positions after some have moved.
-func (f *Fresh) Renumber(moved func(events.Seq) events.Seq) {
-	for i := range f.items {
-		f.items[i].seq = moved(f.items[i].seq)
-	}
-	f.passed = moved(f.passed)
 }
 
 // All returns the items.

@@ -8,8 +8,23 @@ import (
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-// Apply folds one event in. Its Seq must lie behind the last one applied (a
-// reader may have skipped messages that are no events of ours). It errs, with
+// Frame prepares for the events of a frame, by an owner's epoch, before which the log
+// has so many events. It reports false for a frame to be passed over: of an owner that
+// another had succeeded, which only a fault of the log lets in. It errs, with an error
+// that wraps [events.ErrCorrupt], if events are missing.
+func (s *State) Frame(seq uint64, by events.Epoch, before uint64) (bool, error) {
+	switch {
+	case by < s.meta.Epoch:
+		return false, nil
+	case s.meta.Applied == 0:
+		s.meta.Events = before
+	case s.meta.Events != before:
+		return false, fmt.Errorf("frame %d: %w: the log has %d events before it, and %d are known", seq, events.ErrCorrupt, before, s.meta.Events)
+	}
+	return true, nil
+}
+
+// Apply folds one event in. Its Seq must lie behind the last one applied. It errs, with
 // an error that wraps [events.ErrCorrupt], when the event can't have been decided in
 // this state; with an [*events.NewerError] when the log has a format level above
 // what the state reads; and with the base's own error when that can't be read.
@@ -32,6 +47,7 @@ func (s *State) Apply(ev events.Event) error {
 	}
 	s.changed = true
 	s.meta.Applied = ev.Seq
+	s.meta.Events++
 	if ev.At.After(a.lastAt) {
 		s.meta.LastAt = ev.At
 		if ev.At.After(s.meta.Ahead) {

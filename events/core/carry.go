@@ -84,7 +84,7 @@ func (c Carry) decide(d *decider) (Decision, error) {
 	if len(p.list) > events.MaxDecisionEvents {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "item %s is too large to be carried: %d parts", it.ID, len(p.list))
 	}
-	dec := Decision{ID: it.ID}
+	dec := Decision{ID: it.ID, Parts: true}
 	for i, c := range p.list {
 		c.Part, c.Parts = i+1, len(p.list)
 		dec.Events = append(dec.Events, d.event(it, c))

@@ -55,12 +55,15 @@ func (c EndCut) decide(d *decider) (Decision, error) {
 		s := p.room(jsonSize(k))
 		s.Keys = append(s.Keys, k)
 	}
+	for i, s := range p.list {
+		s.Part = i + 1
+	}
 	last, meta := p.list[len(p.list)-1], d.state.meta
 	last.Mark, last.Meta, last.Kept = events.MarkEnd, &meta, c.Kept
 	if len(p.list) > MaxEndEvents {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(p.list), MaxEndEvents)
 	}
-	return Decision{Events: d.snapshots(p.list)}, nil
+	return Decision{Events: d.snapshots(p.list), Parts: true}, nil
 }
 
 // looseKeys lays what has changed over the keys that the projection has: Keys.
@@ -93,7 +96,7 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 		}
 		// A log begins with an ownership, unless it has been cut.
 		a.meta.Partial = a.meta.Epoch == 0
-		a.meta.Round, a.meta.RoundAt = b.Round, a.ev.Seq
+		a.meta.Round, a.meta.RoundAt, a.meta.RoundBefore = b.Round, a.ev.Seq, a.meta.Events-1
 		a.toRecarry = nil
 		if b.Level != a.meta.Level && !a.meta.Partial {
 			return a.corrupt("it says that the log has format level %d, and it has %d", max(1, b.Level), a.Level())
@@ -116,7 +119,7 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 	}
 	if b.Mark == events.MarkEnd {
 		a.cutRejected(b)
-		a.meta.CutAt, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt = a.meta.RoundAt, a.ev.Seq, a.ev.At, 0
+		a.meta.CutAt, a.meta.CutBefore, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt, a.meta.RoundBefore = a.meta.RoundAt, a.meta.RoundBefore, a.ev.Seq, a.ev.At, 0, 0
 		a.toRecarry = nil
 	}
 	return nil
@@ -126,7 +129,7 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 // events since its begin have left.
 func (a *applier) restate(b *events.Snapshot) error {
 	all := a.recordSets()
-	if a.ev.Tx.N <= 1 {
+	if b.Part == 1 {
 		for _, r := range all {
 			r.removeAll()
 		}
@@ -158,9 +161,9 @@ func (a *applier) restate(b *events.Snapshot) error {
 	if b.Meta == nil {
 		return a.corrupt("it does not say how the partition is")
 	}
-	applied, at := a.meta.Applied, a.meta.LastAt
+	applied, count, at := a.meta.Applied, a.meta.Events, a.meta.LastAt
 	a.meta = *b.Meta
-	a.meta.Applied, a.meta.LastAt, a.meta.Partial = applied, at, false
+	a.meta.Applied, a.meta.Events, a.meta.LastAt, a.meta.Partial = applied, count, at, false
 	if at.After(a.meta.Ahead) { // as it was before this event
 		a.meta.Ahead = time.Time{}
 	}

@@ -26,13 +26,16 @@ type Decision struct {
 	// ContentDiffers is set for a Submit that repeats another by its idempotency key, and
 	// has other content.
 	ContentDiffers bool
+	// Parts is set for a decision whose events may be appended in parts, one behind the
+	// other, with nothing decided in between: those of a round of [events.Snapshot].
+	Parts bool
 	// WasRunning is set for a Cancel that found the item claimed or running.
 	WasRunning bool
 }
 
 // Decide answers a command, given the state before it and the time. Its
 // Decision's events have no Seq yet; they are to be applied, all or none, with
-// the sequences that follow [events.Meta.Applied]. A refusal is an [*events.Error]; any other
+// positions in one frame behind [events.Meta.Applied]. A refusal is an [*events.Error]; any other
 // error is the base's and means that nothing could be decided. It changes
 // nothing (but for what the State keeps in memory of the base).
 //
@@ -53,11 +56,6 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 	dec, err := c.decide(d)
 	if err != nil {
 		return Decision{}, err
-	}
-	if n := len(dec.Events); n > 1 {
-		for i := range dec.Events {
-			dec.Events[i].Tx = events.Tx{N: i + 1, Of: n}
-		}
 	}
 	return dec, nil
 }

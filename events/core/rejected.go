@@ -157,7 +157,7 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 	if len(p.list) > events.MaxDecisionEvents {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "a page of rejected submissions has %d events, at most %d are allowed: ask for less at once", len(p.list), events.MaxDecisionEvents)
 	}
-	return Decision{Events: d.snapshots(p.list), Repeat: len(p.list) == 0}, nil
+	return Decision{Events: d.snapshots(p.list), Parts: true, Repeat: len(p.list) == 0}, nil
 }
 
 // restateRejected takes over what a round says of submissions that became no

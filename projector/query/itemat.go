@@ -1,7 +1,6 @@
 package query
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,9 +14,7 @@ import (
 // MaxFold bounds the events of one item that ItemAt folds.
 const MaxFold = 100_000
 
-// ItemAt returns an item as it was at a moment: the position through (0: any;
-// one within a decision means the whole of it),
-// or, if until is set, the last of its events not after that time, whichever
+// ItemAt returns an item as it was at a moment: the position through (0: any), or, if until is set, the last of its events not after that time, whichever
 // comes first. It is folded from the item's own history, and exact in what that
 // holds; Notes say what it does not hold. found is false for an unknown item,
 // and for one that was not there yet.
@@ -69,7 +66,7 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 		if err != nil {
 			return false, err
 		}
-		if through > 0 && decidedFrom(seq, record) > through || !until.IsZero() && seq >= whole && h.At.After(until) {
+		if through > 0 && seq > through || !until.IsZero() && seq >= whole && h.At.After(until) {
 			later.any = true
 			later.params = later.params || h.Kind == events.KindReplayed && layout.ReplacesParams(h.Data)
 			return true, nil
@@ -86,18 +83,6 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 		return true, err
 	})
 	return evs, later, err
-}
-
-// decidedFrom is the position of the first event of an event's decision: from
-// there on it counts, as a decision is whole or not at all.
-func decidedFrom(seq events.Seq, record []byte) events.Seq {
-	var e struct {
-		Tx struct{ N events.Seq }
-	}
-	if json.Unmarshal(record, &e) != nil || e.Tx.N == 0 {
-		return seq
-	}
-	return seq - (e.Tx.N - 1)
 }
 
 // asOf returns a folded item with its params, result and merged submissions, as

@@ -92,7 +92,7 @@ func DocPrefix(k events.DocKind) byte {
 // The store's own records, by the byte behind prefixMeta.
 const (
 	MetaState    = 'm' // events.Meta as JSON
-	MetaChecksum = 'c' // of the event at Meta.Applied, 8 bytes
+	MetaChecksum = 'c' // of the frame of Meta.Applied, 8 bytes
 	MetaIdentity = 'i' // of the log, text; not derived from the log's content
 	MetaRejected = 'r' // how much is kept of what was rejected: rejectedBook as JSON
 )

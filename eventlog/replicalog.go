@@ -21,8 +21,8 @@ type ReplicaLog struct {
 	enc    *encoder
 	open   bool
 	closed bool
-	life   int                                        // counts the connections
-	strike func(after events.Seq, ps []publish) error // if set, it may have the next append fail
+	life   int                                 // counts the connections
+	strike func(after uint64, p publish) error // if set, it may have the next append fail
 }
 
 var _ Log = (*ReplicaLog)(nil)
@@ -42,52 +42,40 @@ func (l *ReplicaLog) Move(to int) {
 }
 
 // Append implements Log.
-func (l *ReplicaLog) Append(ctx context.Context, after events.Seq, evs []events.Event) (Appended, error) {
+func (l *ReplicaLog) Append(ctx context.Context, after uint64, w *Write) (Appended, error) {
+	ambiguous := func(cause error) (Appended, error) {
+		l.open = false
+		return Appended{}, &AmbiguousError{Expected: after, Count: len(w.Events), Cause: cause}
+	}
 	switch {
 	case l.closed:
 		return Appended{}, ErrClosed
 	case !l.open:
-		return Appended{}, &AmbiguousError{Expected: after, Count: len(evs), Cause: errUnsettled}
+		return ambiguous(errUnsettled)
 	}
 	if err := ctx.Err(); err != nil {
 		return Appended{}, err
 	}
-	return appendOn(evs, after, func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error) {
-		if err := l.enc.encode(evs, 1<<30); err != nil {
-			return nil, 0, err
-		}
-		return l.enc, after + events.Seq(len(evs)), l.send(after, evs)
-	})
-}
-
-// send publishes what enc holds, and waits for the answer.
-func (l *ReplicaLog) send(after events.Seq, evs []events.Event) error {
-	ps := make([]publish, len(evs))
-	for i := range ps {
-		ps[i].message = message{subject: l.enc.subj[i], id: l.enc.ids[i], data: append([]byte(nil), l.enc.data(i)...)}
+	m, err := l.enc.encode(w, maxMemoryFrame)
+	if err != nil {
+		return Appended{}, err
 	}
-	ps[0].expectSeq = &after
+	p := publish{message{header: m.Header, data: m.Data}, &after}
 	if strike := l.strike; strike != nil {
 		l.strike = nil
-		if err := strike(after, ps); err != nil {
-			l.open = false
-			return &AmbiguousError{Expected: after, Count: len(ps), Cause: err}
+		if err := strike(after, p); err != nil {
+			return ambiguous(err)
 		}
 	}
-	err := l.ask(true, func(s *replica, done func(error)) { l.c.publish(s, ps, done) })
+	err = l.ask(true, func(s *replica, done func(error)) { l.c.publish(s, p, done) })
 	var refused *apiError
 	switch {
 	case err == nil:
-		return nil
+		return appended(after+1, w, m), nil
 	case !errors.As(err, &refused):
-		l.open = false
-		return &AmbiguousError{Expected: after, Count: len(ps), Cause: err}
+		return ambiguous(err)
 	}
-	fenced := FencedError{Expected: after, Found: refused.found(), Detail: refused.Description}
-	if to := fenced.Found; to > after && to <= events.Seq(len(l.c.truth)) && l.c.foreign(after, to) {
-		return &interruptedError{fenced, after, to}
-	}
-	return &fenced
+	return Appended{}, &FencedError{Expected: after, Found: refused.found(), Detail: refused.Description}
 }
 
 // ask sends something to the stream's leader, or to each server that thinks that it is, and
@@ -169,7 +157,7 @@ func (l *ReplicaLog) Last(ctx context.Context) (Tip, error) {
 
 // reached is Last for a caller that knows that the log has reached seq: see
 // [JetStream.Last].
-func (l *ReplicaLog) reached(ctx context.Context, seq events.Seq) (Tip, error) {
+func (l *ReplicaLog) reached(ctx context.Context, seq uint64) (Tip, error) {
 	for begun := l.c.sim.Now(); ; {
 		tip, err := l.Last(ctx)
 		if err != nil || tip.Seq >= seq || l.c.sim.Now().Sub(begun) > behindFor {
@@ -180,7 +168,7 @@ func (l *ReplicaLog) reached(ctx context.Context, seq events.Seq) (Tip, error) {
 }
 
 // holder waits for a server within reach that has come as far as seq.
-func (l *ReplicaLog) holder(seq events.Seq) bool {
+func (l *ReplicaLog) holder(seq uint64) bool {
 	c := l.c
 	return c.sim.Wait(DefaultAckTimeout, func() bool {
 		for _, s := range c.servers {
@@ -193,7 +181,7 @@ func (l *ReplicaLog) holder(seq events.Seq) bool {
 }
 
 // Read implements Log.
-func (l *ReplicaLog) Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error {
+func (l *ReplicaLog) Read(ctx context.Context, from, to uint64, fn func(Frame) error) error {
 	if err := l.usable(ctx); err != nil || from > to {
 		return err
 	}
@@ -217,17 +205,15 @@ func (l *ReplicaLog) Read(ctx context.Context, from, to events.Seq, fn func(Grou
 }
 
 // Follow implements Log.
-func (l *ReplicaLog) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+func (l *ReplicaLog) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
 	for next := max(from, 1); ; {
 		tip, err := l.Last(ctx)
 		if err == nil && next < tip.First {
 			err = &TrimmedError{Asked: next, First: tip.First}
 		}
 		if err == nil && next <= tip.Seq {
-			err = l.Read(ctx, next, tip.Seq, func(g Group) error {
-				next = g.Through + 1
-				return fn(g)
-			})
+			err = l.Read(ctx, next, tip.Seq, fn)
+			next = tip.Seq + 1
 		}
 		if err != nil {
 			return err
@@ -237,56 +223,39 @@ func (l *ReplicaLog) Follow(ctx context.Context, from events.Seq, fn func(Group)
 }
 
 // Replay gives what is agreed on, without a server, and without time: for a simulation's
-// own checks. It begins at the first position even if that has been cut.
-func (c *Replicas) Replay(ctx context.Context, from, to events.Seq, foreign ForeignFunc, fn func(Group) error) error {
-	var g Grouper
-	for n, j := range c.decodedTo(to)[from-1:] {
-		if err := g.take(&j, foreign); err != nil {
-			return errors.Join(flush(&g, fn), err)
-		}
-		if n%256 == 255 {
-			if err := flush(&g, fn); err != nil {
-				return err
+// own checks. It begins at the first frame even if that has been cut.
+func (c *Replicas) Replay(ctx context.Context, from, to uint64, foreign ForeignFunc, fn func(Frame) error) error {
+	skipped := 0
+	for n, j := range c.judged[from-1 : to] {
+		switch {
+		case j.err != nil:
+			return j.err
+		case j.foreign != "":
+			skipped++
+			if foreign != nil {
+				foreign(from+uint64(n), j.foreign)
 			}
+			continue
 		}
-	}
-	if err := flush(&g, fn); err != nil {
-		return err
+		j.frame.Skipped, skipped = skipped, 0
+		if err := fn(j.frame); err != nil {
+			return err
+		}
 	}
 	return ctx.Err()
 }
 
-// decodedTo returns the messages up to a position, decoded, each once.
-func (c *Replicas) decodedTo(to events.Seq) []decoded {
-	for n := len(c.judged); n < int(to); n++ {
-		c.judged = append(c.judged, c.judge.decode(c.truth[n]))
+// End implements Log.
+func (l *ReplicaLog) End(ctx context.Context) (End, error) {
+	tip, err := l.Last(ctx)
+	if err != nil {
+		return End{}, err
 	}
-	return c.judged[:to]
-}
-
-// foreign reports whether no engine wrote what lies behind after, up to to.
-func (c *Replicas) foreign(after, to events.Seq) bool {
-	for _, j := range c.decodedTo(to)[after:] {
-		if j.err != nil || j.foreign == "" {
-			return false
-		}
-	}
-	return true
-}
-
-// Foreign implements Log.
-func (l *ReplicaLog) Foreign(ctx context.Context, after, to events.Seq) (bool, error) {
-	if err := l.usable(ctx); err != nil {
-		return false, err
-	}
-	if to > events.Seq(len(l.c.truth)) || !l.holder(to) {
-		return false, ErrUnreachable
-	}
-	return after+1 >= l.c.first && l.c.foreign(after, to), nil
+	return endOf(tip, func(seq uint64) (message, error) { return l.c.truth[seq-1], nil })
 }
 
 // Purge implements Log.
-func (l *ReplicaLog) Purge(ctx context.Context, below events.Seq) error {
+func (l *ReplicaLog) Purge(ctx context.Context, below uint64) error {
 	if err := l.usable(ctx); err != nil {
 		return err
 	}
@@ -294,7 +263,7 @@ func (l *ReplicaLog) Purge(ctx context.Context, below events.Seq) error {
 		l.c.propose(s, entry{below: below, last: s.end()}, done)
 	})
 	if err != nil {
-		return fmt.Errorf("cut the event log below %d: %w", below, err)
+		return fmt.Errorf("cut the event log below frame %d: %w", below, err)
 	}
 	return nil
 }
@@ -308,7 +277,7 @@ func (l *ReplicaLog) Confirm(ctx context.Context) (Tip, error) {
 }
 
 // Checksum implements Log.
-func (l *ReplicaLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (l *ReplicaLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	if err := l.usable(ctx); err != nil {
 		return 0, err
 	}
@@ -348,5 +317,5 @@ func (l *ReplicaLog) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ChecksumAt is the checksum of what is agreed on at a position.
-func (c *Replicas) ChecksumAt(seq events.Seq) uint64 { return events.Checksum(c.truth[seq-1].data) }
+// ChecksumAt is the checksum of what is agreed on at a sequence.
+func (c *Replicas) ChecksumAt(seq uint64) uint64 { return events.Checksum(c.truth[seq-1].data) }

@@ -6,9 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // Simulation is the time, and the chance, in which a [Replicas] lives. Everything
@@ -42,15 +39,14 @@ const (
 //     acknowledges nothing; what it has taken in is dropped, or kept if the next leader
 //     has it.
 //   - A deposed leader answers for as long as it doesn't know: up to 10 s.
-//   - Several events are one atomic batch.
 //   - Reads give what most servers hold, never more, from any server that is that far.
 //
 // It is not safe for concurrent use.
 type Replicas struct {
 	Trouble Trouble
-	// Committed hears each message as soon as most servers hold it, in order. Set it
+	// Committed hears each frame as soon as most servers hold it, in order. Set it
 	// before use.
-	Committed func(seq events.Seq, subject string, data []byte)
+	Committed func(Frame)
 	// CheckNothing leaves the compare-and-swap out: a fault that a simulation must find.
 	CheckNothing bool
 
@@ -58,10 +54,9 @@ type Replicas struct {
 	servers []*replica
 	cut     [][]bool  // cut[a][b]: nothing gets from a to b
 	truth   []message // agreed on, what was cut included
-	judge   *decoder
-	judged  []decoded // a part of truth
+	judged  []judged  // a part of truth
 	entries []uint64  // terms of the entries that are committed
-	first   events.Seq
+	first   uint64
 	created time.Time
 	// Elections counts the changes of the leader.
 	Elections int
@@ -84,7 +79,7 @@ type replica struct {
 	term    uint64
 	log     []entry
 	commit  int // entries applied
-	first   events.Seq
+	first   uint64
 	leads   bool
 	serves  bool // it leads, and has applied what it found when it began to
 	floor   int
@@ -95,17 +90,17 @@ type replica struct {
 	pending map[int]func(error)
 }
 
-// entry is what the servers agree on: messages, or a purge.
+// entry is what the servers agree on: a message, or a purge.
 type entry struct {
 	term  uint64
-	msgs  []message
-	below events.Seq
-	last  events.Seq // position after it
+	msg   *message
+	below uint64
+	last  uint64 // sequence after it
 }
 
 // NewReplicas makes an empty stream on n servers.
 func NewReplicas(sim Simulation, n int) *Replicas {
-	c := &Replicas{sim: sim, judge: newDecoder(wire.Default, 0), first: 1, created: sim.Now()}
+	c := &Replicas{sim: sim, first: 1, created: sim.Now()}
 	for i := range n {
 		c.cut = append(c.cut, make([]bool, n))
 		c.servers = append(c.servers, &replica{n: i, up: true, first: 1, match: make([]int, n), answers: make([]time.Time, n), heard: sim.Now(), patient: c.patience()})
@@ -190,19 +185,19 @@ func (c *Replicas) Majority(n int) bool {
 	return c.servers[n].works() && 2*with > len(c.servers)
 }
 
-// End returns the last position that most servers hold, and the first that is kept.
-func (c *Replicas) End() (last, first events.Seq) { return events.Seq(len(c.truth)), c.first }
+// End returns the last sequence that most servers hold, and the first that is kept.
+func (c *Replicas) End() (last, first uint64) { return uint64(len(c.truth)), c.first }
 
 func (s *replica) works() bool { return s.up && !s.stopped }
 
-func (s *replica) end() events.Seq {
+func (s *replica) end() uint64 {
 	if len(s.log) == 0 {
 		return 0
 	}
 	return s.log[len(s.log)-1].last
 }
 
-func (s *replica) applied() events.Seq {
+func (s *replica) applied() uint64 {
 	if s.commit == 0 {
 		return 0
 	}
@@ -421,37 +416,35 @@ func (c *Replicas) apply(s *replica, to int) {
 		}
 		c.entries = append(c.entries, e.term)
 		c.first = max(c.first, s.first)
-		for _, m := range e.msgs {
-			if m.seq != events.Seq(len(c.truth)+1) {
-				panic("eventlog: a message was agreed on that does not fit behind the last")
-			}
-			c.truth = append(c.truth, m)
-			if c.Committed != nil {
-				c.Committed(m.seq, m.subject, m.data)
-			}
+		if e.msg == nil {
+			continue
+		}
+		if e.msg.seq != uint64(len(c.truth)+1) {
+			panic("eventlog: a message was agreed on that does not fit behind the last")
+		}
+		c.truth = append(c.truth, *e.msg)
+		c.judged = append(c.judged, judge(e.msg))
+		if j := c.judged[len(c.judged)-1]; c.Committed != nil && j.foreign == "" && j.err == nil {
+			c.Committed(j.frame)
 		}
 	}
 }
 
-// publish brings messages to a leader, as it sees the log, and its answer back to done.
-func (c *Replicas) publish(s *replica, ps []publish, done func(error)) {
+// publish brings a message to a leader, as it sees the log, and its answer back to done.
+func (c *Replicas) publish(s *replica, p publish, done func(error)) {
 	last := s.end()
-	if want := ps[0].expectSeq; want != nil && *want != last && !c.CheckNothing {
+	if want := p.expect; want != nil && *want != last && !c.CheckNothing {
 		done(&apiError{Code: codeWrongLastSeq, Description: fmt.Sprintf("wrong last sequence: %d", last)})
 		return
 	}
-	e := entry{last: last + events.Seq(len(ps))}
-	for i, p := range ps {
-		p.seq = last + 1 + events.Seq(i)
-		e.msgs = append(e.msgs, p.message)
-	}
-	c.propose(s, e, done)
+	p.seq = last + 1
+	c.propose(s, entry{last: last + 1, msg: &p.message}, done)
 }
 
 // Inject has a foreign publisher's message taken in.
-func (c *Replicas) Inject(subject string, data []byte) {
+func (c *Replicas) Inject(data []byte) {
 	if n := c.Leader(); n >= 0 && c.servers[n].works() {
-		c.publish(c.servers[n], []publish{{message: message{subject: subject, data: data}}}, func(error) {})
+		c.publish(c.servers[n], publish{message: message{data: data}}, func(error) {})
 	}
 }
 

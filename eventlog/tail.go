@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -19,15 +17,13 @@ const (
 	// tailWait bounds the time that a tail waits to be told that the log has
 	// grown before it looks for itself: another engine may be appending.
 	tailWait = 5 * time.Second
-	// infoTimeout bounds one question for the state of the stream.
-	infoTimeout = 5 * time.Second
 )
 
 // TailConfig says which events to tail.
 type TailConfig struct {
 	// FromSeq begins at a position, or at the first that is kept behind it.
 	FromSeq events.Seq
-	// Since begins at the first event stored at or after a time. Ignored with
+	// Since begins with the first frame stored at or after a time. Ignored with
 	// FromSeq. With neither, the tail begins with what comes next.
 	Since time.Time
 
@@ -44,7 +40,7 @@ func (c TailConfig) Validate() error {
 	return nil
 }
 
-// Tail passes the log's decided events to fn, in order, one at a time, until
+// Tail passes the log's events to fn, in order, one at a time, until
 // ctx ends, which is no error. It waits out everything that time can mend, such
 // as a server that reloads. It ends with fn's error; with a *BehindError if the
 // log does not reach FromSeq; or with an error about the log or the connection.
@@ -76,30 +72,4 @@ func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.C
 			}
 		}
 	}
-}
-
-// Kept is the range of positions that a log holds. An empty log has First
-// behind Last.
-type Kept struct{ First, Last events.Seq }
-
-// Kept asks the server what the log holds.
-func (p *Pages) Kept(ctx context.Context) (Kept, error) {
-	stream := p.names.EventStream(0)
-	js, err := connect.JetStream(p.nc, p.names)
-	if err != nil {
-		return Kept{}, fmt.Errorf("look at the event log: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
-	defer cancel()
-	s, err := js.Stream(ctx, stream)
-	var api *jetstream.APIError
-	switch {
-	case errors.As(err, &api) && api.Code < 500:
-		return Kept{}, fmt.Errorf("look at the event log %s: %w", stream, err)
-	case err != nil:
-		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, ErrUnreachable, err)
-	}
-	p.replicas.Store(int32(max(s.CachedInfo().Config.Replicas, 1)))
-	st := s.CachedInfo().State
-	return Kept{First: events.Seq(st.FirstSeq), Last: events.Seq(st.LastSeq)}, nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 var (
@@ -28,11 +26,11 @@ var (
 // from a store.
 const unfinishedKey = "streamwright-salvage"
 
-// Create makes a log whose first event will be at a position, and which Open
+// Create makes a log whose first frame will have a sequence, and which Open
 // refuses until [JetStream.Finish]. A stream that is empty, or that an earlier
 // Create has left unfinished, is made that log; one with events is refused with
 // [ErrNotEmpty].
-func Create(ctx context.Context, cfg Config, first events.Seq) (*JetStream, error) {
+func Create(ctx context.Context, cfg Config, first uint64) (*JetStream, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
 	}
@@ -48,13 +46,13 @@ func Create(ctx context.Context, cfg Config, first events.Seq) (*JetStream, erro
 	return l, nil
 }
 
-func (l *JetStream) create(ctx context.Context, first events.Seq) error {
+func (l *JetStream) create(ctx context.Context, first uint64) error {
 	js, err := l.js()
 	if err != nil {
 		return err
 	}
 	cfg := l.cfg.stream()
-	cfg.FirstSeq = uint64(first)
+	cfg.FirstSeq = first
 	cfg.Metadata = map[string]string{unfinishedKey: "unfinished"}
 	s, err := js.Stream(ctx, cfg.Name)
 	switch {

@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// duplicateWindow is the shortest that the server allows. It remembers message
-// ids for that long, to drop repeats; ours never repeat and serve only as
-// lineage, which the server checks against the last message alone.
+// duplicateWindow is the shortest that the server allows. Frames have no message ids.
 const duplicateWindow = 100 * time.Millisecond
 
 // DefaultAckTimeout bounds the time that an Append waits for the server.
@@ -47,14 +43,6 @@ type Config struct {
 	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
 	// there is none: for callers that know there was one.
 	Existing bool
-	// SyncAlways says that the server syncs every write to disk, which makes
-	// atomic batches the cheaper way for several events. It does not configure
-	// the server.
-	SyncAlways bool
-	// Staged reports whether the server will stage an atomic batch of so many bytes in
-	// memory (see package staging), where that is the cheaper way already for fewer events.
-	// It is called before an append, by one goroutine at a time. nil: it never does.
-	Staged func(bytes int) bool
 	// Memory keeps the stream in the server's memory: for tests.
 	Memory bool
 	// MaxBytes bounds the stream; 0 or less: only by the server's storage.
@@ -65,7 +53,7 @@ type Config struct {
 	AckTimeout time.Duration
 
 	Logger    *slog.Logger // nil: none
-	OnForeign ForeignFunc  // nil: they are counted in Group.Skipped, and logged
+	OnForeign ForeignFunc  // nil: they are counted in Frame.Skipped, and logged
 }
 
 // WithDefaults returns c with defaults for the fields that are not set.
@@ -80,8 +68,8 @@ func (c Config) WithDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.OnForeign == nil {
-		c.OnForeign = func(seq events.Seq, subject, reason string) {
-			c.Logger.Warn("skipped a foreign message in the event log", "partition", c.Partition, "seq", uint64(seq), "subject", subject, "reason", reason)
+		c.OnForeign = func(seq uint64, reason string) {
+			c.Logger.Warn("skipped a foreign message in the event log", "partition", c.Partition, "seq", seq, "reason", reason)
 		}
 	}
 	return c
@@ -108,23 +96,22 @@ func (c Config) Validate() error {
 // stream is the stream's configuration as the log needs it.
 func (c Config) stream() jetstream.StreamConfig {
 	s := jetstream.StreamConfig{
-		Name:               c.Names.EventStream(c.Partition),
-		Description:        "Every transition of every work item. Written by the engine alone.",
-		Subjects:           []string{c.Names.EventFilter(strconv.Itoa(c.Partition), "*", "*")},
-		Retention:          jetstream.LimitsPolicy,
-		Discard:            jetstream.DiscardNew, // the truth is never dropped to make room
-		Storage:            jetstream.FileStorage,
-		Compression:        jetstream.NoCompression, // the server (2.15) may compress a block that it still appends to, which destroys it
-		MaxMsgs:            -1,
-		MaxBytes:           -1,
-		MaxMsgsPerSubject:  -1,
-		MaxMsgSize:         -1,
-		MaxConsumers:       -1,
-		Replicas:           max(c.Replicas, 1),
-		Placement:          connect.Placement(c.Placement),
-		Duplicates:         duplicateWindow,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
+		Name:              c.Names.EventStream(c.Partition),
+		Description:       "Every transition of every work item, in frames. Written by the engine alone.",
+		Subjects:          []string{c.Names.Frame(c.Partition)},
+		Retention:         jetstream.LimitsPolicy,
+		Discard:           jetstream.DiscardNew, // the truth is never dropped to make room
+		Storage:           jetstream.FileStorage,
+		Compression:       jetstream.NoCompression, // the server (2.15) may compress a block that it still appends to, which destroys it
+		MaxMsgs:           -1,
+		MaxBytes:          -1,
+		MaxMsgsPerSubject: -1,
+		MaxMsgSize:        -1,
+		MaxConsumers:      -1,
+		Replicas:          max(c.Replicas, 1),
+		Placement:         connect.Placement(c.Placement),
+		Duplicates:        duplicateWindow,
+		AllowDirect:       true,
 	}
 	if c.Memory {
 		s.Storage = jetstream.MemoryStorage
@@ -165,11 +152,11 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinis
 	if err := incompatible(have, want); err != nil {
 		return 0, fmt.Errorf("open event stream %s: it exists with settings that an event log can't have: use another prefix, or correct or delete that stream: %w", want.Name, err)
 	}
-	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.Replicas == want.Replicas && have.Compression == want.Compression && have.AllowDirect && have.AllowAtomicPublish {
+	if have.MaxBytes == want.MaxBytes && have.Duplicates == want.Duplicates && have.Replicas == want.Replicas && have.Compression == want.Compression && have.AllowDirect {
 		return have.Replicas, nil
 	}
 	upd := have
-	upd.MaxBytes, upd.Duplicates, upd.Replicas, upd.Compression, upd.AllowDirect, upd.AllowAtomicPublish = want.MaxBytes, want.Duplicates, want.Replicas, want.Compression, true, true
+	upd.MaxBytes, upd.Duplicates, upd.Replicas, upd.Compression, upd.AllowDirect = want.MaxBytes, want.Duplicates, want.Replicas, want.Compression, true
 	if _, err := js.UpdateStream(ctx, upd); err != nil {
 		return 0, fmt.Errorf("open event stream %s: update its settings: %w", want.Name, err)
 	}

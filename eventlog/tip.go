@@ -77,7 +77,7 @@ func (i *streamInfo) led() int64 {
 
 func (i *streamInfo) tip() Tip {
 	st := i.State
-	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: i.TimeStamp, Bytes: st.Bytes, Created: i.Created}
+	tip := Tip{Seq: st.LastSeq, First: st.FirstSeq, Time: i.TimeStamp, Bytes: st.Bytes, Created: i.Created}
 	if st.Msgs == 0 { // FirstSeq is 0 for a stream that never had a message
 		tip.First = tip.Seq + 1
 	}
@@ -219,13 +219,43 @@ func (l *JetStream) Confirm(ctx context.Context) (Tip, error) {
 	return l.Last(ctx)
 }
 
-// Confirm implements Log.
-func (m *Memory) Confirm(ctx context.Context) (Tip, error) { return m.Last(ctx) }
+// endLook bounds the foreign messages that End steps over.
+const endLook = 64
+
+// End implements Log.
+func (l *JetStream) End(ctx context.Context) (End, error) {
+	tip, err := l.Last(ctx)
+	if err != nil {
+		return End{}, err
+	}
+	return endOf(tip, func(seq uint64) (message, error) { return l.get(ctx, seq) })
+}
+
+// endOf looks for the last frame, from the end.
+func endOf(tip Tip, get func(seq uint64) (message, error)) (End, error) {
+	end := End{Tip: tip}
+	for seq := tip.Seq; seq >= tip.First && seq+endLook > tip.Seq && seq > 0; seq-- {
+		m, err := get(seq)
+		if err != nil {
+			return end, err
+		}
+		f, foreign, err := cutFrame(&m)
+		switch {
+		case err != nil:
+			return end, err
+		case foreign == "":
+			n := cap(f.Events)
+			end.Last, end.Events = events.SeqOf(f.Seq, n-1), f.Before+uint64(n)
+			return end, nil
+		}
+	}
+	return end, nil
+}
 
 // reached is Last for a caller that knows that the log has reached seq. On a
 // replicated stream a leader that the others have deposed may not know that: it
 // is asked again for a while, then its answer is returned.
-func (l *JetStream) reached(ctx context.Context, seq events.Seq) (Tip, error) {
+func (l *JetStream) reached(ctx context.Context, seq uint64) (Tip, error) {
 	wait := retryMin
 	for begun := time.Now(); ; {
 		tip, err := l.Last(ctx)

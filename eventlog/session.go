@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/streamwright/streamwright/events"
 )
 
-// ackBuffer bounds the acks that can wait to be taken. An append asks for at
-// most two at a time; the rest is room for the acks of an append that was given
-// up. An ack that finds no room is lost, as if it had come too late.
-const ackBuffer = 64
+// ackBuffer bounds the acks that can wait to be taken: one of the append under way,
+// and those of appends that were given up. An ack that finds no room is lost, as if it
+// had come too late.
+const ackBuffer = 16
 
 // session is one append connection. It belongs to the appending goroutine,
 // but for close. A session whose connection has broken once is never used
@@ -69,15 +67,13 @@ var (
 
 // ack is the server's answer to a publish.
 type ack struct {
-	Stream    string     `json:"stream"`
-	Seq       events.Seq `json:"seq"`
-	Duplicate bool       `json:"duplicate"`
-	Error     *apiError  `json:"error"`
+	Seq   uint64    `json:"seq"`
+	Error *apiError `json:"error"`
 }
 
-// awaitRaw waits for the message on a reply subject; messages on others are
+// await waits for the message on a reply subject; messages on others are
 // stale and dropped.
-func (s *session) awaitRaw(ctx context.Context, token string, timeout time.Duration) (*nats.Msg, error) {
+func (s *session) await(ctx context.Context, token string, timeout time.Duration) (*nats.Msg, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
@@ -124,7 +120,7 @@ func parseAck(m *nats.Msg) (ack, error) {
 
 // plainAck reads the acknowledgement that the server gives on its usual path,
 // {"stream":"NAME", "seq":N}, and nothing else.
-func plainAck(b []byte) (events.Seq, bool) {
+func plainAck(b []byte) (uint64, bool) {
 	const mark = `, "seq":`
 	i := bytes.Index(b, []byte(mark))
 	if i < 0 || !bytes.HasPrefix(b, []byte(`{"stream":"`)) || b[len(b)-1] != '}' {
@@ -132,7 +128,7 @@ func plainAck(b []byte) (events.Seq, bool) {
 	}
 	digits := b[i+len(mark) : len(b)-1]
 	n, err := strconv.ParseUint(string(digits), 10, 64)
-	return events.Seq(n), err == nil
+	return n, err == nil
 }
 
 // apiError is an error of the JetStream API.
@@ -150,13 +146,12 @@ const (
 	codeResources        = 10023
 	codeMemoryResources  = 10028
 	codeStorageResources = 10047
-	codeWrongLastMsgID   = 10070
 	codeWrongLastSeq     = 10071
 	codeStoreFailed      = 10077
 )
 
 func (e *apiError) fenced() bool {
-	return e.Code == codeWrongLastSeq || e.Code == codeWrongLastMsgID
+	return e.Code == codeWrongLastSeq
 }
 
 // full covers the store's own refusals by limit ("maximum bytes exceeded"), but
@@ -172,7 +167,7 @@ func (e *apiError) full() bool {
 }
 
 // found returns the sequence that a refusal names, 0 for none.
-func (e *apiError) found() events.Seq {
+func (e *apiError) found() uint64 {
 	if e.Code != codeWrongLastSeq {
 		return 0
 	}
@@ -181,5 +176,5 @@ func (e *apiError) found() events.Seq {
 	if err != nil {
 		return 0
 	}
-	return events.Seq(n)
+	return n
 }

@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // Purge implements Log. The stream's leader does it; the messages leave the
 // files, too, once the blocks that hold nothing else are removed.
-func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
+func (l *JetStream) Purge(ctx context.Context, below uint64) error {
 	if l.readOnly {
-		return fmt.Errorf("cut the event log below %d: %w", below, ErrReadOnly)
+		return fmt.Errorf("cut the event log below frame %d: %w", below, ErrReadOnly)
 	}
-	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, uint64(below))); err != nil {
-		return fmt.Errorf("cut the event log below %d: %w", below, err)
+	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, below)); err != nil {
+		return fmt.Errorf("cut the event log below frame %d: %w", below, err)
 	}
 	return nil
 }
@@ -55,7 +53,7 @@ func (m *Memory) ScriptPurges(faults ...PurgeFault) {
 }
 
 // Purge implements Log.
-func (m *Memory) Purge(ctx context.Context, below events.Seq) error {
+func (m *Memory) Purge(ctx context.Context, below uint64) error {
 	if err := m.usable(ctx); err != nil {
 		return err
 	}
@@ -69,7 +67,7 @@ func (m *Memory) Purge(ctx context.Context, below events.Seq) error {
 		m.stream.Trim(below)
 	}
 	if fault != PurgeOK {
-		return fmt.Errorf("cut the event log below %d: %w", below, errors.Join(ErrUnreachable, errInjected))
+		return fmt.Errorf("cut the event log below frame %d: %w", below, errors.Join(ErrUnreachable, errInjected))
 	}
 	return nil
 }

@@ -10,22 +10,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // Bounds of one reader.
 const (
-	pullMessages = 2048     // of one request; at most two are open
+	pullMessages = 1024     // of one request; at most two are open
 	pullBytes    = 16 << 20 // of one request; more than any message
 	readRetries  = 5        // consumers in a row that bring nothing
 )
 
-// Read implements Log. Several may run at once. The events come from a
+// Read implements Log. Several may run at once. The frames come from a
 // consumer in the server's memory, which on a cluster any server with the
 // stream may hold: it delivers only what the replicas have agreed on, and the
 // end, which Last has from the leader, is waited for.
-func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error {
+func (l *JetStream) Read(ctx context.Context, from, to uint64, fn func(Frame) error) error {
 	if from > to {
 		return nil
 	}
@@ -40,38 +39,31 @@ func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group
 		return err
 	}
 	f := &fetcher{log: l, next: from, to: to}
-	run := f.run
-	if l.worthBulk(tip, from, to) {
-		run = f.runBulk
-	}
-	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, run, fn)
+	return replay(ctx, l.cfg.OnForeign, f.run, fn)
 }
 
-// Follow implements Log. The events come from a consumer, as those of Read do,
-// and each is handed over once the consumer has no other ready.
-func (l *JetStream) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+// Follow implements Log. The frames come from a consumer, as those of Read do.
+func (l *JetStream) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
 	f := &fetcher{log: l, next: max(from, 1), to: math.MaxUint64}
-	return replay(ctx, l.cfg.Names, l.cfg.Partition, l.cfg.OnForeign, f.run, fn)
+	return replay(ctx, l.cfg.OnForeign, f.run, fn)
 }
 
 // fetcher brings the messages from next to to. It belongs to one goroutine.
 type fetcher struct {
 	log      *JetStream
-	next, to events.Seq
+	next, to uint64
 	p        *pipeline
-	chunk    *chunk
-	slab     []byte // see room
 }
 
 // run puts all messages into the pipeline, taking a new consumer where one
 // fails.
 func (f *fetcher) run(ctx context.Context, p *pipeline) error {
-	f.p, f.chunk = p, &chunk{}
+	f.p = p
 	for tries := 0; ; tries++ {
 		before := f.next
 		err := f.consume(ctx)
 		if err == nil {
-			return f.flush(ctx)
+			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -83,7 +75,7 @@ func (f *fetcher) run(ctx context.Context, p *pipeline) error {
 			tries = 0
 		}
 		if tries >= readRetries {
-			return fmt.Errorf("read the event log at %d: %w", f.next, err)
+			return fmt.Errorf("read the event log at frame %d: %w", f.next, err)
 		}
 		if err := sleep.For(ctx, time.Duration(tries+1)*50*time.Millisecond); err != nil {
 			return err
@@ -98,7 +90,7 @@ func (f *fetcher) consume(ctx context.Context) error {
 		return err
 	}
 	feed, err := connect.OpenFeed(ctx, js, f.log.cfg.Names, connect.FeedConfig{
-		Stream: f.log.stream, FromSeq: uint64(f.next), Messages: int(min(pullMessages-1, f.to-f.next)) + 1, Bytes: pullBytes,
+		Stream: f.log.stream, FromSeq: f.next, Messages: int(min(pullMessages-1, f.to-f.next)) + 1, Bytes: pullBytes,
 	})
 	if err == nil {
 		defer feed.Close()
@@ -106,7 +98,7 @@ func (f *fetcher) consume(ctx context.Context) error {
 	for err == nil && f.next <= f.to {
 		var m connect.Message
 		if m, err = feed.Next(ctx); err == nil {
-			err = f.take(ctx, &m)
+			err = f.add(ctx, &m)
 		}
 	}
 	var api *jetstream.APIError
@@ -116,29 +108,17 @@ func (f *fetcher) consume(ctx context.Context) error {
 	return err
 }
 
-// take puts one message into the current chunk.
-func (f *fetcher) take(ctx context.Context, m *connect.Message) error {
-	last := f.to
-	if f.to == math.MaxUint64 && m.Pending == 0 {
-		last = events.Seq(m.Seq)
-	}
-	return f.add(ctx, message{seq: events.Seq(m.Seq), subject: m.Subject, id: headerID(m.Header), data: m.Data}, last)
-}
-
-// add puts the next message into the current chunk, which ends at last.
-func (f *fetcher) add(ctx context.Context, m message, last events.Seq) error {
-	if m.seq != f.next {
-		return f.hole(ctx, m.seq)
+// add puts the next message into the pipeline.
+func (f *fetcher) add(ctx context.Context, m *connect.Message) error {
+	if m.Seq != f.next {
+		return f.hole(ctx, m.Seq)
 	}
 	f.next++
-	if f.chunk.add(m); f.chunk.full() || m.seq >= last {
-		return f.flush(ctx)
-	}
-	return nil
+	return f.p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data})
 }
 
-// hole says why the log does not have the next position.
-func (f *fetcher) hole(ctx context.Context, found events.Seq) error {
+// hole says why the log does not have the next frame.
+func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	tip, err := f.log.Last(ctx)
 	if err != nil {
 		return err
@@ -146,14 +126,5 @@ func (f *fetcher) hole(ctx context.Context, found events.Seq) error {
 	if f.next < tip.First {
 		return &TrimmedError{Asked: f.next, First: tip.First}
 	}
-	return &CorruptError{Seq: f.next, Reason: fmt.Sprintf("it is missing: the log goes on with %d", found)}
-}
-
-func (f *fetcher) flush(ctx context.Context) error {
-	if len(f.chunk.msgs) == 0 {
-		return nil
-	}
-	c := f.chunk
-	f.chunk = &chunk{msgs: make([]message, 0, chunkMessages)}
-	return f.p.put(ctx, c)
+	return &CorruptError{Frame: f.next, Reason: fmt.Sprintf("it is missing: the log goes on with %d", found)}
 }

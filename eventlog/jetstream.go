@@ -21,19 +21,13 @@ type JetStream struct {
 	cfg        Config
 	stream     string
 	replicated bool
-	fencing    string                    // matches the subjects that fence
-	readOnly   bool                      // it is a mirror
-	path       func(n int) (atomic bool) // how n events are appended
-	stop       chan struct{}             // closed by Close
-	foreign    seenForeign
-	bulkLeast  events.Seq   // see worthBulk; smaller in tests
-	led        atomic.Int64 // see streamInfo.led: of the leader that has last said where the log ends
+	readOnly   bool          // it is a mirror
+	stop       chan struct{} // closed by Close
+	led        atomic.Int64  // see streamInfo.led: of the leader that has last said where the log ends
 
 	// appending serialises Append and Reset; it guards the fields behind it.
 	appending sync.Mutex
 	enc       *encoder
-	strangers int        // the appends to come that expect foreign messages
-	fence     events.Seq // the last event of ours that fences; 0: none since Reset
 
 	mu     sync.Mutex // guards the fields behind it
 	sess   *session   // nil: no Append until Reset
@@ -59,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*JetStream, error) {
 }
 
 func newJetStream(cfg Config) *JetStream {
-	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{}), bulkLeast: bulkLeast}
+	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
 }
 
 // open opens the log; unfinished says that it is being made.
@@ -73,8 +67,6 @@ func (l *JetStream) open(ctx context.Context, unfinished bool) error {
 		return err
 	}
 	l.replicated = replicas > 1
-	l.fencing = l.fenceFilter()
-	l.path = l.atomic
 	l.enc = newEncoder(l.cfg.Names, l.cfg.Partition)
 	return l.Reset(ctx)
 }
@@ -97,7 +89,7 @@ func (l *JetStream) Reset(ctx context.Context) error {
 		s.close()
 		return ErrClosed
 	}
-	l.sess, l.fence = s, 0
+	l.sess = s
 	return nil
 }
 
@@ -151,7 +143,7 @@ func (l *JetStream) js() (jetstream.JetStream, error) {
 }
 
 // Checksum implements Log. Its answer comes from the stream's leader.
-func (l *JetStream) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (l *JetStream) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	m, err := l.get(ctx, seq)
 	if err != nil {
 		return 0, err
@@ -164,7 +156,7 @@ const codeNoStream = 10059
 
 // get fetches one message from the stream's leader. ErrTrimmed or ErrBehind:
 // it is not there.
-func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
+func (l *JetStream) get(ctx context.Context, seq uint64) (message, error) {
 	m, err := l.getOnce(ctx, seq)
 	if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, err
@@ -179,23 +171,23 @@ func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
 	// It has come meanwhile, or has been deleted.
 	m, err = l.getOnce(ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		err = &CorruptError{Seq: seq, Reason: "it has been deleted"}
+		err = &CorruptError{Frame: seq, Reason: "it has been deleted"}
 	}
 	return m, err
 }
 
-func (l *JetStream) getOnce(ctx context.Context, seq events.Seq) (message, error) {
+func (l *JetStream) getOnce(ctx context.Context, seq uint64) (message, error) {
 	nc, err := l.conn()
 	if err != nil {
 		return message{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
-	m, err := directget.FromLeader(ctx, nc, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), directget.Request{Seq: uint64(seq)})
+	m, err := directget.FromLeader(ctx, nc, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), directget.Request{Seq: seq})
 	if err != nil {
-		return message{}, fmt.Errorf("read event %d: %w", seq, unreachable(err))
+		return message{}, fmt.Errorf("read frame %d: %w", seq, unreachable(err))
 	}
-	return message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data}, nil
+	return message{seq: seq, header: m.Header, data: m.Data}, nil
 }
 
 // unreachable makes an error of package directget one of this package.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // ErrReadOnly: the log is read from a mirror of its stream. Nothing can be appended to it,
@@ -58,14 +56,14 @@ func OpenMirror(ctx context.Context, cfg Config, of Origin) (*JetStream, error) 
 	return l, nil
 }
 
-// Trim drops the positions below one from a mirror, as its origin has dropped them. A
-// position beyond the mirror's end has it go on there.
-func (l *JetStream) Trim(ctx context.Context, below events.Seq) error {
+// Trim drops the frames below a sequence from a mirror, as its origin has dropped them. A
+// sequence beyond the mirror's end has it go on there.
+func (l *JetStream) Trim(ctx context.Context, below uint64) error {
 	if !l.readOnly {
 		return errors.New("trim a mirror: the log is none")
 	}
-	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, uint64(below))); err != nil {
-		return fmt.Errorf("trim the mirror below %d: %w", below, err)
+	if err := l.purge(ctx, fmt.Appendf(nil, `{"seq":%d}`, below)); err != nil {
+		return fmt.Errorf("trim the mirror below frame %d: %w", below, err)
 	}
 	return nil
 }
@@ -73,7 +71,7 @@ func (l *JetStream) Trim(ctx context.Context, below events.Seq) error {
 func ensureMirror(ctx context.Context, js jetstream.JetStream, c Config, of *jetstream.StreamSource) error {
 	want := c.stream()
 	want.Description = "A mirror of the event log " + of.Name + "."
-	want.Subjects, want.Mirror, want.AllowAtomicPublish, want.Duplicates = nil, of, false, 0
+	want.Subjects, want.Mirror, want.Duplicates = nil, of, 0
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if c.Existing {

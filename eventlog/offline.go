@@ -7,46 +7,32 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Stored is a message of the log as a stream holds it, or as a backup keeps it.
 type Stored struct {
-	Seq     events.Seq
-	Subject string
-	Header  nats.Header
-	Data    []byte
+	Seq    uint64
+	Header nats.Header
+	Data   []byte
 }
 
-// Replay judges messages that do not come from a stream, as [Log.Read] does those
-// of one: next returns them one by one, in order, and false behind the last; it is
-// called from another goroutine than fn. A gap between two messages is corruption.
-// Undecided events at the end are not handed over.
-func Replay(ctx context.Context, names wire.Names, partition int, foreign ForeignFunc, next func() (Stored, bool, error), fn func(Group) error) error {
-	return replay(ctx, names, partition, foreign, func(ctx context.Context, p *pipeline) error {
-		c := &chunk{}
-		last := events.Seq(0)
+// Replay hands over frames that do not come from a stream, as [Log.Read] does those
+// of one: next returns their messages one by one, in order, and false behind the last;
+// it is called from another goroutine than fn. A gap between two messages is corruption.
+func Replay(ctx context.Context, foreign ForeignFunc, next func() (Stored, bool, error), fn func(Frame) error) error {
+	return replay(ctx, foreign, func(ctx context.Context, p *pipeline) error {
+		var o order
 		for {
 			m, ok, err := next()
-			if err != nil {
+			if err == nil && ok {
+				err = o.next(m.Seq)
+			}
+			if err == nil && ok {
+				err = p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data})
+			}
+			if err != nil || !ok {
 				return err
-			}
-			if ok && last > 0 && m.Seq != last+1 {
-				return &CorruptError{Seq: last + 1, Reason: fmt.Sprintf("it is missing: the log goes on with %d", m.Seq)}
-			}
-			if ok {
-				last = m.Seq
-				c.add(message{seq: m.Seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
-			}
-			if len(c.msgs) > 0 && (!ok || c.full()) {
-				if err := p.put(ctx, c); err != nil {
-					return err
-				}
-				c = &chunk{}
-			}
-			if !ok {
-				return nil
 			}
 		}
 	}, fn)

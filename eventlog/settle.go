@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
 
@@ -25,23 +24,23 @@ func pause(ctx context.Context, wait *time.Duration) error {
 
 // Settle makes the caller the log's only writer. It is used alike at start, at
 // takeover, and to recover from ErrAmbiguous: it resets the log's connection,
-// replays what lies behind the position from to apply, and appends the event
-// that barrier makes for the position that it is to follow, again and again
-// until one barrier is stored. That barrier it replays too. It returns the
-// barrier's position, the log's last at that moment: Append goes on from there.
+// replays the frames behind the sequence from to apply, and appends the frame
+// that barrier makes, again and again until one barrier is stored. That barrier
+// it replays too. It returns the barrier's sequence, the stream's last at that
+// moment: Append goes on from there.
 //
-// With from 0 it begins with the first position that the log keeps.
+// With from 0 it begins with the first frame that the log keeps.
 //
 // What was in flight before, of this writer or of any other, can't be stored
 // any more once Settle has returned nil. What of it had been stored was given
-// to apply, if it was decided.
+// to apply.
 //
 // While the server can't be reached it tries again, until ctx ends. It fails
 // with apply's error, unwrapped; with ErrFull, ErrBehind (from is past the
 // log's end), ErrTrimmed, an error that wraps events.ErrCorrupt or
-// events.ErrNewer, ErrClosed, or the context's. The Groups that apply has
+// events.ErrNewer, ErrClosed, or the context's. The frames that apply has
 // accepted tell the caller where to begin the next time.
-func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after events.Seq) events.Event, apply func(Group) error) (events.Seq, error) {
+func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, apply func(Frame) error) (uint64, error) {
 	s := settler{log: log, through: from, barrier: barrier, apply: apply}
 	wait := retryMin
 	for reset := true; ; {
@@ -55,7 +54,7 @@ func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after ev
 		case s.applyErr != nil:
 			return 0, s.applyErr
 		case ctx.Err() != nil:
-			return 0, fmt.Errorf("settle the log behind %d: %w (last: %w)", s.through, ctx.Err(), err)
+			return 0, fmt.Errorf("settle the log behind frame %d: %w (last: %w)", s.through, ctx.Err(), err)
 		case !errors.Is(err, ErrUnreachable) && (!errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFull)):
 			return 0, err
 		}
@@ -66,13 +65,13 @@ func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after ev
 
 type settler struct {
 	log      Log
-	through  events.Seq // the last position consumed
-	barrier  func(events.Seq) events.Event
-	apply    func(Group) error
+	through  uint64 // the last sequence consumed
+	barrier  func() Write
+	apply    func(Frame) error
 	applyErr error
 }
 
-func (s *settler) once(ctx context.Context, reset bool) (events.Seq, error) {
+func (s *settler) once(ctx context.Context, reset bool) (uint64, error) {
 	if reset {
 		if err := s.log.Reset(ctx); err != nil {
 			return 0, err
@@ -95,26 +94,27 @@ func (s *settler) once(ctx context.Context, reset bool) (events.Seq, error) {
 	if err := s.read(ctx, tip.Seq); err != nil {
 		return 0, err
 	}
-	done, err := s.log.Append(ctx, tip.Seq, []events.Event{s.barrier(tip.Seq)})
-	if err != nil {
+	w := s.barrier()
+	if _, err := s.log.Append(ctx, tip.Seq, &w); err != nil {
 		return 0, err
 	}
-	if err := s.read(ctx, done.Last); err != nil {
-		return 0, err
-	}
-	return done.Last, nil
+	return tip.Seq + 1, s.read(ctx, tip.Seq+1)
 }
 
-func (s *settler) read(ctx context.Context, to events.Seq) error {
+func (s *settler) read(ctx context.Context, to uint64) error {
 	if s.through >= to {
 		return nil
 	}
-	return s.log.Read(ctx, s.through+1, to, func(g Group) error {
-		if err := s.apply(g); err != nil {
+	err := s.log.Read(ctx, s.through+1, to, func(f Frame) error {
+		if err := s.apply(f); err != nil {
 			s.applyErr = err
 			return err
 		}
-		s.through = g.Through
+		s.through = f.Seq
 		return nil
 	})
+	if err == nil {
+		s.through = to // there may be foreign messages at the end
+	}
+	return err
 }

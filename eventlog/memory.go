@@ -2,9 +2,12 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -25,26 +28,22 @@ type MemoryStream struct {
 
 	mu     sync.Mutex // guards the fields behind it
 	msgs   []message  // from first on
-	first  events.Seq
+	first  uint64
 	bytes  int
-	lastID string // of the last message stored, whether still kept or not
 	parked []parked
 	grown  chan struct{} // closed when there is another message; nil until somebody waits
-}
-
-// parked are messages that were sent and will arrive later, one behind the
-// other.
-type parked struct {
-	msgs   []publish
-	atomic bool
-	land   Landing
 }
 
 // publish is a message as a writer sends it.
 type publish struct {
 	message
-	expectSeq *events.Seq // Nats-Expected-Last-Sequence
-	expectID  string      // Nats-Expected-Last-Msg-Id
+	expect *uint64 // the stream's last sequence; nil: whatever it is
+}
+
+// parked is a message that was sent and will arrive later.
+type parked struct {
+	msg  publish
+	land Landing
 }
 
 // NewMemoryStream makes an empty stream.
@@ -58,15 +57,15 @@ func (s *MemoryStream) Open() *Memory {
 }
 
 // Inject stores a message as a foreign publisher would: no checks.
-func (s *MemoryStream) Inject(subject, msgID string, data []byte) events.Seq {
+func (s *MemoryStream) Inject(header nats.Header, data []byte) (seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.store(publish{message: message{subject: subject, id: msgID, data: data}}) // no checks, no error
+	_ = s.store(publish{message: message{header: header, data: data}}) // no checks, no error
 	return s.last()
 }
 
 // Trim drops everything before first, as retention does.
-func (s *MemoryStream) Trim(first events.Seq) {
+func (s *MemoryStream) Trim(first uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.first < first && len(s.msgs) > 0 {
@@ -83,34 +82,33 @@ func (s *MemoryStream) Land() int {
 	return s.arrive(func(Landing) bool { return true })
 }
 
-// last is the last position. REQUIRES: mu.
-func (s *MemoryStream) last() events.Seq { return s.first + events.Seq(len(s.msgs)) - 1 }
+// last is the last sequence. REQUIRES: mu.
+func (s *MemoryStream) last() uint64 { return s.first + uint64(len(s.msgs)) - 1 }
 
 // store takes a message or refuses it, in the order of the server's checks.
 // REQUIRES: mu.
-func (s *MemoryStream) store(p publish) (events.Seq, *apiError) {
+func (s *MemoryStream) store(p publish) *apiError {
 	switch {
-	case p.expectSeq != nil && *p.expectSeq != s.last():
-		return 0, &apiError{Code: codeWrongLastSeq, Description: fmt.Sprintf("wrong last sequence: %d", s.last())}
-	case p.expectID != "" && p.expectID != s.lastID:
-		return 0, &apiError{Code: codeWrongLastMsgID, Description: "wrong last msg ID: " + s.lastID}
+	case p.expect != nil && *p.expect != s.last():
+		return &apiError{Code: codeWrongLastSeq, Description: fmt.Sprintf("wrong last sequence: %d", s.last())}
 	case s.MaxBytes > 0 && s.bytes+len(p.data) > s.MaxBytes:
-		return 0, &apiError{Code: codeStoreFailed, Description: "maximum bytes exceeded"}
+		return errStreamFull
 	}
 	p.seq = s.last() + 1
 	s.msgs = append(s.msgs, p.message)
 	s.bytes += len(p.data)
-	s.lastID = p.id
 	if s.grown != nil {
 		close(s.grown)
 		s.grown = nil
 	}
-	return p.seq, nil
+	return nil
 }
+
+var errStreamFull = &apiError{Code: codeStoreFailed, Description: "maximum bytes exceeded"}
 
 // from returns the messages from next on, or, if there are none, what is closed
 // when there are.
-func (s *MemoryStream) from(next events.Seq) ([]message, <-chan struct{}, error) {
+func (s *MemoryStream) from(next uint64) ([]message, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -125,33 +123,15 @@ func (s *MemoryStream) from(next events.Seq) ([]message, <-chan struct{}, error)
 	return nil, s.grown, nil
 }
 
-// batch stores all or nothing. REQUIRES: mu.
-func (s *MemoryStream) batch(ps []publish) *apiError {
-	size := s.bytes
-	for _, p := range ps {
-		size += len(p.data)
-	}
-	if s.MaxBytes > 0 && size > s.MaxBytes {
-		return &apiError{Code: codeStoreFailed, Description: "maximum bytes exceeded"}
-	}
-	for _, p := range ps {
-		if _, err := s.store(p); err != nil { // only the first can be refused
-			return err
-		}
-	}
-	return nil
-}
-
 // arrive stores what is parked and due, in order. REQUIRES: mu.
 func (s *MemoryStream) arrive(due func(Landing) bool) (stored int) {
 	rest := s.parked[:0]
 	for _, p := range s.parked {
 		if !due(p.land) {
 			rest = append(rest, p)
-			continue
+		} else if s.store(p.msg) == nil {
+			stored++
 		}
-		n, _ := s.storeAll(p.msgs, p.atomic)
-		stored += n
 	}
 	s.parked = rest
 	return stored
@@ -161,9 +141,6 @@ func (s *MemoryStream) arrive(due func(Landing) bool) (stored int) {
 // next fault of its script, if there is one left.
 type Memory struct {
 	stream *MemoryStream
-	// Atomic makes its appends of several events atomic batches. Set it before
-	// use.
-	Atomic bool
 	// OnForeign is called with foreign messages. Set it before use.
 	OnForeign ForeignFunc
 
@@ -184,15 +161,18 @@ func (m *Memory) Script(faults ...Fault) {
 	m.script = append(m.script[:0:0], faults...)
 }
 
+// maxMemoryFrame bounds a frame of a Memory.
+const maxMemoryFrame = 1 << 30
+
 // Append implements Log.
-func (m *Memory) Append(ctx context.Context, after events.Seq, evs []events.Event) (Appended, error) {
+func (m *Memory) Append(ctx context.Context, after uint64, w *Write) (Appended, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
 		return Appended{}, ErrClosed
 	case !m.open:
-		return Appended{}, &AmbiguousError{Expected: after, Count: len(evs), Cause: errUnsettled}
+		return Appended{}, &AmbiguousError{Expected: after, Count: len(w.Events), Cause: errUnsettled}
 	}
 	if err := ctx.Err(); err != nil {
 		return Appended{}, err
@@ -201,29 +181,22 @@ func (m *Memory) Append(ctx context.Context, after events.Seq, evs []events.Even
 	if len(m.script) > 0 {
 		fault, m.script = m.script[0], m.script[1:]
 	}
-	return appendOn(evs, after, func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error) {
-		if err := m.enc.encode(evs, 1<<30); err != nil {
-			return nil, 0, err
-		}
-		f := fault
-		fault = Fault{} // the tries behind the first have none
-		return m.enc, after + events.Seq(len(evs)), m.send(after, m.publishes(after, len(evs)), evs, f)
-	})
-}
-
-// publishes are the messages of the append that enc holds.
-func (m *Memory) publishes(after events.Seq, n int) []publish {
-	ps := make([]publish, n)
-	for i := range ps {
-		ps[i].message = message{subject: m.enc.subj[i], id: m.enc.ids[i], data: append([]byte(nil), m.enc.data(i)...)}
-		switch {
-		case i == 0:
-			ps[i].expectSeq = &after
-		case !m.Atomic:
-			ps[i].expectID = m.enc.ids[i-1]
-		}
+	msg, err := m.enc.encode(w, maxMemoryFrame)
+	if err != nil {
+		return Appended{}, err
 	}
-	return ps
+	if err := m.send(publish{message{header: msg.Header, data: msg.Data}, &after}, fault); err != nil {
+		var refused *apiError
+		switch {
+		case !errors.As(err, &refused):
+			m.open = false
+			return Appended{}, &AmbiguousError{Expected: after, Count: len(w.Events), Cause: err}
+		case refused.fenced():
+			return Appended{}, &FencedError{Expected: after, Found: refused.found(), Detail: refused.Description}
+		}
+		return Appended{}, &FullError{Expected: after, Detail: refused.Error()}
+	}
+	return appended(after+1, w, msg), nil
 }
 
 // Reset implements Log.
@@ -254,8 +227,30 @@ func (m *Memory) Last(ctx context.Context) (Tip, error) {
 	return tip, nil
 }
 
+// Confirm implements Log.
+func (m *Memory) Confirm(ctx context.Context) (Tip, error) { return m.Last(ctx) }
+
+// End implements Log.
+func (m *Memory) End(ctx context.Context) (End, error) {
+	tip, err := m.Last(ctx)
+	if err != nil {
+		return End{}, err
+	}
+	return endOf(tip, m.stream.get)
+}
+
+// get returns a message.
+func (s *MemoryStream) get(seq uint64) (message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := checkRange(Tip{Seq: s.last(), First: s.first}, seq, seq); err != nil {
+		return message{}, err
+	}
+	return s.msgs[seq-s.first], nil
+}
+
 // Read implements Log.
-func (m *Memory) Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error {
+func (m *Memory) Read(ctx context.Context, from, to uint64, fn func(Frame) error) error {
 	if err := m.usable(ctx); err != nil || from > to {
 		return err
 	}
@@ -274,18 +269,16 @@ func (m *Memory) Read(ctx context.Context, from, to events.Seq, fn func(Group) e
 	if err != nil {
 		return err
 	}
-	return replay(ctx, wire.Default, s.partition, m.OnForeign, func(ctx context.Context, p *pipeline) error {
-		return putAll(ctx, p, msgs)
-	}, fn)
+	return replay(ctx, m.OnForeign, func(ctx context.Context, p *pipeline) error { return putAll(ctx, p, msgs) }, fn)
 }
 
 // Follow implements Log.
-func (m *Memory) Follow(ctx context.Context, from events.Seq, fn func(Group) error) error {
+func (m *Memory) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
 	if err := m.usable(ctx); err != nil {
 		return err
 	}
 	next := max(from, 1)
-	return replay(ctx, wire.Default, m.stream.partition, m.OnForeign, func(ctx context.Context, p *pipeline) error {
+	return replay(ctx, m.OnForeign, func(ctx context.Context, p *pipeline) error {
 		for {
 			msgs, grown, err := m.stream.from(next)
 			if err != nil {
@@ -299,7 +292,7 @@ func (m *Memory) Follow(ctx context.Context, from events.Seq, fn func(Group) err
 					return ctx.Err()
 				}
 			}
-			next += events.Seq(len(msgs))
+			next += uint64(len(msgs))
 			if err := putAll(ctx, p, msgs); err != nil {
 				return err
 			}
@@ -309,13 +302,8 @@ func (m *Memory) Follow(ctx context.Context, from events.Seq, fn func(Group) err
 
 // putAll puts messages into a pipeline.
 func putAll(ctx context.Context, p *pipeline, msgs []message) error {
-	for len(msgs) > 0 {
-		c := &chunk{}
-		for len(msgs) > 0 && !c.full() {
-			c.add(msgs[0])
-			msgs = msgs[1:]
-		}
-		if err := p.put(ctx, c); err != nil {
+	for _, m := range msgs {
+		if err := p.put(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -323,20 +311,12 @@ func putAll(ctx context.Context, p *pipeline, msgs []message) error {
 }
 
 // Checksum implements Log.
-func (m *Memory) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (m *Memory) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	if err := m.usable(ctx); err != nil {
 		return 0, err
 	}
-	s := m.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case seq < s.first:
-		return 0, &TrimmedError{Asked: seq, First: s.first}
-	case seq > s.last():
-		return 0, &BehindError{Known: seq, Last: s.last()}
-	}
-	return events.Checksum(s.msgs[seq-s.first].data), nil
+	msg, err := m.stream.get(seq)
+	return events.Checksum(msg.data), err
 }
 
 func (m *Memory) usable(ctx context.Context) error {

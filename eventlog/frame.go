@@ -1,0 +1,214 @@
+package eventlog
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// MaxEvents is the most events of one frame.
+const MaxEvents = events.FrameEvents - 1
+
+// The headers of a frame.
+const (
+	headerFrame  = "Work-Frame"  // the frame's id, which no other append has
+	headerEpoch  = "Work-Epoch"  // of the owner that wrote it
+	headerNode   = "Work-Node"   // the owner's name
+	headerLevel  = "Work-Level"  // the log's format level
+	headerEvents = "Work-Events" // how many there are in it
+	headerBefore = "Work-Before" // how many there were in the log before
+)
+
+// Write is what one append stores: a frame.
+type Write struct {
+	Epoch  events.Epoch   // of the owner
+	Node   string         // the owner's name
+	Level  int            // the log's format level; 0 for 1
+	Before uint64         // the events in the log before these, those that have been cut off included
+	Events []events.Event // 1 to MaxEvents, whole decisions
+}
+
+// Frame is what one append has stored, as a reader hands it over.
+type Frame struct {
+	Seq    uint64         // of the message in the stream
+	Epoch  events.Epoch   // of the owner that wrote it
+	Node   string         // the owner's name
+	ID     string         // no other append has it
+	Before uint64         // the events in the log before it
+	Events []events.Event // with their positions
+
+	Bytes    int    // of the events' JSON
+	Checksum uint64 // of these bytes
+	Skipped  int    // the messages between the frame before it, or where the reader began, and it: foreign ones
+}
+
+// Last returns the position of the frame's last event.
+func (f *Frame) Last() events.Seq { return events.SeqOf(f.Seq, len(f.Events)-1) }
+
+// message is one message of the stream, as it is stored.
+type message struct {
+	seq    uint64
+	header nats.Header
+	data   []byte
+}
+
+// judged is a message that a reader has looked at.
+type judged struct {
+	frame   Frame
+	foreign string // why it is no frame; empty: it is one
+	err     error
+}
+
+// cutFrame takes a frame's message apart. why says why it is none: no engine wrote it.
+func cutFrame(m *message) (f Frame, why string, err error) {
+	if wire.Fetched(m.header) {
+		return f, "it is a server's answer", nil
+	}
+	f = Frame{Seq: m.seq, ID: first(m.header, headerFrame), Node: first(m.header, headerNode), Bytes: len(m.data), Checksum: events.Checksum(m.data)}
+	if !isFrameID(f.ID) {
+		return f, "it has no frame id: not written by an engine", nil
+	}
+	var n uint64
+	epoch, err1 := strconv.ParseUint(first(m.header, headerEpoch), 10, 64)
+	before, err2 := strconv.ParseUint(first(m.header, headerBefore), 10, 64)
+	n, err3 := strconv.ParseUint(first(m.header, headerEvents), 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil || n < 1 || n > MaxEvents {
+		return f, "", &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("its headers are malformed (%d events): %v", n, err)}
+	}
+	f.Epoch, f.Before = events.Epoch(epoch), before
+	f.Events = make([]events.Event, 0, n)
+	return f, "", nil
+}
+
+// judge decodes a message.
+func judge(m *message) (j judged) {
+	if j.frame, j.foreign, j.err = cutFrame(m); j.foreign != "" || j.err != nil {
+		return j
+	}
+	f := &j.frame
+	told := false // the events say themselves which level the log has
+	for rest := m.data; len(rest) > 0; {
+		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
+		if rest = behind; !ended || len(f.Events) == cap(f.Events) {
+			j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("it does not hold the %d lines that its header says", cap(f.Events))}
+			return j
+		}
+		ev, err := events.DecodeEvent(line)
+		switch {
+		case errors.Is(err, events.ErrCorrupt):
+			j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("event %d: %v", len(f.Events), err)}
+			return j
+		case err != nil:
+			j.err = err
+			return j
+		}
+		ev.Seq = events.SeqOf(m.seq, len(f.Events))
+		told = told || ev.Kind == events.KindFormatRaised || ev.Kind == events.KindSnapshot
+		f.Events = append(f.Events, ev)
+	}
+	if len(f.Events) != cap(f.Events) {
+		j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("it holds %d events of %d", len(f.Events), cap(f.Events))}
+		return j
+	}
+	if level, _ := strconv.Atoi(first(m.header, headerLevel)); level > events.FormatLevel && !told {
+		j.err = &events.NewerError{Level: level, Reads: events.FormatLevel}
+	}
+	return j
+}
+
+func first(h nats.Header, key string) string {
+	if v := h[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// encoder makes frames. It belongs to the appending goroutine.
+type encoder struct {
+	subject string
+	writer  string // this writer's random name in frame ids
+	frames  uint64 // it has made
+	last    int    // bytes of the last one: the next will be like it
+}
+
+func newEncoder(names wire.Names, partition int) *encoder {
+	return &encoder{subject: names.Frame(partition), writer: newWriter()}
+}
+
+// frameRoom is more than the headers of a frame take.
+const frameRoom = 1 << 10
+
+// encode makes a frame's message. most bounds it.
+func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
+	if n := len(w.Events); n == 0 || n > MaxEvents {
+		return nil, fmt.Errorf("append %d events: one append takes 1 to %d", n, MaxEvents)
+	}
+	body := make([]byte, 0, e.last+e.last/4)
+	for i := range w.Events {
+		b, err := w.Events[i].AppendJSON(body)
+		if err != nil {
+			return nil, err
+		}
+		body = append(b, '\n')
+	}
+	if size := int64(len(body)) + frameRoom; size > most {
+		return nil, fmt.Errorf("append %d events, from %s of %s: %w: they have %d bytes of %d", len(w.Events), w.Events[0].Kind, w.Events[0].ID, ErrTooLarge, size, most)
+	}
+	e.frames++
+	e.last = len(body)
+	id := append([]byte(e.writer), '.')
+	return &nats.Msg{Subject: e.subject, Data: body, Header: nats.Header{
+		headerFrame:  {string(strconv.AppendUint(id, e.frames, 36))},
+		headerEpoch:  {strconv.FormatUint(uint64(w.Epoch), 10)},
+		headerNode:   {w.Node},
+		headerLevel:  {strconv.Itoa(max(1, w.Level))},
+		headerEvents: {strconv.Itoa(len(w.Events))},
+		headerBefore: {strconv.FormatUint(w.Before, 10)},
+	}}, nil
+}
+
+// appended is the result of storing a frame at seq.
+func appended(seq uint64, w *Write, m *nats.Msg) Appended {
+	return Appended{Last: events.SeqOf(seq, len(w.Events)-1), Lines: m.Data, Checksum: events.Checksum(m.Data)}
+}
+
+// writerLen is the length of a writer's random name: 60 bits, so that no two
+// writers of a log share one.
+const writerLen = 12
+
+const writerAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ" // 32 letters
+
+func newWriter() string {
+	var b [writerLen]byte
+	_, _ = rand.Read(b[:]) // never fails
+	for i := range b {
+		b[i] = writerAlphabet[b[i]&31]
+	}
+	return string(b[:])
+}
+
+// isFrameID tells a frame id: <writer>.<number in base 36>.
+func isFrameID(s string) bool {
+	if len(s) < writerLen+2 || len(s) > writerLen+1+13 || s[writerLen] != '.' {
+		return false
+	}
+	for i, c := range []byte(s) {
+		switch {
+		case i == writerLen, c >= '0' && c <= '9':
+		case i < writerLen && (c < 'A' || c > 'Z'), i > writerLen && (c < 'a' || c > 'z'):
+			return false
+		}
+	}
+	return true
+}
+
+// ForeignFunc is called with each foreign message that a reader skips. It is
+// called from the reader's goroutine and must not hold it up.
+type ForeignFunc func(seq uint64, reason string)

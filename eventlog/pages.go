@@ -1,0 +1,440 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
+	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of one page.
+const (
+	MaxPageEvents = 1000
+	MaxPageBytes  = 1 << 20 // of the events' JSON, and one event beyond
+
+	// pageGets bounds the gets of one page where a filter leaves little of what they
+	// bring; then the page ends early.
+	pageGets = 8
+	// getFrames and getBytes bound one get.
+	getFrames = 256
+	getBytes  = 2 << 20
+	// lookEvery is the least time between two looks for a query's first event:
+	// the log may grow by nothing that it wants, thousands of times a second.
+	lookEvery = 10 * time.Millisecond
+	// unreachedFor bounds the time for which a position past the end is looked
+	// for.
+	unreachedFor = time.Second
+	// infoTimeout bounds one question for the state of the stream.
+	infoTimeout = 5 * time.Second
+)
+
+// The frames that are kept for all readers: those that came last.
+const (
+	keepFrames = 1024
+	keepBytes  = 16 << 20
+)
+
+// PageQuery says what a page is to hold.
+type PageQuery struct {
+	// From is the first position. 0 begins at Since, or behind the end if that
+	// is zero.
+	From  events.Seq
+	Since time.Time // with the first frame stored then or later
+
+	Types []events.Type // none: all; the empty type: the partition's own events
+	Kinds []events.Kind // none: all
+	ID    events.ID     // zero: all
+
+	Limit    int           // events; 0 or too many: MaxPageEvents
+	MaxBytes int           // of their JSON; 0 or too many: MaxPageBytes. One event is always allowed
+	Wait     time.Duration // for the first event, where the log has none yet
+}
+
+// Page is a part of the log.
+type Page struct {
+	Events []events.Event // in order
+	Next   events.Seq     // where the next page begins
+	More   bool           // the page is at a bound: the log goes on
+	// First is the first position that is kept, if From is before it; else 0.
+	First events.Seq
+}
+
+// Pages reads the log of partition 0 page by page, by direct gets: it makes no
+// consumers. Any number of goroutines may use it. Those that follow the log share its
+// last frames: each is read and decoded once.
+type Pages struct {
+	nc       *nats.Conn
+	names    wire.Names
+	position func() events.Seq
+	get      string // subject of direct gets
+	seen     atomic.Uint64
+	gets     singleflight.Group
+
+	mu    sync.Mutex        // guards what follows
+	grown chan struct{}     // closed by Grown; nil: nobody waits
+	kept  map[uint64]*piece // the last frames, by sequence
+	order []uint64          // of kept, oldest first
+	bytes int               // of kept
+}
+
+// piece is a frame in Pages, or a foreign message.
+type piece struct {
+	judged
+	seq  uint64
+	lens []int // of each event's JSON
+}
+
+// NewPages makes a reader on a connection of the engine. position tells a
+// position that is durable; Grown must be called when it has advanced.
+func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Pages {
+	return &Pages{nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0)), kept: map[uint64]*piece{}}
+}
+
+// Grown wakes the readers that wait for the log to grow. It never blocks.
+func (p *Pages) Grown() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown != nil {
+		close(p.grown)
+		p.grown = nil
+	}
+}
+
+func (p *Pages) waiting() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown == nil {
+		p.grown = make(chan struct{})
+	}
+	return p.grown
+}
+
+// Read reads one page, waiting for its first event for as long as the query
+// says. reading, if set, is called around each use of the server, so that the
+// caller can bound these. A position that the log has not reached is a
+// *BehindError.
+func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Context) (done func(), err error)) (Page, error) {
+	if q.Limit <= 0 || q.Limit > MaxPageEvents {
+		q.Limit = MaxPageEvents
+	}
+	if q.MaxBytes <= 0 || q.MaxBytes > MaxPageBytes {
+		q.MaxBytes = MaxPageBytes
+	}
+	if reading == nil {
+		reading = func(context.Context) (func(), error) { return func() {}, nil }
+	}
+	until := time.NewTimer(q.Wait)
+	defer until.Stop()
+	from, begun := q.From, false
+	for lag := retryMin; ; {
+		looked := time.Now()
+		grown, tip := p.waiting(), p.position()
+		page, err := p.once(ctx, &q, from, begun, reading)
+		if err != nil || len(page.Events) > 0 || page.First > 0 || page.More || q.Wait <= 0 {
+			return page, err
+		}
+		if page.Next > from {
+			lag = retryMin
+		}
+		from, begun = page.Next, true
+		var again <-chan time.Time
+		if from <= tip { // this replica has not got that far
+			again = time.After(lag)
+			lag = min(2*lag, retryMax)
+		}
+		select {
+		case <-grown:
+			_ = sleep.For(ctx, time.Until(looked.Add(lookEvery))) // its error shows in the next look
+		case <-again:
+		case <-until.C:
+			return page, nil
+		case <-ctx.Done():
+			return page, ctx.Err()
+		}
+	}
+}
+
+// once reads what there is.
+func (p *Pages) once(ctx context.Context, q *PageQuery, from events.Seq, begun bool, reading func(context.Context) (func(), error)) (Page, error) {
+	done, err := reading(ctx)
+	if err != nil {
+		return Page{Next: from}, err
+	}
+	defer done()
+	if !begun {
+		if from, err = p.begin(ctx, q); err != nil {
+			return Page{}, err
+		}
+	}
+	s := scan{p: p, q: q, page: Page{Next: max(from, events.SeqOf(1, 0))}}
+	err = s.run(ctx)
+	p.saw(s.page.Next.Frame() - 1)
+	return s.page, err
+}
+
+// saw notes the sequence of a stored frame, which may be ahead of the last one that the
+// engine knows.
+func (p *Pages) saw(seq uint64) {
+	for {
+		old := p.seen.Load()
+		if seq <= old || p.seen.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// begin finds out where a query begins.
+func (p *Pages) begin(ctx context.Context, q *PageQuery) (events.Seq, error) {
+	switch {
+	case q.From > 0:
+		return q.From, p.reached(ctx, q.From.Frame())
+	case !q.Since.IsZero():
+		return p.since(ctx, q.Since)
+	}
+	k, err := p.Kept(ctx)
+	return events.SeqOf(max(k.Last, p.position().Frame())+1, 0), err
+}
+
+// reached errs if the log ends before the frame in front of a sequence.
+func (p *Pages) reached(ctx context.Context, seq uint64) error {
+	for begun, wait := time.Now(), retryMin; ; {
+		if end := max(p.position().Frame(), p.seen.Load()); seq <= end+1 {
+			return nil
+		}
+		k, err := p.Kept(ctx)
+		switch {
+		case err != nil:
+			return err
+		case seq <= k.Last+1:
+			p.saw(k.Last)
+			return nil
+		case time.Since(begun) > unreachedFor:
+			return &BehindError{Known: seq - 1, Last: k.Last}
+		}
+		if err := pause(ctx, &wait); err != nil {
+			return err
+		}
+	}
+}
+
+// since is the position of the first frame stored at a time or later, or of the next one.
+func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
+	for wait := retryMin; ; {
+		tip := p.position().Frame()
+		msgs, err := p.fetch(ctx, directget.Request{StartTime: &at, Batch: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(msgs) > 0 {
+			return events.SeqOf(msgs[0].Seq, 0), nil
+		}
+		// None, if what answered has all that is durable.
+		if tip == 0 {
+			return events.SeqOf(1, 0), nil
+		}
+		msgs, err = p.fetch(ctx, directget.Request{Seq: tip, Batch: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(msgs) > 0 && msgs[0].Time.Before(at) {
+			return events.SeqOf(msgs[0].Seq+1, 0), nil
+		}
+		k, err := p.Kept(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if k.First > k.Last { // nothing is kept
+			return events.SeqOf(k.Last+1, 0), nil
+		}
+		if err := pause(ctx, &wait); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (p *Pages) fetch(ctx context.Context, r directget.Request) ([]directget.Message, error) {
+	msgs, _, err := directget.Get(ctx, p.nc, p.get, r)
+	if err != nil {
+		err = fmt.Errorf("read the event log: %w", unreachable(err))
+	}
+	return msgs, err
+}
+
+// pieces returns frames from a sequence on: those that are kept, or what one get brings.
+func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
+	if list := p.recent(seq); len(list) > 0 {
+		return list, nil
+	}
+	// Who asks for the same at the same time shares a get, but for one whose context ends.
+	got, err, _ := p.gets.Do(strconv.FormatUint(seq, 10), func() (any, error) {
+		if list := p.recent(seq); len(list) > 0 {
+			return list, nil
+		}
+		msgs, err := p.fetch(ctx, directget.Request{Seq: seq, Batch: getFrames, MaxBytes: getBytes})
+		list := make([]*piece, len(msgs))
+		for i := range msgs {
+			list[i] = newPiece(&msgs[i])
+			p.keep(list[i])
+		}
+		return list, err
+	})
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return p.pieces(ctx, seq)
+	}
+	return got.([]*piece), err
+}
+
+func newPiece(m *directget.Message) *piece {
+	wire.Got(m.Header)
+	msg := message{seq: m.Seq, header: m.Header, data: m.Data}
+	c := &piece{judged: judge(&msg), seq: m.Seq}
+	c.lens = make([]int, 0, len(c.frame.Events))
+	for rest := m.Data; len(c.lens) < len(c.frame.Events); {
+		n := bytes.IndexByte(rest, '\n')
+		c.lens, rest = append(c.lens, n), rest[n+1:]
+	}
+	return c
+}
+
+// recent returns the kept frames from a sequence on.
+func (p *Pages) recent(seq uint64) (list []*piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(list) < getFrames {
+		c := p.kept[seq+uint64(len(list))]
+		if c == nil {
+			break
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// keep keeps a frame if it is one of the last.
+func (p *Pages) keep(c *piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.err != nil || p.kept[c.seq] != nil || c.seq+keepFrames/2 < p.position().Frame() {
+		return
+	}
+	p.kept[c.seq] = c
+	p.order = append(p.order, c.seq)
+	p.bytes += c.frame.Bytes
+	for len(p.order) > 1 && (len(p.order) > keepFrames || p.bytes > keepBytes) {
+		old := p.order[0]
+		p.order = p.order[1:]
+		p.bytes -= p.kept[old].frame.Bytes
+		delete(p.kept, old)
+	}
+}
+
+func (q *PageQuery) wants(ev *events.Event) bool {
+	return (len(q.Types) == 0 || slices.Contains(q.Types, ev.Type)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, ev.Kind)) &&
+		(q.ID.IsZero() || ev.ID == q.ID)
+}
+
+// scan is the reading of one page.
+type scan struct {
+	p    *Pages
+	q    *PageQuery
+	page Page
+	size int
+	full bool
+}
+
+// run reads until the page is full, the log ends or enough was looked at.
+func (s *scan) run(ctx context.Context) error {
+	for range pageGets {
+		list, err := s.p.pieces(ctx, s.page.Next.Frame())
+		if len(list) == 0 && err == nil {
+			return nil
+		}
+		for _, c := range list {
+			if err == nil {
+				err = s.take(c)
+			}
+			if s.full {
+				s.page.More = true
+				return nil
+			}
+		}
+		if err != nil && len(s.page.Events) > 0 { // they are shown first
+			s.page.More = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.page.More = true
+	return nil
+}
+
+// take puts what is wanted of a frame on the page.
+func (s *scan) take(c *piece) error {
+	if c.seq > s.page.Next.Frame() { // the log lacks what is before it
+		if len(s.page.Events) > 0 || s.page.First > 0 {
+			s.full = true
+			return nil
+		}
+		s.page.First = events.SeqOf(c.seq, 0)
+		s.page.Next = s.page.First
+	}
+	if c.err != nil {
+		return c.err
+	}
+	for i := range c.frame.Events {
+		ev := &c.frame.Events[i]
+		if ev.Seq < s.page.Next || !s.q.wants(ev) {
+			continue
+		}
+		if len(s.page.Events) == s.q.Limit || len(s.page.Events) > 0 && s.size+c.lens[i] > s.q.MaxBytes {
+			s.page.Next, s.full = ev.Seq, true
+			return nil
+		}
+		s.page.Events = append(s.page.Events, *ev)
+		s.size += c.lens[i]
+	}
+	s.page.Next = events.SeqOf(c.seq+1, 0)
+	return nil
+}
+
+// Kept is the range of frames that a log holds, by their sequences. An empty log has
+// First behind Last.
+type Kept struct{ First, Last uint64 }
+
+// Kept asks the server what the log holds.
+func (p *Pages) Kept(ctx context.Context) (Kept, error) {
+	stream := p.names.EventStream(0)
+	js, err := connect.JetStream(p.nc, p.names)
+	if err != nil {
+		return Kept{}, fmt.Errorf("look at the event log: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	s, err := js.Stream(ctx, stream)
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && api.Code < 500:
+		return Kept{}, fmt.Errorf("look at the event log %s: %w", stream, err)
+	case err != nil:
+		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, ErrUnreachable, err)
+	}
+	st := s.CachedInfo().State
+	return Kept{First: st.FirstSeq, Last: st.LastSeq}, nil
+}

@@ -1,0 +1,120 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+)
+
+// Bounds of a replay. In memory are at most the messages of one pipeline (see
+// newPipeline), and the events decoded from them.
+const maxDecoders = 8 // goroutines of one replay
+
+// task is a message on its way through the decoders.
+type task struct {
+	msg  message
+	out  judged
+	done chan struct{} // closed when out is filled
+}
+
+// pipeline decodes messages on several goroutines and hands them on in order.
+type pipeline struct {
+	work    chan *task
+	ordered chan *task
+}
+
+func newPipeline() *pipeline {
+	n := min(runtime.GOMAXPROCS(0), maxDecoders)
+	return &pipeline{work: make(chan *task, 4*n), ordered: make(chan *task, 8*n)}
+}
+
+// put sends a message on its way; it fails when ctx ends.
+func (p *pipeline) put(ctx context.Context, m message) error {
+	t := &task{msg: m, done: make(chan struct{})}
+	select {
+	case p.ordered <- t:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// Every task in ordered must reach work, else the consumer would wait for
+	// it: the decoders drain work until it is closed.
+	p.work <- t
+	return nil
+}
+
+// replay runs fetch, which puts messages until it returns, beside the decoders,
+// and passes the frames to fn from this goroutine. All goroutines have ended when
+// it returns.
+func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context, *pipeline) error, fn func(Frame) error) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := newPipeline()
+	var (
+		wg       sync.WaitGroup
+		fetchErr error
+	)
+	wg.Go(func() {
+		fetchErr = fetch(ctx, p)
+		close(p.work)
+		close(p.ordered)
+	})
+	for range min(runtime.GOMAXPROCS(0), maxDecoders) {
+		wg.Go(func() {
+			for t := range p.work {
+				t.out = judge(&t.msg)
+				close(t.done)
+			}
+		})
+	}
+	err = p.deliver(foreign, fn)
+	cancel()
+	wg.Wait()
+	if err == nil {
+		err = fetchErr
+	}
+	return err
+}
+
+func (p *pipeline) deliver(foreign ForeignFunc, fn func(Frame) error) error {
+	skipped := 0
+	for t := range p.ordered {
+		<-t.done
+		switch j := &t.out; {
+		case j.err != nil:
+			return j.err
+		case j.foreign != "":
+			skipped++
+			if foreign != nil {
+				foreign(t.msg.seq, j.foreign)
+			}
+		default:
+			j.frame.Skipped, skipped = skipped, 0
+			if err := fn(j.frame); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkRange reports whether from to to lies within what a log keeps.
+func checkRange(tip Tip, from, to uint64) error {
+	switch {
+	case from < tip.First && from <= tip.Seq:
+		return &TrimmedError{Asked: from, First: tip.First}
+	case to > tip.Seq:
+		return &BehindError{Known: to, Last: tip.Seq}
+	}
+	return nil
+}
+
+// order checks that the messages of a log come one behind the other.
+type order struct{ last uint64 }
+
+func (o *order) next(seq uint64) error {
+	if o.last > 0 && seq != o.last+1 {
+		return &CorruptError{Frame: o.last + 1, Reason: fmt.Sprintf("it is missing: the log goes on with %d", seq)}
+	}
+	o.last = seq
+	return nil
+}
