@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"

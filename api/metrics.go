@@ -14,9 +14,9 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
 

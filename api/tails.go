@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -85,7 +85,7 @@ func (t *tails) read(ctx context.Context, c *call) (any, error) {
 	var behind *eventlog.BehindError
 	switch {
 	case errors.As(err, &behind):
-		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends with %d; if it went further once, the engine has another log now, and you begin anew", req.FromSeq, behind.Last)
+		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", req.FromSeq, events.SeqOf(behind.Last+1, 0))
 	case errors.Is(err, eventlog.ErrUnreachable):
 		return nil, events.WithCode(events.CodeUnavailable, err)
 	case err != nil:

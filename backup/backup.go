@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -246,7 +246,7 @@ func (r *run) side(ctx context.Context, kind string, incremental bool) error {
 }
 
 func (r *run) pass(ctx context.Context, kind string, incremental bool, tip eventlog.Tip, now *streamInfo) error {
-	s := &Stream{Kind: kind, Name: now.Config.Name, Created: now.Created, Config: now.Config, First: uint64(tip.First), Last: uint64(tip.Seq)}
+	s := &Stream{Kind: kind, Name: now.Config.Name, Created: now.Created, Config: now.Config, First: tip.First, Last: tip.Seq}
 	r.s, r.added[kind] = s, 0
 	if old := r.before(kind, now); incremental && old != nil {
 		s.Segments = r.carried(old, s)
@@ -433,18 +433,18 @@ func (r *run) log(ctx context.Context) error {
 }
 
 // tip returns the end of the log, which has at least what the engine has answered with.
-func (r *run) tip(ctx context.Context, name string) (eventlog.Tip, error) {
+func (r *run) tip(ctx context.Context, name string) (eventlog.End, error) {
 	for begun := time.Now(); ; {
-		tip, err := eventlog.TipOf(ctx, r.o.Conn, r.o.Names, name)
+		tip, err := eventlog.EndOf(ctx, r.o.Conn, r.o.Names, name)
 		switch {
 		case errors.Is(err, eventlog.ErrNoLog):
 			return tip, fmt.Errorf("there is no event log %s: is this the engine's NATS server, and its account? (%w)", name, err)
 		case err != nil && time.Since(begun) > tipPatience:
 			return tip, fmt.Errorf("%w%s", err, refusal(r.o.Conn))
-		case err == nil && tip.Seq >= r.engine.Position:
+		case err == nil && tip.Last >= r.engine.Position:
 			return tip, nil
 		case err == nil && time.Since(begun) > tipPatience:
-			return tip, fmt.Errorf("the log %s ends at %d, and the engine has appended %d: is this the engine's NATS server?", name, tip.Seq, r.engine.Position)
+			return tip, fmt.Errorf("the log %s ends at %d, and the engine has appended %d: is this the engine's NATS server?", name, tip.Last, r.engine.Position)
 		}
 		if refusal(r.o.Conn) != "" {
 			return tip, fmt.Errorf("%w%s", err, refusal(r.o.Conn))
@@ -455,12 +455,12 @@ func (r *run) tip(ctx context.Context, name string) (eventlog.Tip, error) {
 	}
 }
 
-func (r *run) logPass(ctx context.Context, tip eventlog.Tip, now *streamInfo) error {
-	if tip.First > tip.Seq {
+func (r *run) logPass(ctx context.Context, tip eventlog.End, now *streamInfo) error {
+	if tip.First > tip.Seq || tip.Last == 0 {
 		return fmt.Errorf("the event log %s holds no event: there is nothing to back up", now.Config.Name)
 	}
 	had := r.s
-	s := &Stream{Kind: Events, Name: now.Config.Name, Created: tip.Created, Config: now.Config, First: uint64(tip.First), Last: uint64(tip.Seq)}
+	s := &Stream{Kind: Events, Name: now.Config.Name, Created: tip.Created, Config: now.Config, First: tip.First, Last: tip.Seq}
 	switch old, err := r.continued(ctx, s); {
 	case err != nil:
 		return err
@@ -470,7 +470,7 @@ func (r *run) logPass(ctx context.Context, tip eventlog.Tip, now *streamInfo) er
 		s.Segments, s.LastSum = r.carried(old, s), old.LastSum
 	}
 	r.s, r.added[Events] = s, 0
-	r.m.First, r.m.Last = tip.First, tip.Seq
+	r.m.First, r.m.Last = events.SeqOf(tip.First, 0), tip.Last
 	from := s.First
 	if n := len(s.Segments); n > 0 {
 		from = max(from, s.Segments[n-1].Last+1)
@@ -484,7 +484,7 @@ func (r *run) hole(ctx context.Context, s *Stream, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	if uint64(tip.First) > seq {
+	if tip.First > seq {
 		if err := r.cut(); err != nil {
 			return err
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 )
 
 // moment is where a restored log ends.
@@ -18,9 +18,8 @@ type moment struct {
 
 var errFound = errors.New("found")
 
-// moment finds where the log is to end: at a position (a position within a decision means
-// the whole of it), behind the last event not after a time, or, if neither is given, at its
-// end. It is the moment that `engine state --at` shows for the same position or time.
+// moment finds where the log is to end: at a position, behind the last event not after a
+// time, or, if neither is given, at its end. It is the moment that `engine state --at` shows for the same position or time.
 func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progress func(string, int64, int64)) (moment, error) {
 	m := b.Manifest
 	if to > m.Last {
@@ -44,10 +43,6 @@ func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progre
 	case errors.Is(err, errFound):
 	case err != nil:
 		return moment{}, err
-	case to > 0:
-		s.found.last = to
-	default:
-		s.found.last = m.Last
 	}
 	if s.found.last < m.First || s.found.at.IsZero() {
 		return moment{}, b.before()
@@ -63,7 +58,7 @@ func (b *Backup) before() error {
 	return events.Refuse(events.CodeNotFound, "that is before the backup's first event: it begins with position %d: ask for a later position or time, or restore an earlier backup", b.Manifest.First)
 }
 
-// search looks for a moment in the decisions of a log.
+// search looks for a moment in a log.
 type search struct {
 	to    events.Seq
 	until time.Time
@@ -79,9 +74,9 @@ type search struct {
 }
 
 // noteSetBacks looks for the event by which the clock was last set back.
-func (s *search) noteSetBacks(g eventlog.Group) error {
-	for i := range g.Events {
-		ev := &g.Events[i]
+func (s *search) noteSetBacks(f eventlog.Frame) error {
+	for i := range f.Events {
+		ev := &f.Events[i]
 		switch b := ev.Body.(type) {
 		case *events.Owned:
 			if b.Clock != nil && ev.At.Before(s.lastAt) {
@@ -100,19 +95,10 @@ func (s *search) noteSetBacks(g eventlog.Group) error {
 }
 
 // look goes on to the moment, and returns errFound there.
-func (s *search) look(g eventlog.Group) error {
-	for i := range g.Events {
-		ev := &g.Events[i]
-		start := ev.Seq
-		if ev.Tx.N > 1 {
-			start -= events.Seq(ev.Tx.N - 1)
-		}
-		switch {
-		case s.to > 0 && start > s.to: // what lies between decided nothing
-			s.found.last = max(s.found.last, s.to)
-			return errFound
-		case !s.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= s.whole && ev.At.After(s.until):
-			s.found.last = ev.Seq - 1
+func (s *search) look(f eventlog.Frame) error {
+	for i := range f.Events {
+		ev := &f.Events[i]
+		if s.to > 0 && ev.Seq > s.to || !s.until.IsZero() && ev.Seq >= s.whole && ev.At.After(s.until) {
 			return errFound
 		}
 		s.found.last, s.found.at = ev.Seq, ev.At

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -185,7 +185,7 @@ func (r *restore) clear(ctx context.Context) (already bool, err error) {
 		case unfinished, kind == Events && st.LastSeq == 0, kind != Events && st.Msgs == 0:
 			remove = append(remove, name)
 		case kind == Events:
-			return false, fmt.Errorf("%w: the event log %s holds the positions %d to %d%s: use an empty folder or account, or remove that engine's streams first", ErrExists, name, st.FirstSeq, st.LastSeq, restoredFrom(mark))
+			return false, fmt.Errorf("%w: the event log %s holds the frames %d to %d%s: use an empty folder or account, or remove that engine's streams first", ErrExists, name, st.FirstSeq, st.LastSeq, restoredFrom(mark))
 		default:
 			return false, fmt.Errorf("%w: the stream %s holds %d messages: use an empty folder or account, or remove that stream first", ErrExists, name, st.Msgs)
 		}
@@ -223,7 +223,13 @@ func (r *restore) part(kind string) *part {
 	p := &part{kind: kind, from: s, cfg: r.config(s), first: s.First, last: s.Last, wants: func(*Record) bool { return true }}
 	switch {
 	case kind == Events:
-		p.last = uint64(r.till.last)
+		p.last = r.till.last.Frame()
+		p.wants = func(rec *Record) bool {
+			if rec.Seq == p.last { // it may end within a frame
+				rec.Header, rec.Data = eventlog.EndFrame(rec.Header, rec.Data, r.till.last)
+			}
+			return true
+		}
 	case kind == Intake && !r.till.end:
 		// Its numbers go on behind those that have been given out.
 		p.first, p.wants = s.Last+1, func(*Record) bool { return false }

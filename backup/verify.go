@@ -7,9 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
-	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/events"
 )
 
 // Checked is the outcome of a Verify.
@@ -20,7 +19,6 @@ type Checked struct {
 	Last      events.Seq `json:"last"`
 	Events    int64      `json:"events"`
 	Foreign   int64      `json:"foreign,omitempty"` // messages in the log that no engine wrote
-	Skipped   int64      `json:"skipped,omitempty"` // events of decisions that were never completed
 	Intake    int64      `json:"intake"`
 	Logs      int64      `json:"logs"`
 	Documents int64      `json:"documents"` // messages of the object store: parts and descriptions
@@ -38,16 +36,11 @@ func (b *Backup) Verify(ctx context.Context, progress func(what string, done, to
 		out.Files += len(s.Segments)
 		out.Bytes += s.Size()
 	}
-	f, err := b.events(ctx, progress, func(g eventlog.Group) error {
-		out.Events += int64(len(g.Events))
-		out.Skipped += int64(g.Skipped)
-		if n := len(g.Events); n > 0 {
-			out.LastAt = g.Events[n-1].At
-		}
+	out.Foreign, err = b.events(ctx, progress, func(f eventlog.Frame) error {
+		out.Events += int64(len(f.Events))
+		out.LastAt = f.Events[len(f.Events)-1].At
 		return nil
 	})
-	out.Foreign = f
-	out.Skipped = max(out.Skipped-f, 0)
 	if err != nil {
 		return out, err
 	}
@@ -72,11 +65,10 @@ func (b *Backup) sums(ctx context.Context, progress func(string, int64, int64), 
 	return nil
 }
 
-// events gives fn the decided events of the log in the backup, and returns the number of
-// foreign messages in it. The last, undecided ones are left out.
-func (b *Backup) events(ctx context.Context, progress func(string, int64, int64), fn func(eventlog.Group) error) (foreign int64, err error) {
-	m := b.Manifest
-	s := m.Stream(Events)
+// events gives fn the frames of the log in the backup, and returns the number of foreign
+// messages in it.
+func (b *Backup) events(ctx context.Context, progress func(string, int64, int64), fn func(eventlog.Frame) error) (foreign int64, err error) {
+	s := b.Manifest.Stream(Events)
 	if s == nil {
 		return 0, damaged(b.path+": "+manifestFile, "names no event log")
 	}
@@ -84,10 +76,10 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 	records, ended := make(chan eventlog.Stored, 1024), make(chan error, 1)
 	go func() {
 		defer close(records)
-		next := uint64(m.First)
-		err := b.each(reading, s, uint64(m.First), uint64(m.Last), func(r *Record) error {
+		next := s.First
+		err := b.each(reading, s, s.First, s.Last, func(r *Record) error {
 			if r.Seq != next {
-				return damaged(b.path, "lacks the events %d to %d", next, r.Seq-1)
+				return damaged(b.path, "lacks the frames %d to %d", next, r.Seq-1)
 			}
 			next++
 			select {
@@ -97,8 +89,8 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 				return reading.Err()
 			}
 		})
-		if err == nil && next != uint64(m.Last)+1 {
-			err = damaged(b.path, "lacks the events %d to %d", next, m.Last)
+		if err == nil && next != s.Last+1 {
+			err = damaged(b.path, "lacks the frames %d to %d", next, s.Last)
 		}
 		ended <- err
 	}()
@@ -107,7 +99,7 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 		for range records {
 		}
 	}()
-	done, total := int64(0), int64(m.Last-m.First)+1
+	done, total := int64(0), int64(s.Last-s.First)+1
 	next := func() (eventlog.Stored, bool, error) {
 		st, ok := <-records
 		if ok {
@@ -118,14 +110,14 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 		}
 		return st, false, <-ended
 	}
-	err = eventlog.Replay(ctx, wire.WithPrefix(m.Prefix), 0, func(events.Seq, string, string) { foreign++ }, next, fn)
+	err = eventlog.Replay(ctx, func(uint64, string) { foreign++ }, next, fn)
 	return foreign, err
 }
 
 // stored returns a record as the log has it. Headers that can't be read say nothing, so
 // that the message counts as foreign.
 func (r *Record) stored() eventlog.Stored {
-	st := eventlog.Stored{Seq: events.Seq(r.Seq), Subject: r.Subject, Data: r.Data}
+	st := eventlog.Stored{Seq: r.Seq, Data: r.Data}
 	if len(r.Header) > 0 {
 		st.Header, _ = nats.DecodeHeadersMsg(r.Header)
 	}

@@ -67,11 +67,11 @@ func (e *Engine) undecided(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	tip, err := e.eventLog.Last(ctx)
+	end, err := e.eventLog.End(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := e.dispatcher.Await(ctx, tip.Seq); err != nil {
+	if err := e.dispatcher.Await(ctx, end.Last); err != nil {
 		return time.Time{}, err
 	}
 	if state := s.CachedInfo().State; state.Msgs > 0 {

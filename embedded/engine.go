@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +30,9 @@ import (
 	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/embedded/submap"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
-	"github.com/streamwright/streamwright/eventlog/staging"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing/itemspans"
@@ -132,11 +130,10 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // for new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
-	staging    *staging.Folder // nil: appends are staged on disk, or not at all
-	copies     copies          // set once the server is there
-	advanced   atomic.Int64    // how far Advance has moved the clock
-	nc         *nats.Conn      // the engine's own
-	quotas     *quota.Book     // nil: there are none
+	copies     copies       // set once the server is there
+	advanced   atomic.Int64 // how far Advance has moved the clock
+	nc         *nats.Conn   // the engine's own
+	quotas     *quota.Book  // nil: there are none
 	userRoles  userRoles
 	outside    *outside
 	eventLog   eventlog.Log
@@ -298,9 +295,6 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 	}
 	if e.srv, err = startServer(so); err != nil {
 		return err
-	}
-	if m == nil && e.dir != nil && e.Durability() == config.Always {
-		e.staging = staging.Open(filepath.Join(e.srv.ns().StoreDir(), e.names().Account(), "streams", e.names().EventStream(0)), FreeSpace, e.log)
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/logmirror"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
@@ -217,15 +217,15 @@ func (m *Mirror) copyLogs(ctx context.Context, anew bool) error {
 // matchStore makes sure that the store is that of the copy. It is made anew if it is not:
 // the copy is what the hub has.
 func (m *Mirror) matchStore(ctx context.Context) error {
-	tip, err := m.log.Last(ctx)
+	end, err := m.log.End(ctx)
 	if err != nil {
 		return err
 	}
 	e := m.e
-	e.metrics.CountFrom(tip.Seq)
+	e.metrics.CountFrom(end.Last)
 	why := e.unread
 	if why == nil {
-		why = e.store.CheckLog(ctx, tip.Identity(), m.log)
+		why = e.store.CheckLog(ctx, end.Identity(), m.log)
 	}
 	switch {
 	case why == nil, e.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
@@ -236,7 +236,7 @@ func (m *Mirror) matchStore(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.store.SetIdentity(tip.Identity())
+	return e.store.SetIdentity(end.Identity())
 }
 
 // hubLease is never this process's.

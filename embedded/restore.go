@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/backup"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -171,7 +171,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		return err
 	}
 	e.eventLog = log
-	tip, err := log.Last(ctx)
+	end, err := log.End(ctx)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		defer os.RemoveAll(tmp)
 		dir = filepath.Join(tmp, storeFolder)
 	}
-	e.store, err = projector.StateAt(ctx, log, tip.Seq, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
+	e.store, err = projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
 		if progress != nil {
 			progress("replay events", int64(n), int64(total))
 		}
@@ -194,7 +194,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 	if err != nil {
 		return err
 	}
-	if err := e.store.SetIdentity(tip.Identity()); err != nil {
+	if err := e.store.SetIdentity(end.Identity()); err != nil {
 		return err
 	}
 	if done.Digest, err = e.store.Digest(ctx); err != nil {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -152,12 +152,12 @@ func (e *Engine) writeSalvaged(ctx context.Context, done *Salvaged, progress fun
 	if err := e.openServer(ctx); err != nil {
 		return err
 	}
-	log, err := eventlog.Create(ctx, e.logConfig(), e.store.Applied()+1)
+	log, err := eventlog.Create(ctx, e.logConfig(), e.store.Applied().Frame()+1)
 	if err != nil {
 		return err
 	}
 	e.eventLog = log
-	done.First = e.store.Applied() + 1
+	done.First = events.SeqOf(e.store.Applied().Frame()+1, 0)
 	err = dispatcher.Salvage(ctx, dispatcher.Config{
 		Log: log, Store: e.store, Names: e.names(), Owner: "salvage", Version: Version, Alone: e.srv != nil,
 		Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,

@@ -52,7 +52,6 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, e.srv.Stop)
 	do(true, drained) // those that were too slow, without an engine to report to
-	do(e.staging != nil, e.staging.Close)
 	do(e.profiler != nil, func() error { return e.profiler.stop(ctx) })
 	do(e.dir != nil, e.dir.Close)
 	return errors.Join(errs...)

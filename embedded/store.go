@@ -14,8 +14,8 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -24,10 +24,10 @@ const (
 	storeFolder = "store"
 	// asidePrefix begins the names of stores that were set aside.
 	asidePrefix = "store-set-aside-"
-	// maxLostEvents bounds the events that a power loss may have taken from a log
+	// maxLostFrames bounds the frames that a power loss may have taken from a log
 	// that is synced each second: what an engine appends in a few seconds. A log
 	// that has lost more has lost it otherwise.
-	maxLostEvents = 100_000
+	maxLostFrames = 50_000
 )
 
 // store returns the store's folder; empty without a data folder.
@@ -137,7 +137,7 @@ func (e *Engine) logConfig() eventlog.Config {
 		Connect:  e.logConnect,
 		Existing: knownLog && !e.o.SetStoreAside,
 		Replicas: e.copies.replicas, Placement: e.copies.placement,
-		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Staged: e.staging.Ready, Memory: e.o.Memory, Logger: e.log,
+		Names: e.names(), Memory: e.o.Memory, Logger: e.log,
 	}
 }
 
@@ -146,24 +146,24 @@ func (e *Engine) logConfig() eventlog.Config {
 // It is made anew only if the log holds what it was made from, but for the
 // little that a power loss takes, and even then the old store is set aside.
 func (e *Engine) matchStore(ctx context.Context) error {
-	var tip eventlog.Tip
+	var end eventlog.End
 	err := patiently(ctx, e, func(ctx context.Context) (err error) {
-		tip, err = e.eventLog.Last(ctx)
+		end, err = e.eventLog.End(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	e.metrics.CountFrom(tip.Seq)
+	e.metrics.CountFrom(end.Last)
 	why := e.unread
 	if why == nil {
-		why = e.store.CheckLog(ctx, tip.Identity(), e.eventLog)
+		why = e.store.CheckLog(ctx, end.Identity(), e.eventLog)
 	}
 	switch {
 	case why == nil:
 	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
-	case !e.o.SetStoreAside && wouldLose(tip, why, e.Durability() == config.Always && e.srv != nil):
+	case !e.o.SetStoreAside && wouldLose(end.Tip, why, e.Durability() == config.Always && e.srv != nil):
 		return e.lost(why)
 	case e.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
 		// The log has been cut in front of the store: the takeover renews it.
@@ -172,7 +172,7 @@ func (e *Engine) matchStore(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.store.SetIdentity(tip.Identity())
+	return e.store.SetIdentity(end.Identity())
 }
 
 // wouldLose reports whether a store made anew of the log would lack what the
@@ -185,7 +185,7 @@ func wouldLose(tip eventlog.Tip, why error, synced bool) bool {
 	case errors.Is(why, projector.ErrOtherLog):
 		return true
 	case errors.As(why, &behind):
-		return synced || behind.Known-behind.Last > maxLostEvents
+		return synced || behind.Known-behind.Last > maxLostFrames
 	}
 	return false
 }

@@ -1,12 +1,17 @@
 package eventlog
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -46,6 +51,39 @@ func TipOf(ctx context.Context, nc *nats.Conn, names wire.Names, stream string) 
 	l := newJetStream(Config{Names: names}.WithDefaults())
 	l.stream, l.reader = stream, nc
 	return l.Last(ctx)
+}
+
+// EndOf is [Log.End] as TipOf is [Log.Last].
+func EndOf(ctx context.Context, nc *nats.Conn, names wire.Names, stream string) (End, error) {
+	l := newJetStream(Config{Names: names}.WithDefaults())
+	l.stream, l.reader = stream, nc
+	return l.End(ctx)
+}
+
+// EndFrame drops the events behind a position from the message of a frame that has it, and
+// returns its header, as NATS writes it, and its data. A foreign message stays as it is.
+func EndFrame(header, data []byte, last events.Seq) ([]byte, []byte) {
+	h, err := nats.DecodeHeadersMsg(header)
+	if err != nil {
+		return header, data
+	}
+	f, foreign, err := cutFrame(&message{seq: last.Frame(), header: h, data: data})
+	n := last.Index() + 1
+	if foreign != "" || err != nil || n >= cap(f.Events) {
+		return header, data
+	}
+	h[headerEvents] = []string{strconv.Itoa(n)}
+	end := 0
+	for range n {
+		end += bytes.IndexByte(data[end:], '\n') + 1
+	}
+	b := []byte("NATS/1.0\r\n")
+	for _, key := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[key] {
+			b = fmt.Appendf(b, "%s: %s\r\n", key, v)
+		}
+	}
+	return append(b, "\r\n"...), data[:end]
 }
 
 // RestoreKey is the key in a stream's metadata under which a restore says what it

@@ -10,8 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -111,18 +111,18 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	if f.from == 0 {
 		// A client that has the head of the reply counts on what comes after it,
 		// so where the feed begins is settled before.
-		f.from = kept.Last + 1
+		f.from = events.SeqOf(kept.Last+1, 0)
 		f.cfg.FromSeq = f.from
 		return f, nil
 	}
-	if f.from > kept.Last+1 {
-		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends with %d; if it went further once, the engine has another log now, and you begin anew", f.from, kept.Last)
+	if f.from.Frame() > kept.Last+1 {
+		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", f.from, events.SeqOf(kept.Last+1, 0))
 	}
-	if f.from < kept.First {
+	if first := events.SeqOf(kept.First, 0); f.from < first {
 		if resumed || f.from > 1 {
-			f.gap = &gap{From: f.from, To: kept.First - 1}
+			f.gap = &gap{From: f.from, To: first - 1}
 		}
-		f.from = kept.First
+		f.from = first
 	}
 	f.cfg.FromSeq = f.from
 	return f, nil
@@ -212,15 +212,15 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 			return err
 		}
 	}
-	whole := len(f.cfg.Types) == 0 && len(f.cfg.Kinds) == 0 // nothing is left out by the server
-	due := f.from
+	whole := len(f.cfg.Types) == 0 && len(f.cfg.Kinds) == 0 // nothing is left out
+	due := f.from.Frame()
 	return f.log.Tail(ctx, f.cfg, func(ev events.Event) error {
-		if whole && due > 0 && ev.Seq > due {
+		if whole && due > 0 && ev.Seq.Frame() > due {
 			if err := f.checkCut(ctx, due); err != nil {
 				return err
 			}
 		}
-		due = ev.Seq + 1
+		due = ev.Seq.Frame() + 1
 		if f.ids != nil && !f.ids[ev.ID] {
 			return nil
 		}
@@ -228,9 +228,9 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 	})
 }
 
-// checkCut looks whether positions that the feed has passed over were cut from the
-// log, or do not count, such as the events of a decision that was never completed.
-func (f *feed) checkCut(ctx context.Context, due events.Seq) error {
+// checkCut looks whether frames that the feed has passed over were cut from the log, or
+// are foreign.
+func (f *feed) checkCut(ctx context.Context, due uint64) error {
 	kept, err := f.log.Kept(ctx)
 	if err == nil && kept.First > due {
 		err = errCut

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/access"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -48,14 +48,15 @@ type mirrorAsk struct {
 
 // mirrorAnswer is the hub's answer.
 type mirrorAnswer struct {
-	First   uint64    `json:"first"` // of the log
-	Last    uint64    `json:"last"`
-	Created time.Time `json:"created"` // the log's identity
-	Time    time.Time `json:"time"`    // the clock of the hub's NATS server
+	First   uint64     `json:"first"` // frame of the log
+	Last    uint64     `json:"last"`
+	End     events.Seq `json:"end"`     // position of the last event
+	Created time.Time  `json:"created"` // the log's identity
+	Time    time.Time  `json:"time"`    // the clock of the hub's NATS server
 	// Consumer is the consumer that sends the stream, as JetStream describes it.
 	Consumer *jetstream.ConsumerInfo `json:"consumer,omitempty"`
 	// Differs says that the stream asked for is not what the mirror has copied: it ends
-	// before, or its event before From is another.
+	// before, or its message before From is another.
 	Differs bool            `json:"differs,omitempty"`
 	Reply   json.RawMessage `json:"reply,omitempty"`
 	Error   *wire.Error     `json:"error,omitempty"` // nothing of the above counts
@@ -148,18 +149,18 @@ func (h *Hub) answer(ctx context.Context, ask *mirrorAsk) (a mirrorAnswer, err e
 		a.Reply, err = h.Call(ctx, ask.Endpoint, ask.Body)
 		return a, err
 	}
-	tip, err := h.Log.Last(ctx)
+	end, err := h.Log.End(ctx)
 	if err != nil {
 		return a, err
 	}
-	h.Heard(events.Seq(ask.At), tip.Seq)
-	a = mirrorAnswer{First: uint64(tip.First), Last: uint64(tip.Seq), Created: tip.Created, Time: tip.Time}
+	h.Heard(events.Seq(ask.At), end.Last)
+	a = mirrorAnswer{First: end.First, Last: end.Seq, End: end.Last, Created: end.Created, Time: end.Time}
 	names := h.Names
 	switch ask.Stream {
 	case "":
 		return a, nil
 	case names.EventStream(0):
-		a.Differs, err = h.differs(ctx, ask, tip)
+		a.Differs, err = h.differs(ctx, ask, end.Tip)
 	case names.LogStream():
 		a.Differs, err = h.endsBefore(ctx, ask)
 	default:
@@ -171,10 +172,10 @@ func (h *Hub) answer(ctx context.Context, ask *mirrorAsk) (a mirrorAnswer, err e
 	return a, err
 }
 
-// differs reports whether the mirror's last event is not the log's. One that the log no
+// differs reports whether the mirror's last frame is not the log's. One that the log no
 // longer has can't be compared: then the mirror begins anew with what there is.
 func (h *Hub) differs(ctx context.Context, ask *mirrorAsk, tip eventlog.Tip) (bool, error) {
-	before := events.Seq(ask.From - min(ask.From, 1))
+	before := ask.From - min(ask.From, 1)
 	switch {
 	case before > tip.Seq:
 		return true, nil

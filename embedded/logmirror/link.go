@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -61,7 +61,7 @@ type Link struct {
 	looked  time.Time
 
 	mu       sync.Mutex // guards what follows
-	tip      eventlog.Tip
+	end      eventlog.End
 	heard    time.Time // when the hub last said how its log is
 	lost     error     // why it did not when last asked; nil: it did
 	differs  error     // why its log can't be followed; nil: it can
@@ -142,36 +142,36 @@ func (l *Link) ask(q *mirrorAsk) (mirrorAnswer, error) {
 
 // Look asks the hub how its log is, unless that has just been done, and drops what the hub
 // has dropped.
-func (l *Link) Look(now bool) (eventlog.Tip, error) {
+func (l *Link) Look(now bool) (eventlog.End, error) {
 	l.looking.Lock()
 	defer l.looking.Unlock()
 	l.mu.Lock()
-	tip, err := l.tip, cmp.Or(l.differs, l.lost)
+	end, err := l.end, cmp.Or(l.differs, l.lost)
 	l.mu.Unlock()
 	if !now && time.Since(l.looked) < mirrorLook {
-		return tip, err
+		return end, err
 	}
 	a, err := l.ask(&mirrorAsk{})
 	l.looked = time.Now()
 	l.mu.Lock()
 	if l.lost = err; err == nil {
 		l.heard, l.cut = l.looked, time.Time{}
-		l.tip = eventlog.Tip{Seq: events.Seq(a.Last), First: events.Seq(a.First), Time: a.Time, Created: a.Created}
+		l.end = eventlog.End{Tip: eventlog.Tip{Seq: a.Last, First: a.First, Time: a.Time, Created: a.Created}, Last: a.End}
 		l.Answered()
 	} else if l.cut.IsZero() {
 		l.cut = l.looked
 	}
-	tip, follows := l.tip, l.differs == nil && l.followed.Equal(a.Created)
+	end, follows := l.end, l.differs == nil && l.followed.Equal(a.Created)
 	err = cmp.Or(l.differs, l.lost)
 	l.mu.Unlock()
 	if err == nil && follows {
-		err = l.trim(tip.First)
+		err = l.trim(end.First)
 	}
-	return tip, err
+	return end, err
 }
 
 // trim drops what the hub has dropped of its log.
-func (l *Link) trim(first events.Seq) error {
+func (l *Link) trim(first uint64) error {
 	ctx, cancel := context.WithTimeout(l.ctx, mirrorAsks)
 	defer cancel()
 	tip, err := l.Log.Last(ctx)
@@ -221,7 +221,7 @@ func (l *Link) openFeed(stream string, request []byte) (*jetstream.ConsumerInfo,
 	if isLog && q.From > 1 {
 		ctx, cancel := context.WithTimeout(l.ctx, mirrorAsks)
 		defer cancel()
-		sum, err := l.Log.Checksum(ctx, events.Seq(q.From-1))
+		sum, err := l.Log.Checksum(ctx, q.From-1)
 		if err != nil && !errors.Is(err, eventlog.ErrTrimmed) {
 			return nil, err
 		}
@@ -250,9 +250,9 @@ func (l *Link) openFeed(stream string, request []byte) (*jetstream.ConsumerInfo,
 
 // differ explains that the hub's log is not the one that is copied.
 func (l *Link) differ(last uint64, a *mirrorAnswer) error {
-	what := fmt.Sprintf("the hub's log ends with event %d, and this mirror has event %d", a.Last, last)
+	what := fmt.Sprintf("the hub's log ends with frame %d, and this mirror has frame %d", a.Last, last)
 	if a.Last >= last {
-		what = fmt.Sprintf("event %d of the hub's log is not the one that this mirror has", last)
+		what = fmt.Sprintf("frame %d of the hub's log is not the one that this mirror has", last)
 	}
 	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, l.Dir))
 }
@@ -276,7 +276,7 @@ type Log struct {
 
 // Follow implements [eventlog.Log]. The copy has a hole where the hub dropped what had not
 // been copied: what is in front of it goes, and the rest stands alone.
-func (l Log) Follow(ctx context.Context, from events.Seq, fn func(eventlog.Group) error) error {
+func (l Log) Follow(ctx context.Context, from uint64, fn func(eventlog.Frame) error) error {
 	err := l.JetStream.Follow(ctx, from, fn)
 	if !errors.Is(err, events.ErrCorrupt) || ctx.Err() != nil {
 		return err
@@ -320,13 +320,13 @@ func (c Core) StandsBy() (dispatcher.Standing, bool) {
 func (c Core) Position() events.Seq {
 	c.Link.mu.Lock()
 	defer c.Link.mu.Unlock()
-	return max(c.Engine.Position(), c.Link.tip.Seq)
+	return max(c.Engine.Position(), c.Link.end.Last)
 }
 
 // End returns the end of the hub's log, a second old at most.
 func (c Core) End(context.Context) (events.Seq, error) {
-	tip, err := c.Link.Look(false)
-	return tip.Seq, err
+	end, err := c.Link.Look(false)
+	return end.Last, err
 }
 
 // Loads returns none: no work is dispatched here.
