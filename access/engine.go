@@ -50,8 +50,8 @@ func (g EngineGrant) Permissions() Permissions {
 	}
 	for i := range max(g.Partitions, 1) {
 		g.administer(p, n.EventStream(i))
-		p.publish(n.JetStream("STREAM.LEADER.STEPDOWN." + n.EventStream(i)))                                   // the owner goes where the stream's leader is, or takes it along
-		p.publish(n.JetStream("STREAM.SNAPSHOT."+n.EventStream(i)), "$JS.SNAPSHOT.ACK."+n.EventStream(i)+".>") // a whole log is read in bulk
+		p.publish(n.Frame(i))
+		p.publish(n.JetStream("STREAM.LEADER.STEPDOWN." + n.EventStream(i))) // the owner goes where the stream's leader is, or takes it along
 	}
 	for _, b := range []string{"dedup", "workers", "partitions", "keys"} {
 		g.administer(p, "KV_"+n.Bucket(b), "DELETE")

@@ -21,6 +21,7 @@ func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 func deniedPublishes(n wire.Names, partitions int) []string {
 	deny := []string{
 		n.EventFilter("*", "*", ">"),
+		n.FrameAll(),
 		n.Prefix + ".intake.>",
 		n.RunAll(),
 		n.Native("*"),

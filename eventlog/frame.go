@@ -174,6 +174,11 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	}}, nil
 }
 
+// NewMessage makes the message of a frame that is not appended by a Log: for tests.
+func NewMessage(names wire.Names, partition int, w *Write) (*nats.Msg, error) {
+	return newEncoder(names, partition).encode(w, 1<<30)
+}
+
 // appended is the result of storing a frame at seq.
 func appended(seq uint64, w *Write, m *nats.Msg) Appended {
 	return Appended{Last: events.SeqOf(seq, len(w.Events)-1), Lines: m.Data, Checksum: events.Checksum(m.Data)}

@@ -151,6 +151,9 @@ func DirectPosition(handle uint64) (at events.Seq, direct bool) {
 // Frame is the subject of the log's frames of partition p.
 func (n Names) Frame(p int) string { return n.subject("frame", strconv.Itoa(p)) }
 
+// FrameAll matches every Frame subject.
+func (n Names) FrameAll() string { return n.subject("frame", "*") }
+
 // Event is the subject on which an event of partition p is told once it is durable; an
 // empty type is spelled _.
 func (n Names) Event(p int, t events.Type, k events.Kind) string {

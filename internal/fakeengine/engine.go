@@ -79,7 +79,7 @@ func Start(t testing.TB) *Engine {
 	n := wire.Default
 	for _, cfg := range []jetstream.StreamConfig{
 		{Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}},
-		{Name: n.EventStream(0), Subjects: []string{n.EventFilter("0", "*", "*")}, AllowDirect: true},
+		{Name: n.EventStream(0), Subjects: []string{n.Frame(0)}, AllowDirect: true},
 		{Name: n.LogStream(), Subjects: []string{n.LogAll()}, AllowDirect: true},
 	} {
 		if _, err := js.CreateStream(context.Background(), cfg); err != nil {
@@ -158,19 +158,17 @@ func (e *Engine) touch(it *wire.Item) {
 	e.changed = make(chan struct{})
 }
 
-// Append puts events into the log, as the engine's messages.
+// Append puts events into the log, each in a frame of its own.
 func (e *Engine) Append(evs ...events.Event) {
 	e.t.Helper()
 	for _, ev := range evs {
-		data, err := ev.MarshalJSON()
+		n := e.appended.Add(1)
+		msg, err := eventlog.NewMessage(wire.Default, 0, &eventlog.Write{Epoch: 1, Node: "fake", Before: n - 1, Events: []events.Event{ev}})
 		if err != nil {
 			e.t.Fatal(err)
 		}
 		// Tried again under the same id: the server may just be restarting.
-		msg := &nats.Msg{
-			Subject: wire.Default.Event(0, ev.Type, ev.Kind), Data: data,
-			Header: nats.Header{jetstream.MsgIDHeader: {"FAKEENGINE00.1." + strconv.FormatUint(e.appended.Add(1), 36)}},
-		}
+		msg.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(n, 36))
 		for tries := 0; ; tries++ {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			_, err := e.JS.PublishMsg(ctx, msg)
