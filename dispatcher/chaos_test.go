@@ -45,7 +45,7 @@ type heldRun struct {
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
 
 // What happens to an append.
-var faultKinds = []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate, eventlog.FaultConflict, eventlog.FaultForeign}
+var faultKinds = []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultLate, eventlog.FaultConflict, eventlog.FaultForeign}
 
 func newChaos(t testing.TB, seed uint64) *chaos {
 	return newChaosOn(t, seed, eventlog.NewMemoryStream(0), nil)
@@ -249,12 +249,23 @@ func (c *chaos) touchOne() {
 }
 
 func (c *chaos) faultNext() {
-	f := eventlog.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], N: c.rng.IntN(4), Land: eventlog.Landing(c.rng.IntN(3)), Foreign: 1 + c.rng.IntN(3)}
+	f := eventlog.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], Land: eventlog.Landing(c.rng.IntN(3)), Foreign: 1 + c.rng.IntN(3)}
 	if f.Kind == eventlog.FaultConflict {
 		c.rivals += 100
-		f.Rival = []events.Event{{Kind: events.KindOwned, At: c.at, Body: &events.Owned{Epoch: c.l.state.Meta().Epoch + c.rivals, Owner: "rival"}}}
+		f.Rival = c.rival(c.rivals)
 	}
 	c.log.Script(f)
+}
+
+// rival is the first frame of another owner, by whom the epoch grows.
+func (s *sim) rival(by events.Epoch) *eventlog.Write {
+	own := &events.Owned{Epoch: s.l.state.Meta().Epoch + by, Owner: "rival"}
+	return &eventlog.Write{Epoch: own.Epoch, Node: own.Owner, Events: []events.Event{{Kind: events.KindOwned, At: s.at, Body: own}}}
+}
+
+// stranger is a foreign message in the log.
+func (c *chaos) stranger() {
+	c.stream.Inject(nil, []byte(`{"stream":"X","seq":1}`))
 }
 
 // heartbeats are those of the workers that live. They renew what they run, and

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
-	"github.com/streamwright/streamwright/events"
 )
 
 // cluster runs several engines on a replicated log, with their clients, workers and
@@ -344,19 +343,19 @@ func (l nodeLog) Confirm(ctx context.Context) (eventlog.Tip, error) {
 	return l.ReplicaLog.Confirm(ctx)
 }
 
-func (l nodeLog) Append(ctx context.Context, after events.Seq, evs []events.Event) (eventlog.Appended, error) {
-	res, err := l.ReplicaLog.Append(ctx, after, evs)
+func (l nodeLog) Append(ctx context.Context, after uint64, w *eventlog.Write) (eventlog.Appended, error) {
+	res, err := l.ReplicaLog.Append(ctx, after, w)
 	return res, l.note(err)
 }
 
-func (l nodeLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
+func (l nodeLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
 	if _, first := l.n.c.log.End(); l.n.c.bug == bugOldStore {
 		from = max(from, first)
 	}
 	return l.note(l.ReplicaLog.Read(ctx, from, to, fn))
 }
 
-func (l nodeLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (l nodeLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	sum, err := l.ReplicaLog.Checksum(ctx, seq)
 	return sum, l.note(err)
 }
@@ -370,7 +369,6 @@ const (
 	bugNoConfirm   bug = "answer of a repeat by a deposed owner, not confirmed"
 	bugStaleLeader bug = "answer of a repeat confirmed by a deposed leader"
 	bugNoSettle    bug = "takeover that does not settle"
-	bugPartial     bug = "follower that applies a part of a decision"
 	bugOldStore    bug = "store older than the log's first position"
 	bugStaleToken  bug = "stale token accepted"
 	bugEarly       bug = "effects before the append is durable"
@@ -379,7 +377,7 @@ const (
 	bugGuess       bug = "program that goes on with a log above its format level"
 )
 
-var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugPartial, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess}
+var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess}
 
 // lease is the bucket's entry that says who tries.
 type lease struct {

@@ -42,7 +42,7 @@ type clusterNode struct {
 	sig    *natsio.Signals
 	ended  error // why it has ended
 	busy   bool  // an append is under way
-	cutAt  events.Seq
+	cutAt  uint64
 	kicked bool
 	wakeAt time.Time
 	handed uint64
@@ -51,7 +51,7 @@ type clusterNode struct {
 	moving bool // its store is being replaced
 
 	follows  *projector.Replay // while it stands by; nil: it begins anew
-	followed events.Seq
+	followed uint64
 	heard    int        // words of native workers
 	level    bool       // it has heard all that were said before
 	began    events.Seq // where its store was when the process began
@@ -173,7 +173,7 @@ func (n *clusterNode) main() {
 			c.figures.fenced++
 		case errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrUnreachable):
 			c.figures.ambiguous++
-		case errors.Is(err, errMoved), errors.Is(err, errStepsDown), errors.Is(err, errStopped):
+		case errors.Is(err, errStepsDown), errors.Is(err, errStopped):
 		default:
 			c.failf("the ownership of n%d ended: %w", n.n, err)
 		}
@@ -251,7 +251,7 @@ func (n *clusterNode) follow() (err error) {
 	ctx := &freeContext{context.Background(), n, n.c.at.Add(takeOverWithin)}
 	tip, err := n.log.Last(ctx)
 	n.doubt = false
-	if err != nil || tip.Seq <= n.store.Applied() {
+	if err != nil || tip.Seq <= n.store.Applied().Frame() {
 		return err
 	}
 	n.moving = true
@@ -270,14 +270,9 @@ func (n *clusterNode) follow() (err error) {
 		from = 0
 	}
 	var last events.Seq
-	if err := n.log.Read(ctx, from, tip.Seq, func(g eventlog.Group) error {
-		if n.c.bug == bugPartial {
-			g = n.part(g)
-		}
-		if len(g.Events) > 0 {
-			last = g.Events[len(g.Events)-1].Seq
-		}
-		return n.follows.Apply(g)
+	if err := n.log.Read(ctx, from, tip.Seq, func(f eventlog.Frame) error {
+		last = f.Last()
+		return n.follows.Apply(f)
 	}); err != nil {
 		return unlessPasses(err)
 	}
@@ -302,7 +297,7 @@ func (n *clusterNode) beginFollow(ctx context.Context, tip eventlog.Tip) error {
 	}
 	state.SetDefaults(n.cfg.Defaults)
 	state.SetLimits(n.cfg.Limits)
-	n.follows, n.followed = projector.NewReplay(context.Background(), n.store, state, nil), n.store.Applied()
+	n.follows, n.followed = projector.NewReplay(context.Background(), n.store, state, nil), n.store.Applied().Frame()
 	return nil
 }
 
@@ -312,14 +307,6 @@ func (n *clusterNode) endFollow() {
 		n.follows.Close()
 		n.follows = nil
 	}
-}
-
-// part is a planted bug: the end of what is read may lie in the midst of a decision.
-func (n *clusterNode) part(g eventlog.Group) eventlog.Group {
-	if last := len(g.Events) - 1; last > 0 && g.Events[last].Tx.N > 1 && n.c.rng.IntN(20) == 0 {
-		g.Events = g.Events[:last]
-	}
-	return g
 }
 
 // unlessPasses leaves out errors that only mean that the log was cut meanwhile.
@@ -400,7 +387,7 @@ func takeOverBlindly(ctx context.Context, cfg *Config, clocks *clock.Partition, 
 	state.SetLimits(cfg.Limits)
 	r := projector.NewReplay(context.Background(), cfg.Store, state, nil)
 	defer r.Close()
-	from := cfg.Store.Applied() + 1
+	from := cfg.Store.Applied().Frame() + 1
 	if from == 1 {
 		from = 0
 	}
@@ -515,11 +502,12 @@ func (n *clusterNode) append() {
 		l := n.l
 		r := appendResult{b: <-l.pipe.toAppend}
 		if n.c.bug == bugEarly && len(r.b.events) > 0 {
-			l.pipe.results <- appendResult{b: r.b, res: eventlog.Appended{Last: r.b.after + events.Seq(len(r.b.events)), Checksum: lastSum(r.b.events)}}
-			evs := append([]events.Event(nil), r.b.events...)
+			w := r.b.write(n.cfg.Owner)
+			w.Events = append([]events.Event(nil), r.b.events...)
+			l.pipe.results <- appendResult{b: r.b, res: supposed(r.b)}
 			n.kick()
 			n.c.Wait(n.c.between(0, 3*time.Millisecond), notYet)
-			if _, err := n.cfg.Log.Append(context.Background(), r.b.after, evs); err != nil && n.ended == nil {
+			if _, err := n.cfg.Log.Append(context.Background(), r.b.after, w); err != nil && n.ended == nil {
 				n.ended = err
 			}
 			n.busy = false
@@ -528,9 +516,9 @@ func (n *clusterNode) append() {
 		if len(r.b.events) == 0 {
 			r.err = l.pipe.confirmOwner(context.Background(), r.b)
 		} else {
-			r.res, r.err = n.cfg.Log.Append(context.Background(), r.b.after, r.b.events)
+			r.res, r.err = n.cfg.Log.Append(context.Background(), r.b.after, r.b.write(n.cfg.Owner))
 			if n.c.bug == bugDoubt && errors.Is(r.err, eventlog.ErrAmbiguous) {
-				r.res, r.err = eventlog.Appended{Last: r.b.after + events.Seq(len(r.b.events)), Checksum: lastSum(r.b.events)}, nil
+				r.res, r.err = supposed(r.b), nil
 			} else if r.err == nil {
 				n.c.oracle.appended(n, r)
 			}
@@ -541,12 +529,17 @@ func (n *clusterNode) append() {
 	}
 }
 
-func lastSum(evs []events.Event) uint64 {
-	b, err := evs[len(evs)-1].AppendJSON(nil)
-	if err != nil {
-		panic(err)
+// supposed is the result of an append that is taken for stored.
+func supposed(b *batch) eventlog.Appended {
+	var lines []byte
+	for i := range b.events {
+		data, err := b.events[i].AppendJSON(lines)
+		if err != nil {
+			panic(err)
+		}
+		lines = append(data, '\n')
 	}
-	return events.Checksum(b)
+	return eventlog.Appended{Last: events.SeqOf(b.after+1, len(b.events)-1), Lines: lines, Checksum: events.Checksum(lines)}
 }
 
 // cut cuts the log when a round asks for it.
@@ -618,7 +611,7 @@ func (c *cluster) fill(store *projector.Store, to events.Seq) error {
 	}
 	r := projector.NewReplay(context.Background(), store, state, nil)
 	defer r.Close()
-	if err := (truthLog{c}).Read(context.Background(), 1, to, r.Apply); err != nil {
+	if err := (truthLog{c}).Read(context.Background(), 1, to.Frame(), r.Apply); err != nil {
 		return err
 	}
 	return r.Finish()
@@ -627,6 +620,6 @@ func (c *cluster) fill(store *projector.Store, to events.Seq) error {
 // truthLog is what is agreed on, without servers; it has what was cut, too.
 type truthLog struct{ c *cluster }
 
-func (l truthLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
+func (l truthLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
 	return l.c.log.Replay(ctx, max(from, 1), to, nil, fn)
 }

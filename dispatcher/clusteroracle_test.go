@@ -20,6 +20,7 @@ import (
 type oracle struct {
 	c       *cluster
 	state   *core.State // the fold of the log
+	read    uint64      // frames
 	through events.Seq
 	ends    []events.Seq // ends of decisions
 	skew    []time.Duration
@@ -83,19 +84,25 @@ func newOracle(c *cluster) *oracle {
 // look reads on.
 func (o *oracle) look() {
 	last, _ := o.c.log.End()
-	if last == o.through || o.c.failure != nil {
+	if last == o.read || o.c.failure != nil {
 		return
 	}
-	err := o.c.log.Replay(context.Background(), o.through+1, last, nil, func(g eventlog.Group) error {
-		for _, ev := range g.Events {
+	err := o.c.log.Replay(context.Background(), o.read+1, last, nil, func(f eventlog.Frame) error {
+		counts, err := o.state.Frame(f.Seq, f.Epoch, f.Before)
+		if !counts || err != nil {
+			return err
+		}
+		for _, ev := range f.Events {
 			if err := o.event(ev); err != nil {
 				return fmt.Errorf("event %d, %s of %s: %w", ev.Seq, ev.Kind, ev.ID, err)
 			}
 		}
-		o.through = g.Through
-		o.sum = o.sum*31 + g.Checksum
+		o.through = f.Last()
+		o.ends = append(o.ends, o.through)
+		o.sum = o.sum*31 + f.Checksum
 		return nil
 	})
+	o.read = last
 	o.c.failed(err)
 }
 
@@ -103,9 +110,6 @@ func (o *oracle) look() {
 func (o *oracle) event(ev events.Event) error {
 	if err := o.state.Apply(ev); err != nil {
 		return err
-	}
-	if ev.Tx.Last() {
-		o.ends = append(o.ends, ev.Seq)
 	}
 	if o.c.verbose != nil {
 		o.c.trace("          %d %s %s %s %s", ev.Seq, ev.Kind, ev.ID, ev.Worker, ev.At.Sub(simStart))
@@ -246,7 +250,7 @@ func (o *oracle) appended(n *clusterNode, r appendResult) {
 	if o.raised > 0 && r.res.Last > o.raised && n.reads < nextLevel {
 		o.c.failf("n%d, which reads level %d, has appended %d to a log that was raised at %d", n.n, n.reads, r.res.Last, o.raised)
 	}
-	if last, _ := o.c.log.End(); r.res.Last > last || o.c.log.ChecksumAt(r.res.Last) != r.res.Checksum {
+	if r.res.Last > o.c.logEnd() || o.c.log.ChecksumAt(r.res.Last.Frame()) != r.res.Checksum {
 		o.c.failf("n%d was told that its events are stored up to %d, and they are not", n.n, r.res.Last)
 	}
 }
@@ -255,13 +259,19 @@ func (o *oracle) appended(n *clusterNode, r appendResult) {
 // was there when the question was asked, at the position asked.
 func (o *oracle) told(n *clusterNode, l *loop, asked events.Seq, pos events.Seq, what string) {
 	o.c.figures.answers++
-	last, _ := o.c.log.End()
+	last := o.c.logEnd()
 	switch {
 	case pos > last:
 		o.c.failf("n%d answers %s of position %d, and the log ends at %d", n.n, what, pos, last)
 	case l.pipe.appended < asked && !o.foreignOnly(l.pipe.appended, asked):
 		o.c.failf("n%d answers %s as of position %d: when it was asked the log ended at %d", n.n, what, l.pipe.appended, asked)
 	}
+}
+
+// logEnd is behind every event of the log.
+func (c *cluster) logEnd() events.Seq {
+	last, _ := c.log.End()
+	return events.SeqOf(last, eventlog.MaxEvents)
 }
 
 // foreignOnly reports whether no decision ends between two positions.
@@ -277,7 +287,7 @@ func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
 	if l == nil || o.c.failure != nil {
 		return
 	}
-	if last, _ := o.c.log.End(); l.pipe.appended > last {
+	if last := o.c.logEnd(); l.pipe.appended > last {
 		o.c.failf("n%d dispatches %s at position %d, and the log ends at %d", n.n, it.ID, l.pipe.appended, last)
 		return
 	}

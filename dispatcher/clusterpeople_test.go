@@ -107,7 +107,7 @@ func (p *people) ask(a *asking) {
 		return
 	}
 	if n := p.owner(a.at); n != nil {
-		asked, _ := c.log.End()
+		asked := c.logEnd()
 		deliver := c.between(50*time.Microsecond, 2*time.Millisecond)
 		c.After(deliver, func() { p.arrive(a, n, asked) })
 	}

@@ -29,7 +29,7 @@ const nativeType = events.Type("thumb")
 
 func newClusterWorld(c *cluster) *clusterWorld {
 	w := &clusterWorld{world: newWorld(c.Now), c: c}
-	w.purge, w.looked, w.native.reads = func(events.Seq) error { return nil }, func() {}, true
+	w.purge, w.looked, w.native.reads = func(uint64) error { return nil }, func() {}, true
 	w.native.msgs, w.native.paused, w.native.next = map[uint64]*nativeSimMsg{}, map[events.Type]bool{}, 100
 	c.After(0, w.watch)
 	return w
@@ -172,7 +172,7 @@ func (o *nodeOut) FindConsumers() {
 	}, func() {})
 }
 
-func (o *nodeOut) CutLog(below events.Seq) {
+func (o *nodeOut) CutLog(below uint64) {
 	if o.n.cutAt == 0 {
 		o.n.cutAt = below
 	}

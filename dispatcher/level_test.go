@@ -84,7 +84,7 @@ func TestRaiseFormatShutsOlderProgramsOut(t *testing.T) {
 		t.Fatalf("the older program has projected up to %d, behind the raise at %d", o.store.Applied(), at)
 	}
 	h.submit("email") // the owner has not been fenced
-	if tip, err := h.log.Last(h.ctx()); err != nil || h.eng.Epoch() != 3 || tip.Seq < at {
+	if tip, err := h.log.Last(h.ctx()); err != nil || h.eng.Epoch() != 3 || tip.Seq < at.Frame() {
 		t.Fatalf("epoch %d, %v", h.eng.Epoch(), err)
 	}
 }
@@ -108,7 +108,7 @@ func TestStoreOfARaisedLog(t *testing.T) {
 	if _, err := o.takeOver(h); !errors.Is(err, events.ErrNewer) {
 		t.Fatalf("the older program takes the store: %v", err)
 	}
-	if tip, err := h.log.Last(h.ctx()); err != nil || tip.Seq != last {
+	if tip, err := h.log.Last(h.ctx()); err != nil || tip.Seq != last.Frame() {
 		t.Fatalf("the older program has appended: the log ends at %d, was at %d: %v", tip.Seq, last, err)
 	}
 }

@@ -84,8 +84,8 @@ func TestChaosWithLimits(t *testing.T) {
 func (c *chaos) withinLimits(set events.TypeSettings, limits events.Limits) error {
 	tenants, running, began := map[events.ID]string{}, map[events.ID]bool{}, map[string][]time.Time{}
 	from := events.Seq(0)
-	err := c.log.Read(context.Background(), 1, c.l.pipe.appended, func(g eventlog.Group) error {
-		for _, ev := range g.Events {
+	err := c.log.Read(context.Background(), 1, c.l.pipe.appended.Frame(), func(f eventlog.Frame) error {
+		for _, ev := range f.Events {
 			switch b := ev.Body.(type) {
 			case *events.TypeConfigured:
 				if b.Settings.GroupCapacity == set.GroupCapacity {

@@ -55,6 +55,11 @@ type batch struct {
 	confirm bool              // an answer depends on the ownership, and no event proves it
 }
 
+// write is the frame that a batch becomes.
+func (b *batch) write(owner string) *eventlog.Write {
+	return &eventlog.Write{Epoch: b.epoch, Node: owner, Level: b.level, Before: b.before, Events: b.events}
+}
+
 type appendResult struct {
 	b    *batch
 	res  eventlog.Appended
@@ -181,7 +186,7 @@ func (p *pipeline) append(ctx context.Context) {
 		if len(b.events) == 0 {
 			r.err = p.confirmOwner(ctx, b)
 		} else {
-			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, &eventlog.Write{Epoch: b.epoch, Node: p.cfg.Owner, Level: b.level, Before: b.before, Events: b.events})
+			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, b.write(p.cfg.Owner))
 		}
 		r.took = time.Since(start)
 		p.results <- r

@@ -229,18 +229,18 @@ func (f *faultyLog) set(before, after func([]events.Event) error) {
 	f.before, f.after = before, after
 }
 
-func (f *faultyLog) Append(ctx context.Context, at events.Seq, evs []events.Event) (eventlog.Appended, error) {
+func (f *faultyLog) Append(ctx context.Context, after uint64, w *eventlog.Write) (eventlog.Appended, error) {
 	f.mu.Lock()
-	before, after := f.before, f.after
+	before, told := f.before, f.after
 	f.mu.Unlock()
 	if before != nil {
-		if err := before(evs); err != nil {
+		if err := before(w.Events); err != nil {
 			return eventlog.Appended{}, err
 		}
 	}
-	res, err := f.Log.Append(ctx, at, evs)
-	if err == nil && after != nil {
-		err = after(evs)
+	res, err := f.Log.Append(ctx, after, w)
+	if err == nil && told != nil {
+		err = told(w.Events)
 	}
 	if err != nil {
 		return eventlog.Appended{}, err
@@ -317,8 +317,8 @@ func (h *harness) oneCanonical(n int) {
 		h.t.Fatalf("%+v %v", canonical, err)
 	}
 	sources := map[string]bool{canonical.Provenance.Source: true}
-	err = h.log.Read(h.ctx(), 1, h.eng.Position(), func(g eventlog.Group) error {
-		for _, ev := range g.Events {
+	err = h.log.Read(h.ctx(), 1, h.eng.Position().Frame(), func(f eventlog.Frame) error {
+		for _, ev := range f.Events {
 			if c, ok := ev.Body.(*events.Created); ok {
 				sources[c.Provenance.Source] = true
 			}

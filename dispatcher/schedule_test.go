@@ -28,8 +28,8 @@ func (s *sim) setSchedule(c events.Schedule) {
 // events reads the log.
 func (s *sim) events() (all []events.Event) {
 	s.t.Helper()
-	s.ok(s.log.Read(s.t.Context(), 1, s.l.pipe.appended, func(g eventlog.Group) error {
-		all = append(all, g.Events...)
+	s.ok(s.log.Read(s.t.Context(), 1, s.l.pipe.appended.Frame(), func(f eventlog.Frame) error {
+		all = append(all, f.Events...)
 		return nil
 	}))
 	return all
@@ -136,7 +136,7 @@ func TestTicksOverClockChanges(t *testing.T) {
 func TestEachTickHasOneItem(t *testing.T) {
 	slow(t)
 	stages := []string{"decide", "append", "appended", "project", "projected"}
-	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate}
+	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultLate}
 	rapid.Check(t, func(rt *rapid.T) {
 		stream := eventlog.NewMemoryStream(0)
 		a := newSimOn(t, stream, nil, followAnyClock)
@@ -151,7 +151,7 @@ func TestEachTickHasOneItem(t *testing.T) {
 			case 0:
 				s.crash()
 			case 1:
-				s.log.Script(eventlog.Fault{Kind: rapid.SampledFrom(faults).Draw(rt, "fault"), N: rapid.IntRange(0, 3).Draw(rt, "after"), Land: eventlog.LandAfterLast})
+				s.log.Script(eventlog.Fault{Kind: rapid.SampledFrom(faults).Draw(rt, "fault"), Land: eventlog.LandAfterLast})
 			case 2:
 				at := rapid.SampledFrom(stages).Draw(rt, "stage")
 				s.onStage = func(stage string) {

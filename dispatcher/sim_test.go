@@ -197,7 +197,7 @@ func (s *sim) settle() {
 		}
 		if err != nil {
 			s.l.abandon(err)
-			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrFenced) && !errors.Is(err, errMoved) {
+			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrFenced) {
 				s.t.Fatalf("the ownership ended: %v", err)
 			}
 			s.losses++
@@ -260,7 +260,7 @@ func (s *sim) append(b *batch) error {
 		return nil
 	}
 	r := appendResult{b: b}
-	r.res, r.err = s.cfg.Log.Append(context.Background(), b.after, b.events)
+	r.res, r.err = s.cfg.Log.Append(context.Background(), b.after, b.write(s.cfg.Owner))
 	if s.stage("appended"); s.l != l {
 		return nil
 	}

@@ -99,10 +99,10 @@ func (s *sim) consistent() error {
 // projectorLog is a log as the projector reads it.
 type projectorLog struct{ log eventlog.Log }
 
-func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
-	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(eventlog.Group(g)) })
+func (p projectorLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
+	return p.log.Read(ctx, from, to, fn)
 }
 
-func (p projectorLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (p projectorLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	return p.log.Checksum(ctx, seq)
 }

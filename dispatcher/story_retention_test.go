@@ -15,18 +15,18 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-func (w *world) CutLog(below events.Seq) {
+func (w *world) CutLog(below uint64) {
 	if w.purge(below) == nil {
 		w.signals.LogCut(below)
 	}
 }
 
 // purgeLog cuts the log, keeping aside what a test wants to read later.
-func (s *sim) purgeLog(below events.Seq) error {
+func (s *sim) purgeLog(below uint64) error {
 	ctx := context.Background()
 	if tip, err := s.log.Last(ctx); err == nil && tip.First < below {
-		err := s.log.Read(ctx, tip.First, below-1, func(g eventlog.Group) error {
-			s.gone = append(s.gone, g.Events...)
+		err := s.log.Read(ctx, tip.First, below-1, func(f eventlog.Frame) error {
+			s.gone = append(s.gone, f.Events...)
 			return nil
 		})
 		s.ok(err)
@@ -44,7 +44,7 @@ func (s *sim) readAll(fn func([]events.Event) error) error {
 	if err := fn(s.gone); err != nil {
 		return err
 	}
-	return s.log.Read(context.Background(), 0, s.l.pipe.appended, func(g eventlog.Group) error { return fn(g.Events) })
+	return s.log.Read(context.Background(), 0, s.l.pipe.appended.Frame(), func(f eventlog.Frame) error { return fn(f.Events) })
 }
 
 // retentionCommand runs the commands of stories about retention:

@@ -110,12 +110,12 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 // news are the events that have become durable, and what workers were told.
 func (st *story) news(from events.Seq) (lines []string) {
 	if st.l.pipe.appended > from {
-		err := st.log.Read(st.t.Context(), from+1, st.l.pipe.appended, func(g eventlog.Group) error {
-			if g.Skipped > 0 {
-				lines = append(lines, fmt.Sprintf("  (%d messages in the log are skipped: they were never decided)", g.Skipped))
+		err := st.log.Read(st.t.Context(), from.Frame()+1, st.l.pipe.appended.Frame(), func(f eventlog.Frame) error {
+			if f.Skipped > 0 {
+				lines = append(lines, fmt.Sprintf("  (%d messages in the log are skipped: no engine wrote them)", f.Skipped))
 			}
-			for _, ev := range g.Events {
-				lines = append(lines, fmt.Sprintf("  %d %s%s", ev.Seq, ev.Kind, st.describe(&ev)))
+			for _, ev := range f.Events {
+				lines = append(lines, fmt.Sprintf("  %d.%d %s%s", f.Seq, ev.Seq.Index(), ev.Kind, st.describe(&ev)))
 			}
 			return nil
 		})
@@ -352,14 +352,13 @@ func (st *story) configure(td *datadriven.TestData) {
 }
 
 var faultNames = map[string]eventlog.FaultKind{
-	"lost": eventlog.FaultLost, "ack-lost": eventlog.FaultAckLost, "prefix": eventlog.FaultPrefix, "late": eventlog.FaultLate, "rival": eventlog.FaultConflict,
+	"lost": eventlog.FaultLost, "ack-lost": eventlog.FaultAckLost, "late": eventlog.FaultLate, "rival": eventlog.FaultConflict,
 }
 
 func (st *story) fault(td *datadriven.TestData) string {
 	f := eventlog.Fault{Kind: faultNames[td.CmdArgs[0].Key], Land: eventlog.LandAfterLast}
-	td.MaybeScanArgs(st.t, "after", &f.N)
 	if f.Kind == eventlog.FaultConflict {
-		f.Rival = []events.Event{{Kind: events.KindOwned, At: st.at, Body: &events.Owned{Epoch: st.l.state.Meta().Epoch + 1, Owner: "rival"}}}
+		f.Rival = st.rival(1)
 	}
 	st.log.Script(f)
 	return ""

@@ -51,7 +51,7 @@ func submitLarge(t testing.TB, stream *eventlog.MemoryStream, items, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, last := stream.Open(), events.Seq(0)
+	log, last := stream.Open(), uint64(0)
 	params := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
 	for n := range items {
 		id := events.ID{0: 1, 14: byte(n >> 8), 15: byte(n)}
@@ -59,12 +59,12 @@ func submitLarge(t testing.TB, stream *eventlog.MemoryStream, items, size int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := log.Append(t.Context(), last, d.Events); err != nil {
+		if _, err := log.Append(t.Context(), last, &eventlog.Write{Before: state.Meta().Events, Events: d.Events}); err != nil {
 			t.Fatal(err)
 		}
-		for _, ev := range d.Events {
-			last++
-			ev.Seq = last
+		last++
+		for i, ev := range d.Events {
+			ev.Seq = events.SeqOf(last, i)
 			if err := state.Apply(ev); err != nil {
 				t.Fatal(err)
 			}

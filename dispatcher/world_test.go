@@ -29,7 +29,7 @@ type world struct {
 	ackWaits  map[lanes.Key]time.Duration // of those that have been made; others go by the message
 	pushes    int
 	purged    uint64
-	purge     func(below events.Seq) error // cuts the log
+	purge     func(below uint64) error // cuts the log
 	looked    func()                       // looks at the clock
 	// deaf: expired leases are not told.
 	deaf   bool

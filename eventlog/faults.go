@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Landing says when a message that was given up arrives after all, if it still
@@ -41,7 +43,7 @@ const (
 // Fault is a fault of one append of a Memory.
 type Fault struct {
 	Kind    FaultKind
-	Rival   *Write  // of FaultConflict
+	Rival   *Write  // of FaultConflict; its Before follows from the stream
 	Land    Landing // of FaultLate
 	Foreign int     // of FaultForeign: how many
 }
@@ -66,7 +68,7 @@ func (m *Memory) send(p publish, f Fault) error {
 	case FaultFull:
 		return errStreamFull
 	case FaultConflict:
-		_ = s.store(publish{message: rival(s.partition, f.Rival)}) // no checks but the bound: it has won
+		_ = s.store(publish{message: s.rival(*f.Rival)}) // no checks but the bound: it has won
 	case FaultForeign:
 		for range f.Foreign {
 			_ = s.store(publish{message: message{data: []byte(`{"stream":"X","seq":1}`)}})
@@ -78,9 +80,15 @@ func (m *Memory) send(p publish, f Fault) error {
 	return nil
 }
 
-// rival is the message of another writer.
-func rival(partition int, w *Write) message {
-	msg, err := NewMemoryStream(partition).Open().enc.encode(w, maxMemoryFrame)
+// rival is the message of another writer. REQUIRES: mu.
+func (s *MemoryStream) rival(w Write) message {
+	for i := len(s.msgs) - 1; i >= 0; i-- {
+		if f, foreign, err := cutFrame(&s.msgs[i]); foreign == "" && err == nil {
+			w.Before = f.Before + uint64(cap(f.Events))
+			break
+		}
+	}
+	msg, err := newEncoder(wire.Default, s.partition).encode(&w, maxMemoryFrame)
 	if err != nil {
 		panic("eventlog: a fault's rival events can't be encoded: " + err.Error())
 	}

@@ -54,8 +54,9 @@ func (l *loop) decide(c core.Command) core.Decision {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	for _, ev := range dec.Events {
-		ev.Seq = l.state.Meta().Applied + 1
+	frame := l.state.Meta().Applied.Frame() + 1
+	for i, ev := range dec.Events {
+		ev.Seq = events.SeqOf(frame, i)
 		if err := l.state.Apply(ev); err != nil {
 			l.t.Fatal(err)
 		}

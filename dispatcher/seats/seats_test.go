@@ -174,14 +174,6 @@ func TestFresh(t *testing.T) {
 	if f.Whole(20) {
 		t.Error("one for which there was no room is passed")
 	}
-	n := len(f.items)
-	f.Renumber(func(seq events.Seq) events.Seq { return seq + 5000 })
-	if f.Whole(5020) || !f.Whole(5020+maxFresh) {
-		t.Error("the position that is passed has not moved")
-	}
-	if f.Durable(5012); len(f.items) != n-1 {
-		t.Errorf("%d of %d are left behind the position to which the first has moved", len(f.items), n)
-	}
 }
 
 // The runs of an earlier life take no slot of the present one; those of which the life is
