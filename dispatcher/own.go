@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/feed"
 	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
@@ -49,10 +50,30 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	l.newID, l.halt = e.NewID, &e.halt
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
 	l.pipe.told = func(last events.Seq, plain uint64) { e.position.Store(uint64(last)); e.answered.Store(plain) }
+	l.pipe.feed = feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
+	if err := e.tellOwned(ctx, l.pipe.feed, last); err != nil {
+		return nil, err
+	}
 	if err := e.topology.TakeOver(ctx); err != nil {
 		return nil, err
 	}
 	return l, e.adopt(ctx, l)
+}
+
+// tellOwned tells the event that an ownership has begun with.
+func (e *Engine) tellOwned(ctx context.Context, f *feed.Feed, at events.Seq) error {
+	return e.cfg.Log.Read(ctx, at.Frame(), at.Frame(), func(fr eventlog.Frame) error {
+		var lines []byte
+		for i := range fr.Events {
+			line, err := fr.Events[i].AppendJSON(lines)
+			if err != nil {
+				return err
+			}
+			lines = append(line, '\n')
+		}
+		f.Tell(fr.Seq, 0, namesOf(fr.Events), lines)
+		return nil
+	})
 }
 
 // takeOver reads the log to its end into the projection, and appends an owned event. From
@@ -303,6 +324,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
+	side.Go(func() { l.pipe.feed.Run(run) })
 	side.Go(func() { front.Run(run) })
 	for _, in := range readers {
 		side.Go(func() { in.Run(run) })

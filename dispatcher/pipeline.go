@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/feed"
 	"github.com/streamwright/streamwright/dispatcher/outflow"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/dispatcher/weight"
@@ -33,6 +34,7 @@ type pipeline struct {
 	unprojected []*batch      // appended and not yet projected, oldest first
 	behind      int           // bytes of unprojected
 	outflow     outflow.Meter // measures how items leave their queues
+	feed        *feed.Feed    // nil: nothing is told
 
 	toAppend chan *batch
 	results  chan appendResult
@@ -61,10 +63,11 @@ func (b *batch) write(owner string) *eventlog.Write {
 }
 
 type appendResult struct {
-	b    *batch
-	res  eventlog.Appended
-	took time.Duration
-	err  error
+	b     *batch
+	res   eventlog.Appended
+	names []feed.Name // of the events; nil without a feed
+	took  time.Duration
+	err   error
 }
 
 type commitResult struct {
@@ -188,9 +191,21 @@ func (p *pipeline) append(ctx context.Context) {
 		} else {
 			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, b.write(p.cfg.Owner))
 		}
+		if p.feed != nil && r.err == nil {
+			r.names = namesOf(b.events)
+		}
 		r.took = time.Since(start)
 		p.results <- r
 	}
+}
+
+// namesOf returns where events are told.
+func namesOf(evs []events.Event) []feed.Name {
+	names := make([]feed.Name, len(evs))
+	for i := range evs {
+		names[i] = feed.Name{Type: evs[i].Type, Kind: evs[i].Kind}
+	}
+	return names
 }
 
 // confirmOwner checks, at the stream's leader, that nobody else has appended: an answer
@@ -211,6 +226,9 @@ func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
 // event slice, so nothing may refer to that any more.
 func (p *pipeline) durable(r appendResult) {
 	b := r.b
+	if p.feed != nil {
+		p.feed.Tell(r.res.Last.Frame(), p.appended, r.names, r.res.Lines)
+	}
 	p.appended, p.took = r.res.Last, r.took
 	p.told(p.appended, b.changes.Meta.IntakeSeq)
 	b.changes.Checksum = r.res.Checksum

@@ -92,9 +92,9 @@ func TestTicksLeaveRoomForOthers(t *testing.T) {
 		s.setSchedule(events.Schedule{Name: fmt.Sprintf("s%d", i), EveryMS: 3_600_000})
 	}
 	s.at = s.at.Add(time.Hour)
-	before := s.l.state.Meta().Applied
+	before := s.l.state.Meta().Events
 	s.ok(s.l.schedules.Tick())
-	if n := s.l.state.Meta().Applied - before; n == 0 || n > schedules.MaxTicks*maxDecision {
+	if n := s.l.state.Meta().Events - before; n == 0 || n > schedules.MaxTicks*maxDecision {
 		t.Errorf("one turn has made %d events", n)
 	}
 	s.settle()

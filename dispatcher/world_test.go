@@ -30,7 +30,7 @@ type world struct {
 	pushes    int
 	purged    uint64
 	purge     func(below uint64) error // cuts the log
-	looked    func()                       // looks at the clock
+	looked    func()                   // looks at the clock
 	// deaf: expired leases are not told.
 	deaf   bool
 	native nativeWorld

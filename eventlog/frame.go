@@ -21,7 +21,7 @@ const (
 	headerFrame  = "Work-Frame"  // the frame's id, which no other append has
 	headerEpoch  = "Work-Epoch"  // of the owner that wrote it
 	headerNode   = "Work-Node"   // the owner's name
-	headerLevel  = "Work-Level"  // the log's format level
+	headerLevel  = "Work-Level"  // the log's format level, for other readers: ours hear it from an event
 	headerEvents = "Work-Events" // how many there are in it
 	headerBefore = "Work-Before" // how many there were in the log before
 )
@@ -93,7 +93,6 @@ func judge(m *message) (j judged) {
 		return j
 	}
 	f := &j.frame
-	told := false // the events say themselves which level the log has
 	for rest := m.data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
 		if rest = behind; !ended || len(f.Events) == cap(f.Events) {
@@ -110,15 +109,11 @@ func judge(m *message) (j judged) {
 			return j
 		}
 		ev.Seq = events.SeqOf(m.seq, len(f.Events))
-		told = told || ev.Kind == events.KindFormatRaised || ev.Kind == events.KindSnapshot
 		f.Events = append(f.Events, ev)
 	}
 	if len(f.Events) != cap(f.Events) {
 		j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("it holds %d events of %d", len(f.Events), cap(f.Events))}
 		return j
-	}
-	if level, _ := strconv.Atoi(first(m.header, headerLevel)); level > events.FormatLevel && !told {
-		j.err = &events.NewerError{Level: level, Reads: events.FormatLevel}
 	}
 	return j
 }

@@ -326,6 +326,9 @@ const (
 	HeaderEstimatedDuration = "Work-Estimated-Duration" // Go duration
 	HeaderBatch             = "Work-Batch"              // id of the batch that it belongs to
 
+	HeaderPosition = "Work-Position" // of an event told on the live feed
+	HeaderPrevious = "Work-Previous" // of the event before it in the log; 0: not known, since an owner has just begun
+
 	HeaderAttempt  = "Work-Attempt"
 	HeaderToken    = "Work-Token"
 	HeaderLease    = "Work-Lease"    // Go duration

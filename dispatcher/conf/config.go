@@ -92,6 +92,9 @@ type Config struct {
 	// Door, if set, maps subjects of the server's account: plain publishes are then decided
 	// at once. It needs Alone, and has no effect beside a dedup hook, which takes its time.
 	Door door.Mapping
+	// Heard reports whether anybody subscribes to a subject of the live feed; nil: it is not
+	// known, and all events are told.
+	Heard func(subject string) bool
 	// Lease, if set, says whether this engine tries to own the partition; while another has
 	// it, the engine stands by. nil: no other engine can reach the log, or none is heeded.
 	Lease Lease

@@ -136,8 +136,10 @@ func New(cfg Config) *Retention {
 }
 
 // Quiet reports whether nothing else may be decided for now: the round waits for the
-// projection of items that are touched all the time.
-func (k *Retention) Quiet() bool { return k.round.quiet }
+// projection of items that are touched all the time, or is to begin with a batch of its own.
+func (k *Retention) Quiet() bool {
+	return k.round.quiet || k.phase == idle && k.asked && !k.State.Meta().Partial && !k.Clock.Doubtful() && !k.Halted()
+}
 
 // Work does a bounded part of the pending work.
 func (k *Retention) Work(now time.Time) error {

@@ -1,0 +1,119 @@
+// Package feed tells the log's events as they become durable, on the subjects
+// work.event.<p>.<type>.<kind>: at most once, and stored nowhere.
+package feed
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// maxWaiting bounds the events that wait to be told, in bytes of JSON. A frame that finds
+// no room is not told.
+const maxWaiting = 16 << 20
+
+// maxFrames bounds the frames that wait.
+const maxFrames = 1024
+
+// maxSubjects bounds the subjects that a Feed remembers.
+const maxSubjects = 8192
+
+// Config configures a Feed.
+type Config struct {
+	Conn      *nats.Conn
+	Names     wire.Names
+	Partition int
+	// Heard reports whether anybody subscribes to a subject; nil: it is not known.
+	Heard func(subject string) bool
+}
+
+// Name says where an event is told.
+type Name struct {
+	Type events.Type
+	Kind events.Kind
+}
+
+// Feed tells events. Tell may be called from one goroutine, Run by another.
+type Feed struct {
+	cfg    Config
+	in     chan frame
+	budget *semaphore.Weighted
+
+	subjects map[Name]string
+	header   nats.Header
+	position [1]string
+	previous [1]string
+}
+
+type frame struct {
+	seq   uint64
+	after events.Seq
+	names []Name
+	lines []byte
+}
+
+// New makes a Feed.
+func New(cfg Config) *Feed {
+	f := &Feed{cfg: cfg, in: make(chan frame, maxFrames), budget: semaphore.NewWeighted(maxWaiting), subjects: map[Name]string{}}
+	f.header = nats.Header{wire.HeaderPosition: f.position[:], wire.HeaderPrevious: f.previous[:]}
+	return f
+}
+
+// Tell has the events of a frame told: their names, and their JSON, one a line. after is the
+// position of the last event before them; 0: it is not known. Tell does not wait, and keeps
+// what it is given.
+func (f *Feed) Tell(seq uint64, after events.Seq, names []Name, lines []byte) {
+	if !f.budget.TryAcquire(int64(len(lines))) {
+		return // those who hear the next one see the gap
+	}
+	select {
+	case f.in <- frame{seq, after, names, lines}:
+	default:
+		f.budget.Release(int64(len(lines)))
+	}
+}
+
+// Run tells until ctx ends.
+func (f *Feed) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-f.in:
+			f.tell(t)
+			f.budget.Release(int64(len(t.lines)))
+		}
+	}
+}
+
+func (f *Feed) tell(t frame) {
+	for i, name := range t.names {
+		line, rest, _ := bytes.Cut(t.lines, []byte{'\n'})
+		t.lines = rest
+		at, subject := events.SeqOf(t.seq, i), f.subject(name)
+		if f.cfg.Heard == nil || f.cfg.Heard(subject) {
+			f.position[0], f.previous[0] = strconv.FormatUint(uint64(at), 10), strconv.FormatUint(uint64(t.after), 10)
+			// It fails when the connection is closed, or can't take more: nobody hears it then.
+			_ = f.cfg.Conn.PublishMsg(&nats.Msg{Subject: subject, Header: f.header, Data: line})
+		}
+		t.after = at
+	}
+}
+
+func (f *Feed) subject(n Name) string {
+	s, ok := f.subjects[n]
+	if !ok {
+		if len(f.subjects) >= maxSubjects {
+			clear(f.subjects)
+		}
+		s = f.cfg.Names.Event(f.cfg.Partition, n.Type, n.Kind)
+		f.subjects[n] = s
+	}
+	return s
+}
