@@ -375,6 +375,12 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 		CutEvents: e.cfg.Retention.CutEvents, Assign: !e.cfg.Workers.NoAssign,
 	}
+	if e.srv != nil {
+		c.Heard = func(subject string) bool {
+			a, err := e.srv.ns().LookupAccount(e.names().Account())
+			return err != nil || a.SubscriptionInterest(subject)
+		}
+	}
 	if c.Children, err = childReader(e.nc, e.names()); err != nil {
 		return err
 	}
