@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -68,39 +66,6 @@ func TestTheDataStaysWhateverTheUsers(t *testing.T) {
 	restarted(t, dir, nil, open)
 	restarted(t, dir, users, guarded)
 	restarted(t, dir, nil, open)
-
-	// As an older program has left it.
-	global, account := filepath.Join(dir, "jetstream", globalAccount), filepath.Join(dir, "jetstream", "WORK")
-	older := func() {
-		t.Helper()
-		if err := errors.Join(os.Rename(account, global), os.WriteFile(filepath.Join(dir, versionFile), []byte("1\n"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	older()
-	restarted(t, dir, users, guarded)
-	if data, err := os.ReadFile(filepath.Join(dir, versionFile)); err != nil || string(data) != fmt.Sprintf("%d\n", aloneVersion) {
-		t.Errorf("the folder's version is %q, %v", data, err)
-	}
-	older()
-	restarted(t, dir, nil, open)
-	// Killed between the version and the move, with empty folders about.
-	if err := errors.Join(os.Rename(account, global), os.MkdirAll(filepath.Join(account, "streams"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	restarted(t, dir, users, guarded)
-	if err := os.MkdirAll(filepath.Join(global, "streams"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	restarted(t, dir, users, guarded)
-
-	// Streams in both are somebody's mistake, and nothing is lost by it.
-	if err := os.MkdirAll(filepath.Join(global, "streams", "WORK_EVENTS_0"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Start(testContext(t), Options{Dir: dir, NATSListen: config.Off, HTTP: config.Off}); err == nil {
-		t.Error("it starts with streams in two places")
-	}
 }
 
 // Reloads that add users, take them away and change their roles go by without

@@ -56,12 +56,6 @@ func (d *dataDir) markMember(m *membership) error {
 	case have != "" && have != want:
 		return events.WithCode(events.CodeBadConfig, d.refuseMember(have, m))
 	}
-	if m != nil {
-		// First of all: an older program must not come upon what follows.
-		if err := d.writeVersion(FormatVersion); err != nil {
-			return err
-		}
-	}
 	if _, err := os.Stat(filepath.Join(d.path, memberFile)); err == nil {
 		return nil
 	}

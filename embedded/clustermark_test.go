@@ -58,11 +58,9 @@ func TestFolderRemembersItsCluster(t *testing.T) {
 	}
 }
 
-// A program from before there were clusters, which knows format 2, refuses the folder of a
-// member, whose mark it would not see. It takes that of an engine that stands alone.
-func TestOlderProgramRefusesAMembersFolder(t *testing.T) {
-	const before = 2
-	golden := map[string]string{versionFile: "3\n", memberFile: "member prod a\n", nodeFile: "a\n"}
+// The files by which a member's folder is known.
+func TestTheFolderOfAMember(t *testing.T) {
+	golden := map[string]string{versionFile: "4\n", memberFile: "member prod a\n", nodeFile: "a\n"}
 	made, kept := t.TempDir(), t.TempDir()
 	for name, text := range golden {
 		write(t, &dataDir{path: kept}, name, text)
@@ -83,20 +81,6 @@ func TestOlderProgramRefusesAMembersFolder(t *testing.T) {
 				t.Errorf("%s is %q %v, want %q", name, got, err, want)
 			}
 		}
-		if err := d.checkVersion(before); !errors.Is(err, ErrNewerFormat) {
-			t.Errorf("an older program: %v", err)
-		}
-		if err := d.checkVersion(FormatVersion); err != nil {
-			t.Error(err)
-		}
-	}
-	alone, err := openDataDir(t.TempDir())
-	if err == nil {
-		defer alone.Close()
-		err = errors.Join(alone.markMember(nil), alone.checkVersion(before))
-	}
-	if err != nil {
-		t.Errorf("an older program, on a folder of an engine that stands alone: %v", err)
 	}
 }
 

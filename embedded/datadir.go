@@ -5,27 +5,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
-	"github.com/streamwright/streamwright/embedded/replicas"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
-// FormatVersion is the newest format of the data folder that this program reads, and
-// the one that it gives the folders of a cluster's members: a program that does not know
-// it would start a server alone in such a folder. Other folders have aloneVersion.
-const FormatVersion = 3
-
-// aloneVersion is the format of the folder of an engine that stands alone. Since 2 the
-// streams are in the engine's own NATS account: a program that knows 1 alone would not
-// find them, and begin anew.
-const aloneVersion = 2
+// FormatVersion is the format of the data folder that this program reads and writes. Since
+// 4 the log is in frames.
+const FormatVersion = 4
 
 const (
 	lockFile    = "LOCK"
@@ -65,7 +55,7 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, err
 	}
 	d := &dataDir{path: path, lock: lock}
-	if err := d.checkVersion(FormatVersion); err != nil {
+	if err := d.checkVersion(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -112,13 +102,12 @@ func writeWhole(f *os.File, text string) error {
 	return err
 }
 
-// checkVersion refuses a folder whose format a program that knows formats up to known
-// does not know.
-func (d *dataDir) checkVersion(known int) error {
+// checkVersion refuses a folder of another format.
+func (d *dataDir) checkVersion() error {
 	file := filepath.Join(d.path, versionFile)
 	text, err := readShort(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return d.writeVersion(aloneVersion)
+		return d.writeVersion(FormatVersion)
 	}
 	if err != nil {
 		return fmt.Errorf("read data folder's version: %w", err)
@@ -127,68 +116,11 @@ func (d *dataDir) checkVersion(known int) error {
 	if err != nil || n < 1 {
 		return fmt.Errorf("read data folder's version: %s holds %q, not a number: this is no data folder of the engine, or it is damaged", file, text)
 	}
-	if n > known {
-		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, known))
+	if n > FormatVersion {
+		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, FormatVersion))
 	}
-	if n < aloneVersion {
-		// First of all: an older program must not come upon what follows.
-		return d.writeVersion(aloneVersion)
-	}
-	return nil
-}
-
-// globalAccount is the NATS account that has the streams of folders of format 1.
-const globalAccount = "$G"
-
-// moveStreams moves the streams of a folder of format 1 to where the NATS
-// server looks for an account's streams. It may be repeated: a crash leaves
-// them in one place or the other.
-func (d *dataDir) moveStreams(account string) error {
-	if d == nil {
-		return nil
-	}
-	root := filepath.Join(d.path, "jetstream")
-	from, to := filepath.Join(root, globalAccount), filepath.Join(root, account)
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, empty := range []string{from, to} { // the server leaves empty folders behind
-		_ = os.Remove(filepath.Join(empty, "streams"))
-		_ = os.Remove(empty)
-	}
-	_, here := os.Stat(from)
-	_, there := os.Stat(to)
-	if errors.Is(here, fs.ErrNotExist) {
-		return nil
-	}
-	if there == nil {
-		return fmt.Errorf("move the streams of the data folder to the account %s: there are streams in both %s and %s: set one of them aside", account, from, to)
-	}
-	err := os.Rename(from, to)
-	if err == nil {
-		err = syncDir(root)
-	}
-	if err != nil {
-		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
-	}
-	return nil
-}
-
-// plainStreams brings streams of before over: the server compressed their blocks, and
-// could destroy a replica by that. dir may be empty: everything is in memory.
-func plainStreams(dir string, names wire.Names, log *slog.Logger) error {
-	if dir == "" {
-		return nil
-	}
-	n, err := replicas.Plain(filepath.Join(dir, "jetstream"), names.Owns)
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("open data folder %s: its streams are brought over to files without compression, which need more of the disk: %w: make room, and start again", dir, err)
-	}
-	if err != nil {
-		return fmt.Errorf("open data folder %s: its streams can't be brought over to files without compression: %w: as a node of a cluster whose other nodes are whole, start with an empty folder; alone, restore a backup into an empty folder (engine restore)", dir, err)
-	}
-	if n > 0 {
-		log.Info("the streams are no longer compressed: they need more of the disk", "blocks", n)
+	if n < FormatVersion {
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("open data folder: %s has format %d, of a program before 0.1, which this one does not read: choose another folder", d.path, n))
 	}
 	return nil
 }

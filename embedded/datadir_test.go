@@ -75,7 +75,8 @@ func TestDataDirOfOtherProcess(t *testing.T) {
 
 func TestDataDirVersion(t *testing.T) {
 	tests := []struct{ name, content, want string }{
-		{"newer", "4\n", "use a newer program"},
+		{"newer", "5\n", "use a newer program"},
+		{"older", "3\n", "which this one does not read: choose another folder"},
 		{"damaged", "one", "not a number"},
 		{"empty", "", "not a number"},
 		{"zero", "0", "not a number"},
@@ -136,7 +137,7 @@ func TestUpgradeNamesTheFolderFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		fmt.Sprintf("in the file `VERSION`: now %d for a member of a cluster, %d for an engine that stands alone", FormatVersion, aloneVersion),
+		fmt.Sprintf("in the file `VERSION`, now %d:", FormatVersion),
 		fmt.Sprintf("the **format level**, now %d:", events.FormatLevel),
 	} {
 		if !strings.Contains(string(page), want) {

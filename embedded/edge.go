@@ -167,9 +167,6 @@ func (e *Edge) openDir(context.Context) (err error) {
 }
 
 func (e *Edge) startServer(context.Context) error {
-	if err := plainStreams(e.dir.path, e.names, e.o.Logger); err != nil {
-		return err
-	}
 	opts := &natsserver.Options{
 		ServerName: "streamwright-edge-" + e.o.Site, NoSigs: true, NoLog: true, MaxPayload: MaxPayload,
 		JetStream: true, JetStreamDomain: e.o.Site, StoreDir: e.dir.path,
@@ -289,7 +286,7 @@ func (e *Edge) ensureStream(ctx context.Context) error {
 // taken it for a stream, and would drop them. The two files are the last that it writes of
 // a new stream, so one whose making was broken off lacks the second.
 func (e *Edge) leftBehind(stream string) error {
-	dir := filepath.Join(e.dir.path, "jetstream", globalAccount, "streams", stream)
+	dir := filepath.Join(e.dir.path, "jetstream", natsserver.DEFAULT_GLOBAL_ACCOUNT, "streams", stream)
 	for _, file := range []string{"meta.inf", "meta.sum"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			return nil

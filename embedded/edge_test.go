@@ -253,7 +253,7 @@ func TestSiteStreamIsNotMadeAnewOverMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopEdge(t, edge)
-	file := filepath.Join(o.Dir, "jetstream", globalAccount, "streams", wire.Default.SiteStream("lab"), "meta.sum")
+	file := filepath.Join(o.Dir, "jetstream", "$G", "streams", wire.Default.SiteStream("lab"), "meta.sum")
 	sum, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -281,9 +281,6 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 	if err := e.dir.markMember(m); err != nil {
 		return err
 	}
-	if err := e.dir.moveStreams(e.names().Account()); err != nil {
-		return err
-	}
 	so := e.serverOptions()
 	so.Member = m
 	if m == nil {

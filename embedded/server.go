@@ -111,9 +111,6 @@ func (s *server) InProcessConn() (net.Conn, error) { return s.ns().InProcessConn
 // startServer returns once the server takes connections: first from this
 // process, and from others once o.Before has returned.
 func startServer(o serverOptions) (*server, error) {
-	if err := plainStreams(o.Dir, o.Names, o.Log); err != nil {
-		return nil, err
-	}
 	log := o.Log.With("part", "nats-server")
 	s := &server{given: o, log: &natsLog{log: log, hub: o.Hub, peers: &lostPeers{log: log}}}
 	opts, err := s.options(o)

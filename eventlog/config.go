@@ -160,9 +160,6 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinis
 	if _, err := js.UpdateStream(ctx, upd); err != nil {
 		return 0, fmt.Errorf("open event stream %s: update its settings: %w", want.Name, err)
 	}
-	if have.Compression != want.Compression {
-		c.Logger.Warn("the event stream was compressed, by which the NATS server can destroy a replica: it is switched off, in force once each NATS server has been restarted", "stream", want.Name)
-	}
 	c.Logger.Info("updated the event stream's settings", "stream", want.Name, "max_bytes", want.MaxBytes, "duplicate_window", want.Duplicates, "replicas", want.Replicas)
 	return want.Replicas, nil
 }
