@@ -18,8 +18,8 @@ func benchEvents(n int) []events.Event {
 		id := testID(i)
 		at := testTime
 		evs = append(evs,
-			events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: at, Tx: events.Tx{N: 1, Of: 2}, Body: &events.Created{Params: params, Priority: 5, MaxAttempts: 3, TimeoutMS: 300000, Provenance: events.Provenance{Source: "bench"}, Intake: events.Intake{Seq: uint64(i)}}},
-			events.Event{Kind: events.KindQueued, ID: id, Type: "email", At: at, Tx: events.Tx{N: 2, Of: 2}, Body: &events.Queued{Reason: "submitted", OrderAt: at}},
+			events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: at, Body: &events.Created{Params: params, Priority: 5, MaxAttempts: 3, TimeoutMS: 300000, Provenance: events.Provenance{Source: "bench"}, Intake: events.Intake{Seq: uint64(i)}}},
+			events.Event{Kind: events.KindQueued, ID: id, Type: "email", At: at, Body: &events.Queued{Reason: "submitted", OrderAt: at}},
 			events.Event{Kind: events.KindClaimed, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Claimed{Token: events.NewToken(3, uint64(i)), StartBy: at}},
 			events.Event{Kind: events.KindRunning, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Running{Deadline: at}},
 			events.Event{Kind: events.KindCompleted, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Completed{DurationMS: 12, Result: json.RawMessage(`{"ok":true}`)}},
@@ -28,70 +28,44 @@ func benchEvents(n int) []events.Event {
 	return evs[:n]
 }
 
-// BenchmarkAppend measures appends, each waiting for the one before. The paths
-// are those that Append takes by itself, or, with n around atomicFrom on a
-// server that syncs every write, both.
+// BenchmarkAppend measures appends, each waiting for the one before.
 func BenchmarkAppend(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		durability := map[bool]string{false: "interval", true: "always"}[sync]
-		for _, path := range []struct {
-			name   string
-			atomic bool
-			ns     []int
-		}{
-			{"single", false, []int{1}},
-			{"pipelined", false, []int{2, 4, 6, 8, 12, 100, 1000}},
-			{"atomic", true, []int{2, 4, 6, 8, 12, 100, 1000}},
-		} {
-			for _, n := range path.ns {
-				b.Run(fmt.Sprintf("%s/%s/n=%d", path.name, durability, n), func(b *testing.B) {
-					s := startServer(b, b.TempDir(), func(o *server.Options) { o.SyncAlways = sync })
-					benchAppend(b, openLog(b, Config{Connect: inProcess(s), SyncAlways: sync}), n, path.atomic)
-				})
-			}
+		for _, n := range []int{1, 12, 1000} {
+			b.Run(fmt.Sprintf("%s/n=%d", durability, n), func(b *testing.B) {
+				s := startServer(b, b.TempDir(), func(o *server.Options) { o.SyncAlways = sync })
+				benchAppend(b, openLog(b, Config{Connect: inProcess(s)}), n)
+			})
 		}
-	}
-	for _, n := range []int{2, 3, 4, 6, 8, 12, 100, 1000} {
-		b.Run(fmt.Sprintf("staged/always/n=%d", n), func(b *testing.B) {
-			s, _, f := stagedStream(b, b.TempDir())
-			l := openLog(b, Config{Connect: inProcess(s), SyncAlways: true})
-			if !f.Ready(1 << 20) {
-				b.Skip("there is no room in memory")
-			}
-			benchAppend(b, l, n, true)
-		})
 	}
 }
 
 // BenchmarkDial compares the ways to reach a server in the same process.
 func BenchmarkDial(b *testing.B) {
-	for _, n := range []int{1, 100, 1000} {
+	for _, n := range []int{1, 12, 1000} {
 		s := startServer(b, b.TempDir(), nil)
 		b.Run(fmt.Sprintf("pipe/n=%d", n), func(b *testing.B) {
-			benchAppend(b, openLog(b, Config{Connect: inProcess(s)}), n, false)
+			benchAppend(b, openLog(b, Config{Connect: inProcess(s)}), n)
 		})
 		b.Run(fmt.Sprintf("loopback/n=%d", n), func(b *testing.B) {
-			benchAppend(b, openLog(b, Config{Connect: dialURL(s.ClientURL())}), n, false)
+			benchAppend(b, openLog(b, Config{Connect: dialURL(s.ClientURL())}), n)
 		})
 	}
 }
 
-func benchAppend(b *testing.B, l *JetStream, n int, atomic bool) {
-	evs := benchEvents(n)
+func benchAppend(b *testing.B, l *JetStream, n int) {
+	w := write(benchEvents(n))
 	ctx := b.Context()
 	tip, err := l.Last(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
-	after := tip.Seq
-	l.path = func(int) bool { return atomic }
 	b.ReportAllocs()
-	for b.Loop() {
-		done, err := l.Append(ctx, after, evs)
-		if err != nil {
+	for after := tip.Seq; b.Loop(); after++ {
+		if _, err := l.Append(ctx, after, w); err != nil {
 			b.Fatal(err)
 		}
-		after = done.Last
 	}
 	b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N), "µs/append")
@@ -100,26 +74,28 @@ func benchAppend(b *testing.B, l *JetStream, n int, atomic bool) {
 // BenchmarkRead measures a replay of 100,000 events.
 func BenchmarkRead(b *testing.B) {
 	const total = 100_000
-	s := startServer(b, b.TempDir(), nil)
-	l := openLog(b, Config{Connect: inProcess(s)})
-	ctx := b.Context()
-	evs := benchEvents(MaxAppend)
-	var after events.Seq
-	for after < total {
-		done, err := l.Append(ctx, after, evs)
-		if err != nil {
-			b.Fatal(err)
-		}
-		after = done.Last
+	for _, n := range []int{1, 12, 1000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s := startServer(b, b.TempDir(), nil)
+			l := openLog(b, Config{Connect: inProcess(s)})
+			ctx := b.Context()
+			w := write(benchEvents(n))
+			var last uint64
+			for ; last < total/uint64(n); last++ {
+				if _, err := l.Append(ctx, last, w); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				got := 0
+				if err := l.Read(ctx, 1, last, func(f Frame) error { got += len(f.Events); return nil }); err != nil || got != int(last)*n {
+					b.Fatal(got, err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*float64(last)*float64(n)/b.Elapsed().Seconds(), "events/s")
+		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		n := 0
-		if err := l.Read(ctx, 1, after, func(g Group) error { n += len(g.Events); return nil }); err != nil || n != total {
-			b.Fatal(n, err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*total/b.Elapsed().Seconds(), "events/s")
 }
 
 // BenchmarkDecode measures what one core does of a replay.

@@ -9,234 +9,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 )
 
-// subject under test: a stream, and writers on it whose appends can be made to
-// fail. Both implementations of Log pass the same suite.
-type fixture interface {
-	// open makes a writer, whose appends of several events are atomic or not.
-	open(t *testing.T, atomic bool, foreign ForeignFunc) Log
-	// fault strikes the next append of l, of count events.
-	fault(l Log, f Fault, count int)
-	// land lets what is late arrive.
-	land()
-	// inject stores a message that is none of ours.
-	inject(t *testing.T, subject, msgID string, data []byte)
-	// trim cuts the log.
-	trim(t *testing.T, first events.Seq)
-}
-
-// hooked lets late messages land behind a Last or a Read.
-type hooked struct {
-	Log
-	afterLast, afterRead func()
-}
-
-func (h *hooked) Last(ctx context.Context) (Tip, error) {
-	tip, err := h.Log.Last(ctx)
-	if h.afterLast != nil {
-		h.afterLast()
-	}
-	return tip, err
-}
-
-func (h *hooked) Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error {
-	err := h.Log.Read(ctx, from, to, fn)
-	if h.afterRead != nil {
-		h.afterRead()
-	}
-	return err
-}
-
-func landing(l Log, at Landing, land func()) Log {
-	switch at {
-	case LandAfterLast:
-		return &hooked{Log: l, afterLast: land}
-	case LandAfterRead:
-		return &hooked{Log: l, afterRead: land}
-	}
-	return l
-}
-
-type memoryFixture struct{ s *MemoryStream }
-
-func newMemoryFixture(*testing.T) fixture { return &memoryFixture{NewMemoryStream(0)} }
-
-func (f *memoryFixture) open(t *testing.T, atomic bool, foreign ForeignFunc) Log {
-	m := f.s.Open()
-	m.Atomic, m.OnForeign = atomic, foreign
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
-
-func (f *memoryFixture) fault(l Log, ft Fault, _ int) {
-	// The rival is another writer, who appends by the rules: see rivals for why
-	// it comes with no expectations here.
-	l.(*Memory).Script(ft)
-}
-
-func (f *memoryFixture) land() { f.s.Land() }
-
-func (f *memoryFixture) inject(_ *testing.T, subject, msgID string, data []byte) {
-	f.s.Inject(subject, msgID, data)
-}
-
-func (f *memoryFixture) trim(_ *testing.T, first events.Seq) { f.s.Trim(first) }
-
-type serverFixture struct {
-	s       *server.Server
-	nc      *nats.Conn
-	proxies map[Log]*proxy
-	memory  bool
-	bulk    bool // everything is read in bulk
-}
-
-func newBulkFixture(t *testing.T) fixture {
-	f := newServerFixture(false)(t).(*serverFixture)
-	f.bulk = true
-	return f
-}
-
-func newServerFixture(memory bool) func(*testing.T) fixture {
-	return func(t *testing.T) fixture {
-		s := startServer(t, t.TempDir(), nil)
-		nc, err := inProcess(s)()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return &serverFixture{s: s, nc: nc, proxies: map[Log]*proxy{}, memory: memory}
-	}
-}
-
-func (f *serverFixture) open(t *testing.T, atomic bool, foreign ForeignFunc) Log {
-	p := newProxy(t, f.s, f.drain)
-	l := openLog(t, Config{Connect: dialURL(p.url()), OnForeign: foreign, Memory: f.memory})
-	l.path = func(n int) bool { return atomic && n > 1 }
-	if f.bulk {
-		l.bulkLeast = 0
-	}
-	f.proxies[l] = p
-	return l
-}
-
-// drain waits until the stream has dealt with everything before: its messages
-// go through one queue.
-func (f *serverFixture) drain() {
-	m := nats.NewMsg("work.event.0._.owned")
-	m.Header.Set(nats.ExpectedLastSeqHdr, "18446744073709551615")
-	if _, err := f.nc.RequestMsg(m, testTimeout); err != nil {
-		panic(err)
-	}
-}
-
-func (f *serverFixture) fault(l Log, ft Fault, count int) {
-	f.proxies[l].arm(ft, count, func() {
-		for _, p := range rivals(0, ft.Rival) {
-			f.publish(p)
-		}
-	})
-}
-
-func (f *serverFixture) publish(p publish) {
-	m := nats.NewMsg(p.subject)
-	m.Data = p.data
-	if p.id != "" {
-		m.Header.Set(nats.MsgIdHdr, p.id)
-	}
-	if _, err := f.nc.RequestMsg(m, testTimeout); err != nil {
-		panic(err)
-	}
-}
-
-func (f *serverFixture) land() {
-	for _, p := range f.proxies {
-		p.land()
-	}
-}
-
-func (f *serverFixture) inject(_ *testing.T, subject, msgID string, data []byte) {
-	f.publish(publish{message: message{subject: subject, id: msgID, data: data}})
-}
-
-func (f *serverFixture) trim(t *testing.T, first events.Seq) {
-	resp, err := f.nc.Request("$JS.API.STREAM.PURGE.WORK_EVENTS_0", fmt.Appendf(nil, `{"seq":%d}`, first), testTimeout)
-	if err != nil || !strings.Contains(string(resp.Data), `"success":true`) {
-		t.Fatal(err, string(resp.Data))
-	}
-}
-
-// each runs a test against every implementation.
-func each(t *testing.T, run func(t *testing.T, f fixture)) {
-	for name, make := range map[string]func(*testing.T) fixture{
-		"memory": newMemoryFixture, "replicas": newReplicasFixture, "server": newServerFixture(false), "server_memory": newServerFixture(true),
-		"server_bulk": newBulkFixture,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(t, make(t))
-		})
-	}
-}
-
-// paths are the ways an append can take, with an append for each: its events,
-// and for each number of its events stored, how many are decided.
-var paths = []struct {
-	name   string
-	atomic bool
-	evs    []events.Event
-	whole  []int
-}{
-	{"single", false, decision(1, "a"), []int{0, 1}},
-	{"pipelined", false, slices.Concat(decision(2, "a"), decision(1, "b"), decision(3, "c")), []int{0, 0, 2, 3, 3, 3, 6}},
-	{"atomic", true, slices.Concat(decision(2, "a"), decision(1, "b"), decision(3, "c")), []int{0, 0, 2, 3, 3, 3, 6}},
-}
-
-func marksOf(evs []events.Event) (out []string) {
-	for _, ev := range evs {
-		out = append(out, markOf(ev))
-	}
-	return out
-}
-
-func mustAppend(t *testing.T, l Log, after events.Seq, evs []events.Event) events.Seq {
-	t.Helper()
-	done, err := l.Append(testContext(t), after, evs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := after + events.Seq(len(evs)); done.Last != want {
-		t.Fatalf("appended through %d, want %d", done.Last, want)
-	}
-	if sum, err := l.Checksum(testContext(t), done.Last); err != nil || sum != done.Checksum {
-		t.Fatalf("checksum %x, %v; the append said %x", sum, err, done.Checksum)
-	}
-	return done.Last
-}
-
+// A frame is read as it was appended, whatever its size.
 func TestAppendAndRead(t *testing.T) {
-	for _, path := range paths {
-		t.Run(path.name, func(t *testing.T) {
+	for _, n := range []int{1, 12, MaxEvents} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
-				l := f.open(t, path.atomic, nil)
-				if tip, err := l.Last(testContext(t)); err != nil || tip.Seq != 0 || tip.First != 1 || time.Since(tip.Time).Abs() > time.Hour || tip.Created.IsZero() {
+				ctx := testContext(t)
+				l := f.open(t, nil)
+				if tip, err := l.Last(ctx); err != nil || tip.Seq != 0 || tip.First != 1 || time.Since(tip.Time).Abs() > time.Hour || tip.Created.IsZero() {
 					t.Fatalf("the empty log: %+v, %v", tip, err)
 				}
-				var want []string
-				var after events.Seq
-				for range 3 {
-					after = mustAppend(t, l, after, path.evs)
-					want = append(want, marksOf(path.evs)...)
+				var want []Frame
+				for i := range uint64(3) {
+					w := &Write{Epoch: events.Epoch(7 + i), Node: fmt.Sprint("node", i), Before: 100 * i, Events: decision(n, fmt.Sprint("mark", i))}
+					done, err := l.Append(ctx, i, w)
+					if err != nil || done.Last != events.SeqOf(i+1, n-1) {
+						t.Fatalf("appended %+v, %v", done, err)
+					}
+					want = append(want, Frame{Seq: i + 1, Epoch: w.Epoch, Node: w.Node, Before: w.Before, Events: w.Events, Bytes: len(done.Lines), Checksum: done.Checksum})
 				}
-				got := readAll(t, f.open(t, path.atomic, nil))
-				if !slices.Equal(got.marks, want) || got.skipped != 0 || got.through != after {
-					t.Fatalf("read %+v, want %v", got, want)
+				ids := map[string]bool{}
+				err := f.open(t, nil).Read(ctx, 1, 3, func(got Frame) error {
+					w := want[0]
+					want = want[1:]
+					ids[got.ID] = true
+					if got.Last() != events.SeqOf(w.Seq, n-1) || !slices.Equal(marksOf(got.Events), marksOf(w.Events)) {
+						t.Errorf("frame %d has %d events, to %d", w.Seq, len(got.Events), got.Last())
+					}
+					got.ID, got.Events, w.Events = "", nil, nil
+					if fmt.Sprint(got) != fmt.Sprint(w) {
+						t.Errorf("read %+v, want %+v", got, w)
+					}
+					return nil
+				})
+				if err != nil || len(want) > 0 || len(ids) != 3 {
+					t.Fatalf("%d frames are missing, the ids are %v: %v", len(want), ids, err)
 				}
-				if tip, err := l.Last(testContext(t)); err != nil || tip.Seq != after || tip.Bytes == 0 {
+				if c := readAll(t, l); len(c.frames) != 3 || c.skipped != 0 {
+					t.Fatalf("read %+v", c.frames)
+				}
+				if tip, err := l.Last(ctx); err != nil || tip.Seq != 3 || tip.Bytes == 0 {
 					t.Fatalf("the log: %+v, %v", tip, err)
 				}
 			})
@@ -244,90 +61,68 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-// TestRivalAtEveryPoint lets a rival in between every two messages of an
-// append: it is fenced, and the log has neither hole nor fork.
-func TestRivalAtEveryPoint(t *testing.T) {
-	for _, path := range paths {
-		for n := range len(path.evs) {
-			t.Run(fmt.Sprintf("%s/%d", path.name, n), func(t *testing.T) {
-				each(t, func(t *testing.T, f fixture) {
-					l := f.open(t, path.atomic, nil)
-					after := mustAppend(t, l, 0, singles(2, "seed"))
-					f.fault(l, Fault{Kind: FaultConflict, N: n, Rival: singles(1, "rival")}, len(path.evs))
-					_, err := l.Append(testContext(t), after, path.evs)
-					var fenced *FencedError
-					if !errors.As(err, &fenced) || !errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) || fenced.Expected != after {
-						t.Fatalf("append: %v, want ErrFenced", err)
-					}
-					stored := n
-					if path.atomic {
-						stored = 0
-					}
-					want := slices.Concat([]string{"seed", "seed"}, marksOf(path.evs[:path.whole[stored]]), []string{"rival"})
-					got := readAll(t, l)
-					if !slices.Equal(got.marks, want) || got.skipped != stored-path.whole[stored] {
-						t.Fatalf("read %+v, want %v", got, want)
-					}
-					// A fenced writer is not broken: it may settle and go on.
-					settleAndCheck(t, f, l, want)
-				})
+// A rival's frame, or a foreign message, that is stored first fences the append: nothing
+// of it is stored. A fenced writer is not broken: it settles and goes on.
+func TestFenced(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault Fault
+		want  []string
+		found uint64
+	}{
+		"rival":   {Fault{Kind: FaultConflict, Rival: write(decision(2, "rival"))}, []string{"seed", "rival", "rival"}, 2},
+		"foreign": {Fault{Kind: FaultForeign, Foreign: 3}, []string{"seed"}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, f fixture) {
+				l := f.open(t, nil)
+				after := mustAppend(t, l, 0, decision(1, "seed"))
+				f.fault(l, c.fault)
+				_, err := l.Append(testContext(t), after, write(decision(3, "lost")))
+				var fenced *FencedError
+				if !errors.As(err, &fenced) || !errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) || fenced.Expected != after || fenced.Found != c.found {
+					t.Fatalf("append: %v, want ErrFenced behind %d, with %d found", err, after, c.found)
+				}
+				if got := readAll(t, l); !slices.Equal(got.marks, c.want) {
+					t.Fatalf("read %+v, want %v", got, c.want)
+				}
+				settleAndCheck(t, f, l, c.want)
 			})
-		}
+		})
 	}
 }
 
-// TestFaults strikes appends with every fault, at every message, and recovers.
-func TestFaults(t *testing.T) {
-	for _, path := range paths {
-		for _, ft := range everyFault(len(path.evs)) {
-			t.Run(fmt.Sprintf("%s/%d_%d_%d", path.name, ft.Kind, ft.N, ft.Land), func(t *testing.T) {
-				each(t, func(t *testing.T, f fixture) {
-					testFault(t, f, path.atomic, path.evs, path.whole, ft)
-				})
+// The end of an append is unknown: nothing of it is stored, or all, at once or late.
+func TestAmbiguous(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  Fault
+		stored bool
+	}{
+		"lost":                   {Fault{Kind: FaultLost}, false},
+		"ack lost":               {Fault{Kind: FaultAckLost}, true},
+		"late, after the end":    {Fault{Kind: FaultLate, Land: LandOnDemand}, false}, // behind the barrier: it does not fit
+		"late, after Last":       {Fault{Kind: FaultLate, Land: LandAfterLast}, true},
+		"late, after the replay": {Fault{Kind: FaultLate, Land: LandAfterRead}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, f fixture) {
+				raw := f.open(t, nil)
+				l := landing(raw, c.fault.Land, f.land)
+				after := mustAppend(t, l, 0, decision(1, "seed"))
+				f.fault(raw, c.fault)
+				w := write(decision(3, "a"))
+				for range 2 { // once it is struck, and once it waits for Reset
+					if _, err := l.Append(testContext(t), after, w); !errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFenced) {
+						t.Fatalf("append: %v, want ErrAmbiguous", err)
+					}
+				}
+				want := []string{"seed"}
+				if c.stored {
+					want = append(want, "a", "a", "a")
+				}
+				settleAndCheck(t, f, l, want)
 			})
-		}
+		})
 	}
-}
-
-func everyFault(n int) []Fault {
-	fs := []Fault{{Kind: FaultLost}, {Kind: FaultAckLost}}
-	for i := range n {
-		fs = append(fs, Fault{Kind: FaultPrefix, N: i})
-		for _, at := range []Landing{LandOnDemand, LandAfterLast, LandAfterRead} {
-			fs = append(fs, Fault{Kind: FaultLate, N: i, Land: at})
-		}
-	}
-	return fs
-}
-
-func testFault(t *testing.T, f fixture, atomic bool, evs []events.Event, whole []int, ft Fault) {
-	raw := f.open(t, atomic, nil)
-	l := raw
-	if _, ok := f.(*memoryFixture); !ok && ft.Kind == FaultLate {
-		l = landing(raw, ft.Land, f.land)
-	}
-	after := mustAppend(t, l, 0, singles(2, "seed"))
-	f.fault(raw, ft, len(evs))
-	_, err := l.Append(testContext(t), after, evs)
-	if !errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFenced) {
-		t.Fatalf("append: %v, want ErrAmbiguous", err)
-	}
-	if _, err := l.Append(testContext(t), after, evs); !errors.Is(err, ErrAmbiguous) {
-		t.Fatalf("append before reset: %v, want ErrAmbiguous", err)
-	}
-	stored := ft.N
-	switch {
-	case ft.Kind == FaultLost, ft.Kind == FaultPrefix && atomic:
-		stored = 0
-	case ft.Kind == FaultAckLost:
-		stored = len(evs)
-	case ft.Kind == FaultLate && ft.Land != LandOnDemand:
-		stored = len(evs) // all have landed before the barrier
-	case ft.Kind == FaultLate && atomic:
-		stored = 0
-	}
-	want := slices.Concat([]string{"seed", "seed"}, marksOf(evs[:whole[stored]]))
-	settleAndCheck(t, f, l, want)
 }
 
 // settleAndCheck settles, and checks that what was applied is want and what a
@@ -336,8 +131,8 @@ func settleAndCheck(t *testing.T, f fixture, l Log, want []string) {
 	t.Helper()
 	ctx := testContext(t)
 	var got []string
-	last, err := Settle(ctx, l, 0, ownedBarrier("me"), func(g Group) error {
-		got = append(got, marksOf(g.Events)...)
+	last, err := Settle(ctx, l, 0, ownedBarrier("me"), func(f Frame) error {
+		got = append(got, marksOf(f.Events)...)
 		return nil
 	})
 	if err != nil {
@@ -352,89 +147,193 @@ func settleAndCheck(t *testing.T, f fixture, l Log, want []string) {
 	}
 	mustAppend(t, l, last, decision(3, "next"))
 	want = append(got, "next", "next", "next")
-	if c := readAll(t, f.open(t, false, nil)); !slices.Equal(c.marks, want) {
+	if c := readAll(t, f.open(t, nil)); !slices.Equal(c.marks, want) {
 		t.Fatalf("a fresh reader sees %v, want %v", c.marks, want)
 	}
 }
 
+// A settle begins where its caller is, and replays nothing twice.
+func TestSettleFromAPosition(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		l := f.open(t, nil)
+		last := appendEach(t, l, 0, "a", "b", "c")
+		strangers(t, f, 2)
+		for _, from := range []uint64{1, last, last + 2} { // the last one is a foreign message
+			tip, err := l.Last(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint64
+			barrier, err := Settle(testContext(t), l, from, ownedBarrier("me"), func(f Frame) error {
+				got = append(got, f.Seq)
+				return nil
+			})
+			if err != nil || barrier != tip.Seq+1 || got[0] <= from || got[len(got)-1] != barrier || !slices.IsSorted(got) {
+				t.Fatalf("settled behind %d: %d, %v; it applied %v", from, barrier, err, got)
+			}
+		}
+	})
+}
+
+// Foreign messages are passed over, counted and told.
 func TestForeignMessages(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		var told []string
-		foreign := func(seq events.Seq, subject, reason string) {
-			told = append(told, fmt.Sprintf("%d %s %s", seq, subject, reason))
-		}
-		l := f.open(t, false, foreign)
-		after := mustAppend(t, l, 0, decision(2, "a"))
-		id := string(appendID(nil, newWriter(), 1, 1))
-		good, err := decision(1, "intruder")[0].AppendJSON(nil)
+		l := f.open(t, func(seq uint64, reason string) { told = append(told, fmt.Sprint(seq, " ", reason)) })
+		strangers(t, f, 1)
+		after := mustAppend(t, l, 1, decision(2, "a"))
+		good, err := NewMemoryStream(0).Open().enc.encode(write(decision(1, "intruder")), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.inject(t, "work.event.0.email.queued", "", good)               // 3: no append id
-		f.inject(t, "work.event.0.email.queued", "somebody's-id", good)  // 4: one of another form
-		f.inject(t, "work.event.0.email.queued", id, good)               // 5: the subject of another event
-		f.inject(t, "work.event.0.email.queued", "", []byte("no event")) // 6: nothing at all
-		done, err := l.Append(testContext(t), after, decision(1, "b"))
-		if err != nil || done.Last != 7 {
-			t.Fatalf("append behind foreign messages: %+v, %v", done, err)
+		f.inject(t, nil, good.Data)                                                   // a frame's body
+		f.inject(t, nats.Header{headerFrame: {"somebody's"}, "Status": {"404"}}, nil) // an id of another form
+		fetched := nats.Header{"Nats-Stream": {"WORK_EVENTS_0"}, "Nats-Sequence": {"2"}}
+		for key, v := range good.Header {
+			fetched[key] = v
 		}
-		f.inject(t, "work.event.0.email.queued", "", nil) // 8: at the end
+		f.inject(t, fetched, good.Data) // what a server answers to a direct get
+		if _, err := l.Append(testContext(t), after, write(decision(1, "b"))); !errors.Is(err, ErrFenced) {
+			t.Fatalf("append in the place of a foreign message: %v, want ErrFenced", err)
+		}
+		after = mustAppend(t, l, after+3, decision(1, "b"))
+		strangers(t, f, 1)
 		c := readAll(t, l)
-		if !slices.Equal(c.marks, []string{"a", "a", "b"}) || c.skipped != 5 || c.through != 8 {
+		if !slices.Equal(c.marks, []string{"a", "a", "b"}) || !slices.Equal(c.frames, []uint64{2, 6}) || c.skipped != 4 {
 			t.Fatalf("read %+v", c)
 		}
-		if len(told) != 5 || !strings.HasPrefix(told[0], "3 work.event.0.email.queued ") || !strings.Contains(told[2], "subject") {
+		if len(told) != 5 || !strings.Contains(told[0], "1 it has no frame id") || !strings.Contains(told[3], "5 it is a server's answer") || !strings.HasPrefix(told[4], "7 ") {
 			t.Fatalf("told of %q", told)
 		}
 	})
 }
 
+// A frame that can't be read is corruption, for each reader.
 func TestCorruption(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		l := f.open(t, false, nil)
+		ctx := testContext(t)
+		l := f.open(t, nil)
 		mustAppend(t, l, 0, decision(2, "a"))
-		f.inject(t, "work.event.0.email.queued", string(appendID(nil, newWriter(), 1, 1)), []byte(`{"v":1,"kind":"queued"`))
-		n := 0
-		err := l.Read(testContext(t), 1, 3, func(g Group) error { n += len(g.Events); return nil })
-		var corrupt *CorruptError
-		if !errors.Is(err, events.ErrCorrupt) || !errors.As(err, &corrupt) || corrupt.Seq != 3 || n != 2 {
-			t.Fatalf("read %d events: %v, want ErrCorrupt at 3", n, err)
+		m, err := NewMemoryStream(0).Open().enc.encode(write(decision(3, "torn")), 1<<20)
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, err = Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil })
-		if !errors.Is(err, events.ErrCorrupt) {
-			t.Fatalf("settle: %v, want ErrCorrupt", err)
+		f.inject(t, m.Header, m.Data[:len(m.Data)-30])
+		for name, read := range map[string]func(func(Frame) error) error{
+			"read":   func(fn func(Frame) error) error { return l.Read(ctx, 1, 2, fn) },
+			"follow": func(fn func(Frame) error) error { return l.Follow(ctx, 1, fn) },
+			"settle": func(fn func(Frame) error) error {
+				_, err := Settle(ctx, l, 0, ownedBarrier("me"), fn)
+				return err
+			},
+		} {
+			n := 0
+			err := read(func(f Frame) error { n += len(f.Events); return nil })
+			var corrupt *CorruptError
+			if !errors.Is(err, events.ErrCorrupt) || !errors.As(err, &corrupt) || corrupt.Frame != 2 || n != 2 {
+				t.Errorf("%s gave %d events: %v, want ErrCorrupt at frame 2", name, n, err)
+			}
 		}
 	})
 }
 
-func TestCutGroupAtTheEnd(t *testing.T) {
+// Follow hands over what there is, and then what comes.
+func TestFollow(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		l := f.open(t, false, nil)
-		after := mustAppend(t, l, 0, decision(1, "a"))
-		f.fault(l, Fault{Kind: FaultPrefix, N: 2}, 3)
-		if _, err := l.Append(testContext(t), after, decision(3, "cut")); !errors.Is(err, ErrAmbiguous) {
-			t.Fatal(err)
+		ctx := testContext(t)
+		told := 0
+		l, writer := f.open(t, func(uint64, string) { told++ }), f.open(t, nil)
+		last := appendEach(t, writer, 0, "a", "b", "c")
+		stop := errors.New("stop")
+		var got []string
+		follow := func(from uint64, fn func(Frame) error) error {
+			return l.Follow(ctx, from, func(fr Frame) error {
+				got = append(got, fmt.Sprint(fr.Seq, marksOf(fr.Events), fr.Skipped))
+				return fn(fr)
+			})
 		}
-		// Still undecided: not handed over, not counted.
-		if c := readAll(t, l); !slices.Equal(c.marks, []string{"a"}) || c.skipped != 0 || c.through != 1 {
-			t.Fatalf("read %+v", c)
+		err := follow(2, func(fr Frame) error { // the live appends are made from here
+			switch fr.Seq {
+			case 3:
+				last = mustAppend(t, writer, last, decision(2, "d"))
+			case 4:
+				strangers(t, f, 2)
+				last = mustAppend(t, writer, last+2, decision(1, "e"))
+			case 7:
+				return stop
+			}
+			return nil
+		})
+		if want := []string{"2 [b] 0", "3 [c] 0", "4 [d d] 0", "7 [e] 2"}; err != stop || !slices.Equal(got, want) || told != 2 {
+			t.Fatalf("followed %q, %v, told of %d foreign messages; want %q", got, err, told, want)
 		}
-		settleAndCheck(t, f, l, []string{"a"})
-		if c := readAll(t, l); c.skipped != 2 {
-			t.Fatalf("read %+v", c)
+
+		// From behind the end it waits for what comes.
+		waits, end := context.WithCancel(ctx)
+		err = l.Follow(waits, last, func(fr Frame) error {
+			if fr.Seq == last {
+				appendEach(t, writer, last, "f")
+			} else {
+				end()
+			}
+			return waits.Err()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("followed to the context's end: %v", err)
 		}
+
+		f.trim(t, 3)
+		var trimmed *TrimmedError
+		if err := l.Follow(ctx, 2, ignore); !errors.As(err, &trimmed) || trimmed.Asked != 2 || trimmed.First != 3 {
+			t.Fatalf("follow what is cut: %v", err)
+		}
+	})
+}
+
+// End counts the events, whatever foreign messages stand at the end, and whatever is cut.
+func TestEnd(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		l := f.open(t, nil)
+		expect := func(last events.Seq, n uint64) {
+			t.Helper()
+			tip, err := l.Last(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, err := l.End(testContext(t))
+			if err != nil || end.Last != last || end.Events != n || end.Seq != tip.Seq || end.First != tip.First {
+				t.Fatalf("the log ends at %+v, %v, want the position %d and %d events", end, err, last, n)
+			}
+		}
+		expect(0, 0)
+		strangers(t, f, 2)
+		expect(0, 0)
+		var n uint64
+		last := uint64(2)
+		for i := range 3 {
+			w := write(decision(i+1, "a"))
+			w.Before = n
+			if _, err := l.Append(testContext(t), last, w); err != nil {
+				t.Fatal(err)
+			}
+			last, n = last+1, n+uint64(i+1)
+		}
+		expect(events.SeqOf(5, 2), 6)
+		f.trim(t, 5)
+		expect(events.SeqOf(5, 2), 6)
+		strangers(t, f, 100)
+		expect(events.SeqOf(5, 2), 6)
 	})
 }
 
 func TestTrimmedAndBehind(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		ctx := testContext(t)
-		l := f.open(t, false, nil)
-		last := mustAppend(t, l, 0, singles(10, "a"))
+		l := f.open(t, nil)
+		last := appendEach(t, l, 0, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 		f.trim(t, 5)
-		none := func(Group) error { return nil }
 		var trimmed *TrimmedError
-		if err := l.Read(ctx, 4, last, none); !errors.As(err, &trimmed) || trimmed.First != 5 || !errors.Is(err, ErrTrimmed) {
+		if err := l.Read(ctx, 4, last, ignore); !errors.As(err, &trimmed) || trimmed.First != 5 || !errors.Is(err, ErrTrimmed) {
 			t.Fatalf("read: %v, want ErrTrimmed", err)
 		}
 		if _, err := l.Checksum(ctx, 4); !errors.Is(err, ErrTrimmed) {
@@ -443,13 +342,13 @@ func TestTrimmedAndBehind(t *testing.T) {
 		if c := readAll(t, l); len(c.marks) != 6 {
 			t.Fatalf("read %+v", c)
 		}
-		if err := l.Read(ctx, 5, last+1, none); !errors.Is(err, ErrBehind) {
+		if err := l.Read(ctx, 5, last+1, ignore); !errors.Is(err, ErrBehind) {
 			t.Fatalf("read: %v, want ErrBehind", err)
 		}
 		if _, err := l.Checksum(ctx, last+1); !errors.Is(err, ErrBehind) {
 			t.Fatalf("checksum: %v, want ErrBehind", err)
 		}
-		if _, err := Settle(ctx, l, last+1, ownedBarrier("me"), none); !errors.Is(err, ErrBehind) {
+		if _, err := Settle(ctx, l, last+1, ownedBarrier("me"), ignore); !errors.Is(err, ErrBehind) {
 			t.Fatalf("settle: %v, want ErrBehind", err)
 		}
 		f.trim(t, last+1)
@@ -462,20 +361,20 @@ func TestTrimmedAndBehind(t *testing.T) {
 
 func TestReadStopsWithTheCallersError(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		l := f.open(t, false, nil)
-		var last events.Seq
-		for range 5 {
-			last = mustAppend(t, l, last, singles(MaxAppend, "a"))
+		l := f.open(t, nil)
+		var last uint64
+		for range 50 {
+			last = mustAppend(t, l, last, decision(100, "a"))
 		}
 		stop := errors.New("stop")
-		if err := l.Read(testContext(t), 1, last, func(Group) error { return stop }); err != stop {
+		if err := l.Read(testContext(t), 1, last, func(Frame) error { return stop }); err != stop {
 			t.Fatal(err)
 		}
-		if _, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return stop }); err != stop {
+		if _, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Frame) error { return stop }); err != stop {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(testContext(t))
-		if err := l.Read(ctx, 1, last, func(Group) error { cancel(); return nil }); err != nil && !errors.Is(err, context.Canceled) {
+		if err := l.Read(ctx, 1, last, func(Frame) error { cancel(); return nil }); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	})
@@ -483,21 +382,21 @@ func TestReadStopsWithTheCallersError(t *testing.T) {
 
 func TestAppendBounds(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		l := f.open(t, false, nil)
-		for _, n := range []int{0, MaxAppend + 1} {
-			if _, err := l.Append(testContext(t), 0, singles(n, "a")); err == nil || errors.Is(err, ErrAmbiguous) {
+		l := f.open(t, nil)
+		for _, n := range []int{0, MaxEvents + 1} {
+			if _, err := l.Append(testContext(t), 0, write(decision(n, "a"))); err == nil || errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append of %d events: %v", n, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(testContext(t))
 		cancel()
-		if _, err := l.Append(ctx, 0, singles(1, "a")); !errors.Is(err, context.Canceled) {
+		if _, err := l.Append(ctx, 0, write(decision(1, "a"))); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		mustAppend(t, l, 0, singles(MaxAppend, "a"))
+		last := mustAppend(t, l, 0, decision(MaxEvents, "a"))
 		_ = l.Close()
 		_ = l.Close()
-		if _, err := l.Append(testContext(t), MaxAppend, singles(1, "a")); !errors.Is(err, ErrClosed) {
+		if _, err := l.Append(testContext(t), last, write(decision(1, "a"))); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
 		if err := l.Reset(testContext(t)); !errors.Is(err, ErrClosed) {

@@ -83,8 +83,8 @@ func (m *Memory) send(p publish, f Fault) error {
 // rival is the message of another writer. REQUIRES: mu.
 func (s *MemoryStream) rival(w Write) message {
 	for i := len(s.msgs) - 1; i >= 0; i-- {
-		if f, foreign, err := cutFrame(&s.msgs[i]); foreign == "" && err == nil {
-			w.Before = f.Before + uint64(cap(f.Events))
+		if h, foreign, err := readHeader(&s.msgs[i]); foreign == "" && err == nil {
+			w.Before = h.Before + uint64(h.count)
 			break
 		}
 	}

@@ -66,56 +66,81 @@ type judged struct {
 	err     error
 }
 
-// cutFrame takes a frame's message apart. why says why it is none: no engine wrote it.
-func cutFrame(m *message) (f Frame, why string, err error) {
-	if wire.Fetched(m.header) {
-		return f, "it is a server's answer", nil
+// frameHeader is what the header of a frame's message says.
+type frameHeader struct {
+	Frame     // without its events
+	count int // of its events
+}
+
+// readHeader reads a message's header. foreign says why it is no frame: no engine wrote it.
+func readHeader(m *message) (h frameHeader, foreign string, err error) {
+	id := first(m.header, headerFrame)
+	switch {
+	case wire.Fetched(m.header):
+		return h, "it is a server's answer", nil
+	case !isFrameID(id):
+		return h, "it has no frame id: not written by an engine", nil
 	}
-	f = Frame{Seq: m.seq, ID: first(m.header, headerFrame), Node: first(m.header, headerNode), Bytes: len(m.data), Checksum: events.Checksum(m.data)}
-	if !isFrameID(f.ID) {
-		return f, "it has no frame id: not written by an engine", nil
+	var malformed []error
+	number := func(key string) uint64 {
+		n, err := strconv.ParseUint(first(m.header, key), 10, 64)
+		if err != nil {
+			malformed = append(malformed, fmt.Errorf("header %s: %w", key, err))
+		}
+		return n
 	}
-	var n uint64
-	epoch, err1 := strconv.ParseUint(first(m.header, headerEpoch), 10, 64)
-	before, err2 := strconv.ParseUint(first(m.header, headerBefore), 10, 64)
-	n, err3 := strconv.ParseUint(first(m.header, headerEvents), 10, 64)
-	if err := errors.Join(err1, err2, err3); err != nil || n < 1 || n > MaxEvents {
-		return f, "", &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("its headers are malformed (%d events): %v", n, err)}
+	h.Frame = Frame{
+		Seq: m.seq, ID: id, Epoch: events.Epoch(number(headerEpoch)), Node: first(m.header, headerNode), Before: number(headerBefore),
+		Bytes: len(m.data), Checksum: events.Checksum(m.data),
 	}
-	f.Epoch, f.Before = events.Epoch(epoch), before
-	f.Events = make([]events.Event, 0, n)
-	return f, "", nil
+	count := number(headerEvents)
+	if count < 1 || count > MaxEvents {
+		malformed = append(malformed, fmt.Errorf("header %s is %d: it must be 1 to %d", headerEvents, count, MaxEvents))
+	}
+	if err := errors.Join(malformed...); err != nil {
+		return h, "", corrupt(m, "%v", err)
+	}
+	h.count = int(count)
+	return h, "", nil
+}
+
+func corrupt(m *message, format string, args ...any) error {
+	return &CorruptError{Frame: m.seq, Reason: fmt.Sprintf(format, args...)}
 }
 
 // judge decodes a message.
 func judge(m *message) (j judged) {
-	if j.frame, j.foreign, j.err = cutFrame(m); j.foreign != "" || j.err != nil {
-		return j
+	h, foreign, err := readHeader(m)
+	if foreign != "" || err != nil {
+		return judged{foreign: foreign, err: err}
 	}
-	f := &j.frame
+	j.frame = h.Frame
+	j.frame.Events, j.err = decodeLines(m, h.count)
+	return j
+}
+
+// decodeLines decodes a body of n events.
+func decodeLines(m *message, n int) ([]events.Event, error) {
+	evs := make([]events.Event, 0, n)
 	for rest := m.data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
-		if rest = behind; !ended || len(f.Events) == cap(f.Events) {
-			j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("it does not hold the %d lines that its header says", cap(f.Events))}
-			return j
+		if rest = behind; !ended || len(evs) == n {
+			return nil, corrupt(m, "its body is not the %d lines that its header says", n)
 		}
 		ev, err := events.DecodeEvent(line)
-		switch {
-		case errors.Is(err, events.ErrCorrupt):
-			j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("event %d: %v", len(f.Events), err)}
-			return j
-		case err != nil:
-			j.err = err
-			return j
+		if errors.Is(err, events.ErrCorrupt) {
+			return nil, corrupt(m, "event %d: %v", len(evs), err)
 		}
-		ev.Seq = events.SeqOf(m.seq, len(f.Events))
-		f.Events = append(f.Events, ev)
+		if err != nil {
+			return nil, err
+		}
+		ev.Seq = events.SeqOf(m.seq, len(evs))
+		evs = append(evs, ev)
 	}
-	if len(f.Events) != cap(f.Events) {
-		j.err = &CorruptError{Frame: m.seq, Reason: fmt.Sprintf("it holds %d events of %d", len(f.Events), cap(f.Events))}
-		return j
+	if len(evs) != n {
+		return nil, corrupt(m, "it has %d events, and its header says %d", len(evs), n)
 	}
-	return j
+	return evs, nil
 }
 
 func first(h nats.Header, key string) string {

@@ -101,28 +101,22 @@ func decision(n int, mark string) []events.Event {
 			params, _ := json.Marshal(map[string]string{"mark": mark})
 			evs[i].Kind, evs[i].Body = events.KindCreated, &events.Created{Params: params, Priority: 5, MaxAttempts: 3, TimeoutMS: 1000}
 		}
-		if n > 1 {
-			evs[i].Tx = events.Tx{N: i + 1, Of: n}
-		}
 	}
 	return evs
 }
 
-func singles(n int, mark string) []events.Event {
-	var evs []events.Event
-	for range n {
-		evs = append(evs, decision(1, mark)...)
-	}
-	return evs
+// write is what an owner of the first epoch appends.
+func write(evs []events.Event) *Write {
+	return &Write{Epoch: 1, Node: "me", Level: 1, Events: evs}
 }
 
-func ownedBarrier(owner string) func(events.Seq) events.Event {
-	return func(events.Seq) events.Event {
-		return events.Event{Kind: events.KindOwned, At: testTime, Body: &events.Owned{Epoch: 1, Owner: owner, Barrier: true}}
+func ownedBarrier(owner string) func() Write {
+	return func() Write {
+		return *write([]events.Event{{Kind: events.KindOwned, At: testTime, Body: &events.Owned{Epoch: 1, Owner: owner, Barrier: true}}})
 	}
 }
 
-// mark names an event for comparisons: its kind and what decision gave it.
+// markOf names an event for comparisons: what decision gave it.
 func markOf(ev events.Event) string {
 	switch b := ev.Body.(type) {
 	case *events.Created:
@@ -137,11 +131,21 @@ func markOf(ev events.Event) string {
 	return ev.Kind.String()
 }
 
+func marksOf(evs []events.Event) (out []string) {
+	for _, ev := range evs {
+		out = append(out, markOf(ev))
+	}
+	return out
+}
+
+// ignore is a reader's function that wants nothing.
+func ignore(Frame) error { return nil }
+
 // content is what a reader makes of a log.
 type content struct {
 	marks   []string
+	frames  []uint64 // their sequences
 	skipped int
-	through events.Seq
 }
 
 func readAll(t testing.TB, l Log) content {
@@ -153,27 +157,62 @@ func readAll(t testing.TB, l Log) content {
 	}
 	var c content
 	last := tip.First - 1
-	err = l.Read(ctx, tip.First, tip.Seq, func(g Group) error {
-		for _, ev := range g.Events {
-			if ev.Seq <= last {
-				return fmt.Errorf("event %d comes after %d", ev.Seq, last)
+	err = l.Read(ctx, tip.First, tip.Seq, func(f Frame) error {
+		if f.Seq != last+1+uint64(f.Skipped) {
+			return fmt.Errorf("frame %d comes after %d, with %d messages skipped", f.Seq, last, f.Skipped)
+		}
+		last = f.Seq
+		for i, ev := range f.Events {
+			if ev.Seq != events.SeqOf(f.Seq, i) {
+				return fmt.Errorf("event %d of frame %d has the position %d", i, f.Seq, ev.Seq)
 			}
-			last = ev.Seq
-			c.marks = append(c.marks, markOf(ev))
 		}
-		if n := len(g.Events); n > 0 && g.Events[n-1].Seq != g.Through {
-			return fmt.Errorf("the group ends with event %d, through is %d", g.Events[n-1].Seq, g.Through)
+		sum, err := l.Checksum(ctx, f.Seq)
+		if err != nil || sum != f.Checksum {
+			return fmt.Errorf("checksum of %d: %x, %v, want %x", f.Seq, sum, err, f.Checksum)
 		}
-		sum, err := l.Checksum(ctx, g.Through)
-		if err != nil || sum != g.Checksum {
-			return fmt.Errorf("checksum of %d: %x, %v, want %x", g.Through, sum, err, g.Checksum)
-		}
-		c.skipped += g.Skipped
-		c.through = g.Through
+		c.frames = append(c.frames, f.Seq)
+		c.marks = append(c.marks, marksOf(f.Events)...)
+		c.skipped += f.Skipped
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// mustAppend appends one frame, and returns its sequence.
+func mustAppend(t testing.TB, l Log, after uint64, evs []events.Event) uint64 {
+	t.Helper()
+	done, err := l.Append(testContext(t), after, write(evs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := events.SeqOf(after+1, len(evs)-1); done.Last != want {
+		t.Fatalf("appended through %d, want %d", done.Last, want)
+	}
+	if sum, err := l.Checksum(testContext(t), after+1); err != nil || sum != done.Checksum || sum != events.Checksum(done.Lines) {
+		t.Fatalf("checksum %x, %v; the append said %x", sum, err, done.Checksum)
+	}
+	return after + 1
+}
+
+// appendEach appends each mark as a frame of one event.
+func appendEach(t testing.TB, l Log, after uint64, marks ...string) uint64 {
+	t.Helper()
+	for _, m := range marks {
+		after = mustAppend(t, l, after, decision(1, m))
+	}
+	return after
+}
+
+// settle takes the log over, and returns its last sequence.
+func settle(t testing.TB, l Log) uint64 {
+	t.Helper()
+	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // hubAccounts give the mirror m an account of its own, which reaches what a mirror takes of
@@ -45,7 +43,10 @@ func TestMirror(t *testing.T) {
 	})
 	asEngine := nats.UserInfo("e", "e")
 	origin := openLog(t, Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)})
-	last := mustAppend(t, origin, 0, decision(800, "one"))
+	last := uint64(0)
+	for range 50 {
+		last = mustAppend(t, origin, last, decision(80, "one"))
+	}
 	remote, err := url.Parse(fmt.Sprintf("nats-leaf://m:t@127.0.0.1:%d", hubOpts.LeafNode.Port))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +81,10 @@ func TestMirror(t *testing.T) {
 	arrived()
 	last = mustAppend(t, origin, last, decision(3, "two"))
 	arrived()
-	if _, err := l.Append(testContext(t), last, decision(1, "x")); !errors.Is(err, ErrReadOnly) {
+	if _, err := l.Append(testContext(t), last, write(decision(1, "x"))); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("append: %v", err)
 	}
-	barrier := func(events.Seq) events.Event { return decision(1, "x")[0] }
-	if _, err := Settle(testContext(t), l, 0, barrier, func(Group) error { return nil }); !errors.Is(err, ErrReadOnly) {
+	if _, err := Settle(testContext(t), l, 0, ownedBarrier("x"), ignore); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("settle: %v", err)
 	}
 	if err := l.Purge(testContext(t), 2); !errors.Is(err, ErrReadOnly) {

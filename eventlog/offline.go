@@ -67,9 +67,9 @@ func EndFrame(header, data []byte, last events.Seq) ([]byte, []byte) {
 	if err != nil {
 		return header, data
 	}
-	f, foreign, err := cutFrame(&message{seq: last.Frame(), header: h, data: data})
+	f, foreign, err := readHeader(&message{seq: last.Frame(), header: h, data: data})
 	n := last.Index() + 1
-	if foreign != "" || err != nil || n >= cap(f.Events) {
+	if foreign != "" || err != nil || n >= f.count {
 		return header, data
 	}
 	h[headerEvents] = []string{strconv.Itoa(n)}

@@ -293,8 +293,8 @@ func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 		}
 		return list, err
 	})
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-		return p.pieces(ctx, seq)
+	if ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return p.pieces(ctx, seq) // the context of the one who got it has ended
 	}
 	return got.([]*piece), err
 }
@@ -415,7 +415,7 @@ func (s *scan) take(c *piece) error {
 }
 
 // Kept is the range of frames that a log holds, by their sequences. An empty log has
-// First behind Last.
+// First at Last+1.
 type Kept struct{ First, Last uint64 }
 
 // Kept asks the server what the log holds.
@@ -436,5 +436,5 @@ func (p *Pages) Kept(ctx context.Context) (Kept, error) {
 		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, ErrUnreachable, err)
 	}
 	st := s.CachedInfo().State
-	return Kept{First: st.FirstSeq, Last: st.LastSeq}, nil
+	return Kept{First: max(st.FirstSeq, 1), Last: st.LastSeq}, nil // a new stream has 0 for both
 }

@@ -5,15 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// at names a position as frame.index.
+func at(s events.Seq) string { return fmt.Sprintf("%d.%d", s.Frame(), s.Index()) }
+
+// atEnd is a position function that says where a log ends.
+func atEnd(frame uint64) func() events.Seq {
+	return func() events.Seq { return events.SeqOf(frame, 0) }
+}
 
 // paged reads page by page to the end, and lists what it gets.
 func paged(t *testing.T, p *Pages, q PageQuery) (got []string) {
@@ -24,7 +35,7 @@ func paged(t *testing.T, p *Pages, q PageQuery) (got []string) {
 			t.Fatal(err)
 		}
 		for _, ev := range page.Events {
-			got = append(got, fmt.Sprintf("%d:%s:%s", ev.Seq, ev.Kind, markOf(ev)))
+			got = append(got, fmt.Sprintf("%s:%s:%s", at(ev.Seq), ev.Kind, markOf(ev)))
 		}
 		if len(page.Events) == 0 && !page.More {
 			return got
@@ -33,54 +44,56 @@ func paged(t *testing.T, p *Pages, q PageQuery) (got []string) {
 	}
 }
 
-// Pages give what a tail gives, however small they are: whole decisions, and
-// nothing that no engine wrote, whatever headers it has.
+// Pages give what the log has, however small they are, and nothing that no engine wrote,
+// whatever headers it has.
 func TestPagesAreTheLog(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	nc := dialTail(t, f.s)
-	l := f.open(t, false, nil)
+	f := onServer(t)
+	l := f.open(t, nil)
 	other := decision(1, "o")
 	other[0].Type = "resize"
-	after := mustAppend(t, l, 0, decision(2, "a")) // 1, 2
-	after = mustAppend(t, l, after, other)         // 3
-	f.fault(l, Fault{Kind: FaultPrefix, N: 2}, 3)  // 4, 5: cut
-	if _, err := l.Append(testContext(t), after, decision(3, "cut")); !errors.Is(err, ErrAmbiguous) {
-		t.Fatal(err)
-	}
-	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil }) // 6
-	if err != nil {
-		t.Fatal(err)
-	}
-	after = mustAppend(t, l, last, decision(3, "b"))            // 7, 8, 9
-	f.inject(t, "work.event.0.email.created", "", []byte("hm")) // 10
-	forged := &nats.Msg{Subject: "work.event.0.email.created", Data: []byte("{}"), Header: nats.Header{
+	mustAppend(t, l, 0, decision(2, "a"))
+	mustAppend(t, l, 1, other)
+	mustAppend(t, l, 2, slices.Concat(decision(3, "b"), other, ownedBarrier("me")().Events))
+	f.inject(t, nil, []byte("hm"))
+	f.inject(t, nats.Header{ // what a server answers where there is nothing more
 		"Status": {"404"}, "Nats-Sequence": {"x"}, "Nats-Stream": {"OTHER"}, "Nats-Num-Pending": {"0"}, "Description": {"Message Not Found"},
-	}}
-	if _, err := f.nc.RequestMsg(forged, testTimeout); err != nil { // 11
-		t.Fatal(err)
+	}, []byte("{}"))
+	mustAppend(t, l, 5, decision(1, "c"))
+	all := []string{"1.0:created:a", "1.1:queued:a", "2.0:created:o", "3.0:created:b", "3.1:queued:b", "3.2:queued:b", "3.3:created:o", "3.4:owned:owned:me", "6.0:created:c"}
+	pick := func(is ...int) (out []string) {
+		for _, i := range is {
+			out = append(out, all[i])
+		}
+		return out
 	}
-	mustAppend(t, l, after+2, singles(1, "c")) // 12
-	all := []string{"1:created:a", "2:queued:a", "3:created:o", "6:owned:owned:me", "7:created:b", "8:queued:b", "9:queued:b", "12:created:c"}
-	p := NewPages(nc, wire.Default, func() events.Seq { return 12 })
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(6))
+	created := []events.Kind{events.KindCreated}
 	for name, c := range map[string]struct {
 		q    PageQuery
 		want []string
 	}{
 		"all":                    {PageQuery{From: 1}, all},
 		"one at a time":          {PageQuery{From: 1, Limit: 1}, all},
+		"few, across frames":     {PageQuery{From: 1, Limit: 4}, all},
 		"few bytes":              {PageQuery{From: 1, MaxBytes: 1}, all},
-		"midway":                 {PageQuery{From: 8}, all[5:]},
-		"from a position":        {PageQuery{From: 3}, all[2:]},
-		"the partition's":        {PageQuery{From: 1, Types: []events.Type{""}}, all[3:4]},
-		"a kind, midway":         {PageQuery{From: 4, Kinds: []events.Kind{events.KindQueued}}, all[5:7]},
+		"some bytes":             {PageQuery{From: 1, MaxBytes: 500}, all},
+		"from a frame":           {PageQuery{From: events.SeqOf(2, 0)}, all[2:]},
+		"from within a frame":    {PageQuery{From: events.SeqOf(3, 2)}, all[5:]},
+		"behind a frame's end":   {PageQuery{From: events.SeqOf(3, 5)}, all[8:]},
+		"from a foreign message": {PageQuery{From: events.SeqOf(4, 0)}, all[8:]},
+		"from the next frame":    {PageQuery{From: events.SeqOf(7, 0)}, nil},
+		"the partition's":        {PageQuery{From: 1, Types: []events.Type{""}}, pick(7)},
+		"a type, one at a time":  {PageQuery{From: 1, Types: []events.Type{"resize"}, Limit: 1}, pick(2, 6)},
 		"no such type":           {PageQuery{From: 1, Types: []events.Type{"none"}}, nil},
-		"since long ago, a type": {PageQuery{Since: testTime, Types: []events.Type{"resize"}}, all[2:3]},
-		"what was cut":           {PageQuery{From: 5}, all[3:]},
-		"a kind":                 {PageQuery{From: 1, Kinds: []events.Kind{events.KindCreated}}, []string{all[0], all[2], all[4], all[7]}},
-		"a type":                 {PageQuery{From: 1, Types: []events.Type{"resize"}}, all[2:3]},
-		"types, kinds":           {PageQuery{From: 1, Types: []events.Type{"", "email"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, []string{all[0], all[3], all[4], all[7]}},
-		"an id":                  {PageQuery{From: 1, ID: testID(1)}, []string{"2:queued:a", "8:queued:b"}},
-		"since":                  {PageQuery{Since: testTime}, all},
+		"a kind":                 {PageQuery{From: 1, Kinds: created}, pick(0, 2, 3, 6, 8)},
+		"a kind, midway":         {PageQuery{From: events.SeqOf(3, 1), Kinds: created}, pick(6, 8)},
+		"types, kinds":           {PageQuery{From: 1, Types: []events.Type{"", "resize"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, pick(2, 6, 7)},
+		"an id":                  {PageQuery{From: 1, ID: testID(1)}, pick(1, 4)},
+		"an id and a kind":       {PageQuery{From: 1, ID: testID(0), Kinds: created, Types: []events.Type{"email"}}, pick(0, 3, 8)},
+		"since long ago":         {PageQuery{Since: testTime}, all},
+		"since long ago, a type": {PageQuery{Since: testTime, Types: []events.Type{"resize"}}, pick(2, 6)},
+		"since the third frame":  {PageQuery{Since: storedAt(t, l, 3)}, all[3:]},
+		"since the last frame":   {PageQuery{Since: storedAt(t, l, 6)}, all[8:]},
 		"since later":            {PageQuery{Since: time.Now().Add(time.Hour)}, nil},
 		"from the end":           {PageQuery{}, nil},
 	} {
@@ -91,89 +104,293 @@ func TestPagesAreTheLog(t *testing.T) {
 		})
 	}
 	var behind *BehindError
-	if _, err := p.Read(testContext(t), PageQuery{From: 99}, nil); !errors.As(err, &behind) || behind.Last != 12 {
+	if _, err := p.Read(testContext(t), PageQuery{From: events.SeqOf(99, 0)}, nil); !errors.As(err, &behind) || behind.Last != 6 {
 		t.Errorf("past the end: %v", err)
+	}
+	for q, want := range map[*PageQuery]string{
+		{From: 1, Limit: 4}:                   "3.1", // the next of the same frame
+		{From: 1, Limit: 8}:                   "6.0", // the next that there is
+		{From: 1, ID: testID(2), MaxBytes: 1}: "7.0", // all was looked at
+	} {
+		page, err := p.Read(testContext(t), *q, nil)
+		if err != nil || at(page.Next) != want || page.More != (want != "7.0") || page.First != 0 {
+			t.Errorf("%+v: the next page begins at %s, more %v, %v; want %s", q, at(page.Next), page.More, err, want)
+		}
 	}
 }
 
-// A decision that is still being written is waited for, and told once, in order.
-func TestPagesWaitForTheEndOfADecision(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	nc := dialTail(t, f.s)
-	l := f.open(t, false, nil)
-	last := mustAppend(t, l, 0, singles(1, "old")) // 1
-	var position atomic.Uint64
-	position.Store(uint64(last))
-	p := NewPages(nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) })
-	f.fault(l, Fault{Kind: FaultLate, N: 1}, 2)
-	if _, err := l.Append(testContext(t), last, decision(2, "late")); !errors.Is(err, ErrAmbiguous) {
+// storedAt is the server's time of a frame.
+func storedAt(t *testing.T, l Log, seq uint64) time.Time {
+	t.Helper()
+	js, err := l.(*JetStream).js()
+	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := p.Read(testContext(t), PageQuery{From: 2, Wait: time.Millisecond}, nil)
-	if err != nil || len(page.Events) != 0 || page.Next != 2 {
+	s, err := js.Stream(testContext(t), "WORK_EVENTS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(testContext(t), seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Time
+}
+
+// A frame that can't be read ends a page that has events, and fails the next.
+func TestPagesStopAtCorruption(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	mustAppend(t, l, 0, decision(2, "a"))
+	m := encoded(t, write(decision(2, "torn")))
+	f.inject(t, m.header, m.data[:len(m.data)/2])
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2))
+	page, err := p.Read(testContext(t), PageQuery{From: 1}, nil)
+	if err != nil || len(page.Events) != 2 || !page.More {
+		t.Fatalf("the first page: %+v, %v", page, err)
+	}
+	if _, err := p.Read(testContext(t), PageQuery{From: page.Next}, nil); !errors.Is(err, events.ErrCorrupt) {
+		t.Errorf("the next page: %v, want ErrCorrupt", err)
+	}
+}
+
+// A page that begins before the cut says where the log begins now; a position of the
+// filter's event is read all the same.
+func TestPagesBehindACut(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	rare := decision(1, "rare")
+	rare[0].Type = "rare"
+	last := uint64(0)
+	for i := range 30 {
+		evs := decision(2, "many")
+		if i == 20 {
+			evs = append(evs, rare...)
+		}
+		last = mustAppend(t, l, last, evs) // the rare one is 21.2
+	}
+	if err := l.Purge(testContext(t), 10); err != nil {
+		t.Fatal(err)
+	}
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(last))
+	page, err := p.Read(testContext(t), PageQuery{From: 1, Limit: 3}, nil)
+	if err != nil || at(page.First) != "10.0" || len(page.Events) != 3 || at(page.Events[0].Seq) != "10.0" || at(page.Next) != "11.1" {
+		t.Errorf("from the start: %+v, %v", page, err)
+	}
+	if page, err = p.Read(testContext(t), PageQuery{From: page.Next, Limit: 1}, nil); err != nil || page.First != 0 || at(page.Events[0].Seq) != "11.1" {
+		t.Errorf("the page behind it: %+v, %v", page, err)
+	}
+	q := PageQuery{From: 1, Types: []events.Type{"rare"}}
+	if page, err = p.Read(testContext(t), q, nil); err != nil || at(page.First) != "10.0" || len(page.Events) != 1 || at(page.Events[0].Seq) != "21.2" || at(page.Next) != "31.0" {
+		t.Errorf("a rare type, from the start: %+v, %v", page, err)
+	}
+	q.From = events.SeqOf(22, 0)
+	if page, err = p.Read(testContext(t), q, nil); err != nil || page.First != 0 || len(page.Events) != 0 || at(page.Next) != "31.0" {
+		t.Errorf("a rare type, from behind it: %+v, %v", page, err)
+	}
+	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{10, 30}) {
+		t.Errorf("the log keeps %+v, %v", k, err)
+	}
+}
+
+// Many who follow read, and decode, each frame once.
+func TestFollowersShareFrames(t *testing.T) {
+	const followers, frames, size = 20, 40, 100 << 10
+	f := onServer(t)
+	l := f.open(t, nil)
+	nc := dialTail(t, f.s)
+	var last atomic.Uint64
+	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	var got [followers]chan string
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(testContext(t))
+	for i := range followers {
+		got[i] = make(chan string, frames)
+		all.Go(func() {
+			if err := p.Tail(ctx, TailConfig{FromSeq: 1}, nil, func(ev events.Event) error { got[i] <- markOf(ev); return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	before := nc.Stats().InBytes
+	for i := range frames {
+		mark := fmt.Sprint(i, strings.Repeat("x", size))
+		last.Store(mustAppend(t, l, last.Load(), decision(1, mark)))
+		p.Grown()
+		for _, c := range got {
+			select {
+			case m := <-c:
+				if m != mark {
+					t.Fatalf("got %.10s…, want %.10s…", m, mark)
+				}
+			case <-ctx.Done():
+				t.Fatal(ctx.Err())
+			}
+		}
+	}
+	cancel()
+	all.Wait()
+	if read := nc.Stats().InBytes - before; read > 2*frames*size {
+		t.Errorf("%d followers of %d bytes have read %d", followers, frames*size, read)
+	}
+}
+
+// The frames that are kept are bounded, in number and in bytes, and those that came last.
+func TestKeptFramesAreBounded(t *testing.T) {
+	for name, c := range map[string]struct{ frames, size, want int }{
+		"many":  {2 * keepFrames, 10, keepFrames},
+		"large": {10, keepBytes / 4, 4},
+		"one":   {1, 2 * keepBytes, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := uint64(0)
+			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) })
+			for range c.frames {
+				last++
+				p.keep(&piece{seq: last, judged: judged{frame: Frame{Bytes: c.size}}})
+			}
+			if len(p.kept) != c.want || len(p.order) != c.want || p.bytes != c.want*c.size || p.kept[last] == nil {
+				t.Errorf("%d frames of %d bytes are kept, want %d", len(p.kept), p.bytes, c.want)
+			}
+			p.keep(&piece{seq: 1})
+			if c.frames > keepFrames && p.kept[1] != nil {
+				t.Error("a frame of long ago is kept")
+			}
+		})
+	}
+}
+
+// Who waits is told as soon as the log has grown, and reads each event once.
+func TestPagesWait(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	var last atomic.Uint64
+	last.Store(mustAppend(t, l, 0, decision(1, "old")))
+	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	next := events.SeqOf(2, 0)
+	page, err := p.Read(testContext(t), PageQuery{From: next, Wait: time.Millisecond}, nil)
+	if err != nil || len(page.Events) != 0 || page.Next != next {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	got := make(chan events.Seq, 2)
+	got := make(chan string, 2)
 	go func() {
 		defer close(got)
-		for next := events.Seq(2); next < 4; {
-			page, err := p.Read(testContext(t), PageQuery{From: next, Wait: testTimeout}, nil)
+		for next < events.SeqOf(3, 0) {
+			page, err := p.Read(testContext(t), PageQuery{From: next, Limit: 1, Wait: testTimeout}, nil)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for _, ev := range page.Events {
-				got <- ev.Seq
+				got <- at(ev.Seq)
 			}
 			next = page.Next
 		}
 	}()
-	f.land()
-	position.Store(3)
+	last.Store(mustAppend(t, l, 1, decision(2, "new")))
 	p.Grown()
-	if a, b := <-got, <-got; a != 2 || b != 3 {
-		t.Errorf("told %d and %d", a, b)
+	if a, b := <-got, <-got; a != "2.0" || b != "2.1" {
+		t.Errorf("told %s and %s", a, b)
+	}
+}
+
+// A server that has not got as far as is known is asked again, without being told that it has.
+func TestPagesOfAReplicaThatLags(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	mustAppend(t, l, 0, decision(1, "old"))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2)) // what the leader has
+	looked := make(chan struct{}, 1)
+	read := make(chan Page, 1)
+	go func() {
+		page, err := p.Read(testContext(t), PageQuery{From: events.SeqOf(2, 0), Wait: testTimeout}, func(context.Context) (func(), error) {
+			return func() {
+				select {
+				case looked <- struct{}{}:
+				default:
+				}
+			}, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		read <- page
+	}()
+	<-looked
+	mustAppend(t, l, 1, decision(1, "new"))
+	if page := <-read; len(page.Events) != 1 || at(page.Events[0].Seq) != "2.0" {
+		t.Errorf("read %+v", page)
+	}
+}
+
+// An empty log keeps nothing, new or cut.
+func TestKeptOfAnEmptyLog(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	p := NewPages(f.nc, wire.Default, atEnd(0))
+	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{1, 0}) {
+		t.Errorf("a new log keeps %+v, %v", k, err)
+	}
+	last := appendEach(t, l, 0, "a", "b")
+	f.trim(t, last+1)
+	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{3, 2}) {
+		t.Errorf("a log cut at its end keeps %+v, %v", k, err)
 	}
 }
 
 // Someone who waits ends with his context.
 func TestPagesEndWithTheContext(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	nc := dialTail(t, f.s)
-	mustAppend(t, f.open(t, false, nil), 0, singles(1, "old"))
-	p := NewPages(nc, wire.Default, func() events.Seq { return 1 })
+	f := onServer(t)
+	mustAppend(t, f.open(t, nil), 0, decision(1, "old"))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(1))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := p.Read(ctx, PageQuery{From: 2, Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil })
-		ended <- err
-	}()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if _, err := p.Read(ctx, PageQuery{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-// A page of a rare type goes on to its next event, and still says what is cut.
-func TestAPageOfARareTypeIsRead(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	l := f.open(t, false, nil)
-	rare := decision(1, "rare")
-	rare[0].Type = "rare"
-	after := mustAppend(t, l, 0, singles(20, "many"))     // 1 to 20
-	after = mustAppend(t, l, after, rare)                 // 21
-	after = mustAppend(t, l, after, singles(9, "behind")) // 22 to 30
-	if err := l.Purge(testContext(t), 10); err != nil {
+// Who shares a read with someone whose time is up reads for himself.
+func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
+	s := startServer(t, t.TempDir(), func(o *server.Options) { o.JetStream = false })
+	nc := dialTail(t, s)
+	p := NewPages(nc, wire.Default, atEnd(1))
+	asked := make(chan *nats.Msg, 100) // gets, answered by nobody but the test
+	if _, err := nc.ChanSubscribe(p.get, asked); err != nil {
 		t.Fatal(err)
 	}
-	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return after })
-	q := PageQuery{From: 1, Types: []events.Type{"rare"}}
-	page, err := p.Read(testContext(t), q, nil)
-	if err != nil || page.First != 10 || len(page.Events) != 1 || page.Events[0].Seq != 21 || page.Next != 31 {
-		t.Errorf("from the start: %+v, %v", page, err)
+	short, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+	defer cancel()
+	first := make(chan error, 1)
+	go func() {
+		_, err := p.pieces(short, 1)
+		first <- err
+	}()
+	<-asked
+	const others = 10
+	ended := make(chan error, others)
+	for range others {
+		go func() {
+			list, err := p.pieces(testContext(t), 1)
+			if err == nil && len(list) > 0 {
+				err = errors.New("there is nothing to read")
+			}
+			ended <- err
+		}()
 	}
-	q.From = 22
-	page, err = p.Read(testContext(t), q, nil)
-	if err != nil || page.First != 0 || len(page.Events) != 0 || page.Next != 31 {
-		t.Errorf("from behind it: %+v, %v", page, err)
+	if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the first reader: %v", err)
+	}
+	for left := others; left > 0; {
+		select {
+		case m := <-asked:
+			if err := m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}}}); err != nil {
+				t.Fatal(err)
+			}
+		case err := <-ended:
+			left--
+			if err != nil {
+				t.Errorf("one of the others: %v", err)
+			}
+		}
 	}
 }

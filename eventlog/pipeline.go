@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// Bounds of a replay. In memory are at most the messages of one pipeline (see
-// newPipeline), and the events decoded from them.
-const maxDecoders = 8 // goroutines of one replay
+// Bounds of a replay.
+const (
+	maxDecoders   = 8        // goroutines
+	pipelineBytes = 16 << 20 // of the messages between fetch and fn, or one larger message
+)
 
 // task is a message on its way through the decoders.
 type task struct {
@@ -18,20 +22,27 @@ type task struct {
 	done chan struct{} // closed when out is filled
 }
 
+// size is the task's part of pipelineBytes.
+func (t *task) size() int64 { return int64(min(len(t.msg.data), pipelineBytes)) }
+
 // pipeline decodes messages on several goroutines and hands them on in order.
 type pipeline struct {
 	work    chan *task
 	ordered chan *task
+	room    *semaphore.Weighted // of pipelineBytes
 }
 
 func newPipeline() *pipeline {
 	n := min(runtime.GOMAXPROCS(0), maxDecoders)
-	return &pipeline{work: make(chan *task, 4*n), ordered: make(chan *task, 8*n)}
+	return &pipeline{work: make(chan *task, 4*n), ordered: make(chan *task, 8*n), room: semaphore.NewWeighted(pipelineBytes)}
 }
 
 // put sends a message on its way; it fails when ctx ends.
 func (p *pipeline) put(ctx context.Context, m message) error {
 	t := &task{msg: m, done: make(chan struct{})}
+	if err := p.room.Acquire(ctx, t.size()); err != nil {
+		return err
+	}
 	select {
 	case p.ordered <- t:
 	case <-ctx.Done():
@@ -93,6 +104,7 @@ func (p *pipeline) deliver(foreign ForeignFunc, fn func(Frame) error) error {
 				return err
 			}
 		}
+		p.room.Release(t.size())
 	}
 	return nil
 }

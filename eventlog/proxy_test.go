@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// proxy stands between a writer and the server, and does to the event
-// messages of an append what a Fault says.
+// proxy stands between a writer and the server, and does to a frame what a Fault
+// says.
 type proxy struct {
 	t      testing.TB
 	ln     net.Listener
@@ -32,10 +32,7 @@ type proxy struct {
 
 type proxyFault struct {
 	Fault
-	count int    // messages of the append
-	rival func() // for FaultConflict
-	seen  int
-	held  bytes.Buffer
+	before func() // for what is stored before the frame
 }
 
 type lateMessages struct {
@@ -61,11 +58,7 @@ func newProxy(t testing.TB, s *server.Server, drain func()) *proxy {
 	})
 	t.Cleanup(func() {
 		_ = ln.Close()
-		p.mu.Lock()
-		for c := range p.conns {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
+		p.cut()
 		p.wg.Wait()
 	})
 	return p
@@ -73,10 +66,31 @@ func newProxy(t testing.TB, s *server.Server, drain func()) *proxy {
 
 func (p *proxy) url() string { return "nats://" + p.ln.Addr().String() }
 
-func (p *proxy) arm(f Fault, count int, rival func()) {
+func (p *proxy) arm(f Fault, before func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed = &proxyFault{Fault: f, count: count, rival: rival}
+	p.armed = &proxyFault{f, before}
+}
+
+// disarm returns the fault that strikes a message, if any.
+func (p *proxy) disarm(frame bool) *proxyFault {
+	if !frame {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.armed
+	p.armed = nil
+	return f
+}
+
+// cut breaks all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
 }
 
 // land lets the late messages reach the server and the stream.
@@ -175,78 +189,47 @@ func sizeOf(line []byte) int {
 func (c *pipe) requests() (keep bool) {
 	r := bufio.NewReader(c.cli)
 	for {
-		line, err := r.ReadBytes('\n')
+		msg, err := r.ReadBytes('\n')
 		if err != nil {
 			return false
 		}
-		msg := line
-		event := false
-		if bytes.HasPrefix(line, []byte("HPUB ")) || bytes.HasPrefix(line, []byte("PUB ")) {
-			body := make([]byte, sizeOf(line)+2)
+		if bytes.HasPrefix(msg, []byte("HPUB ")) || bytes.HasPrefix(msg, []byte("PUB ")) {
+			frame := strings.HasPrefix(string(bytes.Fields(msg)[1]), "work.frame.")
+			body := make([]byte, sizeOf(msg)+2)
 			if _, err := io.ReadFull(r, body); err != nil {
 				return false
 			}
-			event = strings.HasPrefix(string(bytes.Fields(line)[1]), "work.event.")
-			msg = append(line, body...)
-		}
-		c.p.mu.Lock()
-		f := c.p.armed
-		c.p.mu.Unlock()
-		if !event || f == nil {
-			if _, err := c.srv.Write(msg); err != nil {
-				return false
+			msg = append(msg, body...)
+			if f := c.p.disarm(frame); f != nil {
+				if done, keep := c.strike(f, msg); done {
+					return keep
+				}
+				continue
 			}
-			continue
 		}
-		if done, keep := c.strike(f, msg); done {
-			return keep
+		if _, err := c.srv.Write(msg); err != nil {
+			return false
 		}
 	}
 }
 
-// strike does what the fault says with one event message. done: the
-// connection of the client is at its end.
+// strike does what the fault says with a frame. done: the connection of the
+// client is at its end.
 func (c *pipe) strike(f *proxyFault, msg []byte) (done, keep bool) {
-	i := f.seen
-	f.seen++
-	last := f.seen == f.count
-	if last {
-		c.p.mu.Lock()
-		c.p.armed = nil
-		c.p.mu.Unlock()
-	}
 	switch f.Kind {
-	case FaultConflict:
-		if i == f.N {
-			// What was sent before must be dealt with before the rival comes.
-			c.mode(true, false)
-			c.p.sync(c.srv, nil, c.pong)
-			c.mode(false, false)
-			f.rival()
-		}
-		_, _ = c.srv.Write(msg)
-		return false, false
-	case FaultLost:
-		return last, false
+	case FaultConflict, FaultForeign:
+		f.before()
+		_, err := c.srv.Write(msg)
+		return err != nil, false
 	case FaultAckLost:
 		c.mode(true, true)
-		f.held.Write(msg)
-		if last {
-			c.p.sync(c.srv, f.held.Bytes(), c.pong)
-		}
-		return last, false
-	}
-	c.mode(true, true)
-	if i < f.N {
 		c.p.sync(c.srv, msg, c.pong)
-	} else {
-		f.held.Write(msg)
-	}
-	if last && f.Kind == FaultLate {
+	case FaultLate:
+		c.mode(true, true)
 		c.p.mu.Lock()
-		c.p.late = &lateMessages{srv: c.srv, data: f.held.Bytes(), pong: c.pong}
+		c.p.late = &lateMessages{srv: c.srv, data: msg, pong: c.pong}
 		c.p.mu.Unlock()
 		return true, true
 	}
-	return last, false
+	return true, false // FaultLost: nothing of it
 }

@@ -3,8 +3,6 @@ package eventlog
 import (
 	"errors"
 	"testing"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // A log that has been cut is read from its first position by who knows nothing,
@@ -12,8 +10,8 @@ import (
 func TestPurge(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		ctx := testContext(t)
-		l := f.open(t, false, nil)
-		last := mustAppend(t, l, 0, singles(9, "a"))
+		l := f.open(t, nil)
+		last := appendEach(t, l, 0, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 		for range 2 { // it may be repeated
 			if err := l.Purge(ctx, 6); err != nil {
 				t.Fatal(err)
@@ -23,10 +21,10 @@ func TestPurge(t *testing.T) {
 		if err != nil || tip.First != 6 || tip.Seq != last {
 			t.Fatalf("%+v %v", tip, err)
 		}
-		first := events.Seq(0)
-		read := func(g Group) error {
+		first := uint64(0)
+		read := func(f Frame) error {
 			if first == 0 {
-				first = g.Events[0].Seq
+				first = f.Seq
 			}
 			return nil
 		}
@@ -50,9 +48,9 @@ func TestPurgeFaults(t *testing.T) {
 	if err := l.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, 0, singles(9, "a"))
+	appendEach(t, l, 0, "a", "b", "c", "d", "e")
 	l.ScriptPurges(PurgeLost, PurgeAckLost)
-	for _, first := range []events.Seq{1, 4} {
+	for _, first := range []uint64{1, 4} {
 		if err := l.Purge(t.Context(), 4); err == nil {
 			t.Fatal("no error")
 		}
@@ -65,7 +63,7 @@ func TestPurgeFaults(t *testing.T) {
 	}
 }
 
-func isTrimmed(err error, first events.Seq) bool {
+func isTrimmed(err error, first uint64) bool {
 	var e *TrimmedError
 	return errors.As(err, &e) && e.First == first
 }

@@ -15,9 +15,12 @@ import (
 
 // Bounds of one reader.
 const (
-	pullMessages = 1024     // of one request; at most two are open
-	pullBytes    = 16 << 20 // of one request; more than any message
-	readRetries  = 5        // consumers in a row that bring nothing
+	pullMessages = 1024    // of one request; at most two are open
+	pullBytes    = 4 << 20 // of one request, or what the largest message takes
+	readRetries  = 5       // consumers in a row that bring nothing
+
+	// deliveryRoom is more than a delivery has besides a message's header and data.
+	deliveryRoom = 4 << 10
 )
 
 // Read implements Log. Several may run at once. The frames come from a
@@ -90,7 +93,8 @@ func (f *fetcher) consume(ctx context.Context) error {
 		return err
 	}
 	feed, err := connect.OpenFeed(ctx, js, f.log.cfg.Names, connect.FeedConfig{
-		Stream: f.log.stream, FromSeq: f.next, Messages: int(min(pullMessages-1, f.to-f.next)) + 1, Bytes: pullBytes,
+		Stream: f.log.stream, FromSeq: f.next, Messages: int(min(pullMessages-1, f.to-f.next)) + 1,
+		Bytes: int(max(pullBytes, js.Conn().MaxPayload()+deliveryRoom)),
 	})
 	if err == nil {
 		defer feed.Close()

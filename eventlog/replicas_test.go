@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // queue is the simplest Simulation: what waits lets everything else happen.
@@ -58,75 +56,6 @@ func newReplicas(n int) (*Replicas, *queue) {
 	return c, q
 }
 
-// replicasFixture is the model of a replicated stream under the suite that the real ones
-// pass.
-type replicasFixture struct {
-	t      *testing.T
-	c      *Replicas
-	q      *queue
-	atomic map[Log]bool
-	late   []publish
-}
-
-func newReplicasFixture(t *testing.T) fixture {
-	c, q := newReplicas(3)
-	return &replicasFixture{t: t, c: c, q: q, atomic: map[Log]bool{}}
-}
-
-func (f *replicasFixture) open(_ *testing.T, atomic bool, foreign ForeignFunc) Log {
-	l := f.c.Open(len(f.atomic) % 3)
-	l.OnForeign = foreign
-	f.atomic[l] = atomic
-	return l
-}
-
-func (f *replicasFixture) leader() *replica { return f.c.servers[f.c.Leader()] }
-
-// agreed waits until everything is agreed on that the leader has taken in.
-func (f *replicasFixture) agreed() {
-	f.q.Wait(time.Second, func() bool { return f.leader().commit == len(f.leader().log) })
-}
-
-func (f *replicasFixture) fault(l Log, ft Fault, count int) {
-	if !f.atomic[l] && count > 1 && ft.Kind != FaultLost && ft.Kind != FaultAckLost {
-		f.t.Skip("a replicated stream takes several events as one batch")
-	}
-	l.(*ReplicaLog).strike = func(_ events.Seq, ps []publish) error {
-		defer f.agreed()
-		switch ft.Kind {
-		case FaultLate:
-			f.late = ps
-		case FaultAckLost:
-			f.c.publish(f.leader(), ps, func(error) {})
-		case FaultConflict:
-			for _, p := range rivals(0, ft.Rival) {
-				f.c.publish(f.leader(), []publish{p}, func(error) {})
-			}
-			return nil
-		}
-		return errInjected
-	}
-}
-
-func (f *replicasFixture) land() {
-	if f.late != nil {
-		f.c.publish(f.leader(), f.late, func(error) {})
-		f.late = nil
-		f.agreed()
-	}
-}
-
-func (f *replicasFixture) inject(_ *testing.T, subject, msgID string, data []byte) {
-	f.c.publish(f.leader(), []publish{{message: message{subject: subject, id: msgID, data: data}}}, func(error) {})
-	f.agreed()
-}
-
-func (f *replicasFixture) trim(t *testing.T, first events.Seq) {
-	if err := f.c.Open(0).Purge(testContext(t), first); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // cutOff cuts the leader off from the others, and waits until those have a leader too.
 func cutOff(t *testing.T, c *Replicas, q *queue) (old int) {
 	t.Helper()
@@ -149,10 +78,10 @@ func TestDeposedLeader(t *testing.T) {
 	c, q := newReplicas(3)
 	ctx := testContext(t)
 	before := c.Open(c.Leader())
-	last := mustAppend(t, before, 0, singles(2, "a"))
+	last := mustAppend(t, before, 0, decision(2, "a"))
 	old := cutOff(t, c, q)
 	after := c.Open((old + 1) % 3)
-	now := mustAppend(t, after, last, singles(1, "b"))
+	now := mustAppend(t, after, last, decision(1, "b"))
 	if tip, err := before.Last(ctx); err != nil || tip.Seq != last {
 		t.Fatalf("the deposed leader says %+v, %v, want the end at %d", tip, err, last)
 	}
@@ -169,7 +98,7 @@ func TestDeposedLeader(t *testing.T) {
 	if err := before.Reset(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := before.Append(ctx, last, singles(1, "lost")); !errors.Is(err, ErrFenced) && !errors.Is(err, ErrAmbiguous) {
+	if _, err := before.Append(ctx, last, write(decision(1, "lost"))); !errors.Is(err, ErrFenced) && !errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append by the old end: %v", err)
 	}
 	if got := readAll(t, after); !slices.Equal(got.marks, []string{"a", "a", "b"}) {
@@ -184,13 +113,13 @@ func TestUnansweredAppend(t *testing.T) {
 		t.Run(fmt.Sprint(has), func(t *testing.T) {
 			c, q := newReplicas(3)
 			l := c.Open(c.Leader())
-			last := mustAppend(t, l, 0, singles(1, "a"))
+			last := mustAppend(t, l, 0, decision(1, "a"))
 			old := c.Leader()
 			for i := range c.servers { // the others hear it, or not; it hears nobody
 				c.Cut(old, i, !has && i != old)
 				c.Cut(i, old, i != old)
 			}
-			if _, err := l.Append(testContext(t), last, decision(2, "b")); !errors.Is(err, ErrAmbiguous) {
+			if _, err := l.Append(testContext(t), last, write(decision(2, "b"))); !errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append without the others: %v, want ErrAmbiguous", err)
 			}
 			for i := range c.servers {
@@ -203,8 +132,8 @@ func TestUnansweredAppend(t *testing.T) {
 				want = []string{"a", "b", "b"}
 			}
 			var got []string
-			_, err := Settle(testContext(t), other, 0, ownedBarrier("me"), func(g Group) error {
-				got = append(got, marksOf(g.Events)...)
+			_, err := Settle(testContext(t), other, 0, ownedBarrier("me"), func(f Frame) error {
+				got = append(got, marksOf(f.Events)...)
 				return nil
 			})
 			if err != nil || !slices.Equal(got, append(want, "owned:me")) {

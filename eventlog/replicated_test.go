@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -54,44 +53,38 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// TestReplicated appends to a stream with three replicas, where several events
-// are always a batch, over rivals and a change of the leader.
+// TestReplicated appends to a stream with three replicas, over rivals, a foreign message
+// and a change of the leader.
 func TestReplicated(t *testing.T) {
 	servers := startCluster(t)
-	cfg := Config{Connect: dialURL(servers[1].ClientURL()), Replicas: 3}
-	a, b := openLog(t, cfg), openLog(t, Config{Connect: inProcess(servers[2])})
-	if !a.path(2) || a.path(1) || !b.path(1000) {
-		t.Fatal("several events on a replicated stream must be a batch")
-	}
+	a := openLog(t, Config{Connect: dialURL(servers[1].ClientURL()), Replicas: 3})
+	b := openLog(t, Config{Connect: inProcess(servers[2])})
 	// Settling also waits until every server knows where the stream is.
 	last := settle(t, a)
-	last = mustAppend(t, a, last, decision(2, "a"))
-	last = mustAppend(t, a, last, singles(1, "a"))
-	mustAppend(t, a, last, decision(MaxAppend, "a"))
+	for _, n := range []int{1, 12, MaxEvents} {
+		last = mustAppend(t, a, last, decision(n, "a"))
+	}
 	last = settle(t, b)
-	for _, n := range []int{1, 5} {
-		stale := last
-		last = mustAppend(t, b, last, decision(3, "b"))
-		if _, err := a.Append(testContext(t), stale, decision(n, "lost")); !errors.Is(err, ErrFenced) {
-			t.Fatalf("append behind a rival: %v", err)
-		}
+	stale := last
+	last = mustAppend(t, b, last, decision(3, "b"))
+	if _, err := a.Append(testContext(t), stale, write(decision(5, "lost"))); !errors.Is(err, ErrFenced) {
+		t.Fatalf("append behind a rival: %v", err)
 	}
 
-	// Foreign messages fence nobody.
+	// A foreign message fences, and the owner goes on behind it.
 	nc, err := inProcess(servers[0])()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	if _, err := nc.Request("work.event.0.x.y", nil, testTimeout); err != nil {
+	if _, err := nc.Request("work.frame.0", nil, testTimeout); err != nil {
 		t.Fatal(err)
 	}
-	done, err := b.Append(testContext(t), last, decision(3, "c"))
-	if err != nil {
-		t.Fatal(err)
+	if _, err := b.Append(testContext(t), last, write(decision(3, "lost"))); !errors.Is(err, ErrFenced) {
+		t.Fatalf("append in the place of a foreign message: %v", err)
 	}
-	checkPlaces(t, b, last, done, decision(3, "c"))
-	last = done.Last
+	last = settle(t, b)
+	last = mustAppend(t, b, last, decision(3, "c"))
 
 	// A new leader, of the stream: what was in flight is unsettled.
 	led := a.led.Load()
@@ -99,8 +92,7 @@ func TestReplicated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, resp)
 	}
-	_, err = a.Append(testContext(t), last, decision(2, "maybe"))
-	if err != nil && !errors.Is(err, ErrAmbiguous) {
+	if _, err = a.Append(testContext(t), last, write(decision(2, "maybe"))); err != nil && !errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append at a change of leader: %v", err)
 	}
 	settled := settle(t, a)
@@ -108,7 +100,7 @@ func TestReplicated(t *testing.T) {
 		t.Fatalf("confirmed %+v, %v, want the end at %d, and all of it kept", tip, err, settled)
 	}
 	unanswered := func(led int64) error {
-		_, err := (&attempt{log: a, sess: a.sess, led: led}).awaitRaw(testContext(t), a.sess.token())
+		_, err := a.await(testContext(t), a.sess, a.sess.token(), led)
 		return err
 	}
 	if err := unanswered(led); !errors.Is(err, errDeposed) {
@@ -117,10 +109,10 @@ func TestReplicated(t *testing.T) {
 	if err := unanswered(a.led.Load()); !errors.Is(err, errAckTimeout) {
 		t.Fatalf("an append that the present leader does not answer: %v", err)
 	}
-	mustAppend(t, a, settled, decision(2, "after"))
+	after := mustAppend(t, a, settled, decision(2, "after"))
 	c := readAll(t, b)
-	if slices.Contains(c.marks, "lost") || c.skipped != 1 || c.through != settled+2 || events.Seq(len(c.marks)) != c.through-1 {
-		t.Fatalf("read %d marks, %d skipped, through %d", len(c.marks), c.skipped, c.through)
+	if slices.Contains(c.marks, "lost") || c.skipped != 1 || c.frames[len(c.frames)-1] != after {
+		t.Fatalf("read %d marks in the frames %v, %d skipped", len(c.marks), c.frames, c.skipped)
 	}
 	// A stream is brought to the number of replicas that is set.
 	one := openLog(t, Config{Connect: inProcess(servers[0]), Replicas: 1})
@@ -130,13 +122,4 @@ func TestReplicated(t *testing.T) {
 	if kept := openLog(t, Config{Connect: inProcess(servers[0])}); kept.replicated {
 		t.Fatal("the log counts as replicated, want the one replica that there is")
 	}
-}
-
-func settle(t *testing.T, l Log) events.Seq {
-	t.Helper()
-	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return last
 }

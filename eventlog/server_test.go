@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,126 +15,6 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// send publishes one message with the expectations of p, and returns the
-// server's refusal.
-func send(t *testing.T, nc *nats.Conn, p publish) *apiError {
-	t.Helper()
-	m := nats.NewMsg(p.subject)
-	m.Data = p.data
-	m.Header.Set(nats.MsgIdHdr, p.id)
-	if p.expectSeq != nil {
-		m.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(uint64(*p.expectSeq), 10))
-	}
-	if p.expectID != "" {
-		m.Header.Set(nats.ExpectedLastMsgIdHdr, p.expectID)
-	}
-	resp, err := nc.RequestMsg(m, testTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := parseAck(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.Error
-}
-
-// chainOf are the messages of an append behind a position.
-func chainOf(t *testing.T, after events.Seq, mark string, n int) []publish {
-	t.Helper()
-	m := NewMemoryStream(0).Open()
-	if err := m.enc.encode(decision(n, mark), 1<<20); err != nil {
-		t.Fatal(err)
-	}
-	return m.publishes(after, n)
-}
-
-// TestPositionsAloneMakeAHole is the experiment behind the append's form: of
-// a chain in which each message states only the position that it expects, the
-// second fits behind a rival's event that took the place of the first. With
-// lineage it does not.
-func TestPositionsAloneMakeAHole(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	l := f.open(t, false, nil)
-	after := mustAppend(t, l, 0, singles(1, "seed"))
-
-	byPosition := chainOf(t, after, "ours", 2)
-	second := after + 1
-	byPosition[1].expectSeq, byPosition[1].expectID = &second, ""
-	mustAppend(t, f.open(t, false, nil), after, singles(1, "rival"))
-	if err := send(t, f.nc, byPosition[0]); err == nil || err.Code != codeWrongLastSeq {
-		t.Fatalf("our first: %v, want it refused", err)
-	}
-	if err := send(t, f.nc, byPosition[1]); err != nil {
-		t.Fatalf("our second: %v; the experiment wants it stored", err)
-	}
-	if err := l.Read(testContext(t), 1, 3, func(Group) error { return nil }); !errors.Is(err, events.ErrCorrupt) {
-		t.Fatalf("a log with a hole reads as %v", err)
-	}
-
-	after = 3
-	byLineage := chainOf(t, after, "ours", 2)
-	mustAppend(t, f.open(t, false, nil), after, singles(1, "rival"))
-	if err := send(t, f.nc, byLineage[0]); err == nil || err.Code != codeWrongLastSeq || err.found() != 4 {
-		t.Fatalf("our first: %v, want it refused", err)
-	}
-	if err := send(t, f.nc, byLineage[1]); err == nil || err.Code != codeWrongLastMsgID {
-		t.Fatalf("our second: %v, want it refused", err)
-	}
-}
-
-// TestInterleavings sends the messages of two appends in every order that
-// keeps each one's own: one of them is stored whole and the other not at all,
-// or the first to begin is cut off by nothing of the other.
-func TestInterleavings(t *testing.T) {
-	const n = 3
-	var orders []string
-	var grow func(s string, a, b int)
-	grow = func(s string, a, b int) {
-		if a+b == 0 {
-			orders = append(orders, s)
-		}
-		if a > 0 {
-			grow(s+"a", a-1, b)
-		}
-		if b > 0 {
-			grow(s+"b", a, b-1)
-		}
-	}
-	grow("", n, n)
-
-	f := newServerFixture(false)(t).(*serverFixture)
-	l := f.open(t, false, nil)
-	mem := NewMemoryStream(0)
-	var after events.Seq
-	for _, order := range orders {
-		chains := map[rune][]publish{'a': chainOf(t, after, "a", n), 'b': chainOf(t, after, "b", n)}
-		refused := map[rune]int{}
-		for _, w := range order {
-			p := chains[w][0]
-			chains[w] = chains[w][1:]
-			err := send(t, f.nc, p)
-			mem.mu.Lock()
-			_, merr := mem.store(p)
-			mem.mu.Unlock()
-			if (err == nil) != (merr == nil) || err != nil && err.Code != merr.Code {
-				t.Fatalf("%s: the server says %v, the twin %v", order, err, merr)
-			}
-			if err != nil {
-				refused[w]++
-			}
-		}
-		winner, loser := rune(order[0]), 'a'+'b'-rune(order[0])
-		if refused[winner] != 0 || refused[loser] != n {
-			t.Fatalf("%s: refused %v", order, refused)
-		}
-		after += n
-		if c := readAll(t, l); c.through != after || c.skipped != 0 || c.marks[len(c.marks)-1] != string(winner) {
-			t.Fatalf("%s: read %+v", order, c)
-		}
-	}
-}
 
 // TestTwoWriters lets two writers append and settle against each other.
 func TestTwoWriters(t *testing.T) {
@@ -149,7 +28,7 @@ func TestTwoWriters(t *testing.T) {
 		}
 		results := make(chan result, 2)
 		for _, name := range []string{"a", "b"} {
-			l := f.open(t, false, nil)
+			l := f.open(t, nil)
 			go func() {
 				marks, err := compete(testContext(t), l, name)
 				results <- result{marks, err}
@@ -164,7 +43,7 @@ func TestTwoWriters(t *testing.T) {
 			own = append(own, r.marks...)
 		}
 		var logged []string
-		for _, m := range readAll(t, f.open(t, false, nil)).marks {
+		for _, m := range readAll(t, f.open(t, nil)).marks {
 			if !strings.HasPrefix(m, "owned:") {
 				logged = append(logged, m)
 			}
@@ -180,9 +59,9 @@ func TestTwoWriters(t *testing.T) {
 // compete appends 20 decisions against a rival, and returns the marks of those
 // that it was told are stored.
 func compete(ctx context.Context, l Log, name string) (marks []string, err error) {
-	var through events.Seq
-	settle := func() error {
-		_, err := Settle(ctx, l, through, ownedBarrier(name), func(g Group) error { through = g.Through; return nil })
+	var through uint64
+	settle := func() (err error) {
+		through, err = Settle(ctx, l, through, ownedBarrier(name), ignore)
 		return err
 	}
 	if err := settle(); err != nil {
@@ -190,10 +69,10 @@ func compete(ctx context.Context, l Log, name string) (marks []string, err error
 	}
 	for i := 0; i < 20; {
 		evs := decision(1+i%4, fmt.Sprintf("%s%d", name, i))
-		done, err := l.Append(ctx, through, evs)
+		_, err := l.Append(ctx, through, write(evs))
 		switch {
 		case err == nil:
-			through = done.Last
+			through++
 			marks = append(marks, marksOf(evs)...)
 			i++
 		case errors.Is(err, ErrFenced):
@@ -207,120 +86,158 @@ func compete(ctx context.Context, l Log, name string) (marks []string, err error
 	return marks, nil
 }
 
-// TestFull fills a stream's limit: by one event, by a chain of which a part
-// fits, and by a batch.
+// A full stream takes nothing of an append, and goes on when it has room again.
 func TestFull(t *testing.T) {
 	const limit = 40_000
-	for _, path := range paths[1:] {
-		t.Run(path.name, func(t *testing.T) {
-			s := startServer(t, t.TempDir(), nil)
-			l := openLog(t, Config{Connect: inProcess(s), MaxBytes: limit})
-			l.path = func(n int) bool { return path.atomic && n > 1 }
-			ctx := testContext(t)
-			var last events.Seq
-			for {
-				done, err := l.Append(ctx, last, decision(20, "a"))
-				if err == nil {
-					last = done.Last
-					continue
-				}
-				if !errors.Is(err, ErrFull) || errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) == path.atomic {
-					t.Fatalf("append: %v, want ErrFull", err)
-				}
-				break
-			}
-			// A prefix was stored of a chain; settling needs room for a barrier.
-			_, err := Settle(ctx, l, last, ownedBarrier("me"), func(Group) error { return nil })
-			for n := 0; err == nil; n++ {
-				tip, lerr := l.Last(ctx)
-				if lerr != nil || n > limit {
-					t.Fatal(lerr, n)
-				}
-				_, err = l.Append(ctx, tip.Seq, singles(1, "b"))
-			}
-			if !errors.Is(err, ErrFull) || errors.Is(err, ErrAmbiguous) {
-				t.Fatalf("append: %v, want ErrFull with nothing stored", err)
-			}
-			for _, m := range readAll(t, l).marks {
-				if m != "a" && m != "b" && m != "owned:me" {
-					t.Fatal(m)
+	ctx := testContext(t)
+	s := startServer(t, t.TempDir(), nil)
+	mem := NewMemoryStream(0)
+	mem.MaxBytes = limit
+	for name, open := range map[string]func(limit int) Log{
+		"server": func(limit int) Log { return openLog(t, Config{Connect: inProcess(s), MaxBytes: int64(limit)}) },
+		"memory": func(limit int) Log { mem.MaxBytes = limit; return mem.Open() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := open(limit)
+			last := settle(t, l)
+			var want []string
+			var err error
+			for err == nil {
+				if _, err = l.Append(ctx, last, write(decision(20, "a"))); err == nil {
+					last++
+					want = append(want, marksOf(decision(20, "a"))...)
 				}
 			}
-			// Room again: the same log goes on, with a higher limit.
-			l2 := openLog(t, Config{Connect: inProcess(s), MaxBytes: 2 * limit})
-			tip, err := l2.Last(ctx)
-			if err != nil {
-				t.Fatal(err)
+			if !errors.Is(err, ErrFull) || errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) {
+				t.Fatalf("append: %v, want ErrFull", err)
 			}
-			mustAppend(t, l2, tip.Seq, decision(20, "c"))
+			if _, err := l.Append(ctx, last, write(decision(20, "a"))); !errors.Is(err, ErrFull) {
+				t.Fatalf("append once more: %v, want ErrFull", err)
+			}
+			if c := readAll(t, l); len(want) == 0 || !slices.Equal(c.marks[1:], want) {
+				t.Fatalf("read %d events, want %d", len(c.marks)-1, len(want))
+			}
+			mustAppend(t, open(2*limit), last, decision(20, "c"))
 		})
 	}
 }
 
+// A script can have a Memory be full once.
+func TestFullOnce(t *testing.T) {
+	l := NewMemoryStream(0).Open()
+	l.Script(Fault{Kind: FaultFull})
+	if _, err := l.Append(testContext(t), 0, write(decision(1, "a"))); !errors.Is(err, ErrFull) || errors.Is(err, ErrAmbiguous) {
+		t.Fatalf("append: %v, want ErrFull", err)
+	}
+	mustAppend(t, l, 0, decision(1, "a"))
+}
+
+// A frame larger than the server takes is not sent; the largest that an owner makes is.
 func TestTooLarge(t *testing.T) {
-	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = 64 << 10 })
+	const most = 64 << 10
+	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s)})
-	evs := decision(2, strings.Repeat("x", 64<<10))
-	if _, err := l.Append(testContext(t), 0, evs); !errors.Is(err, ErrTooLarge) {
+	if _, err := l.Append(testContext(t), 0, write(decision(2, strings.Repeat("x", most)))); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "from created of "+testID(0).String()) {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, 0, decision(2, "a"))
+	mustAppend(t, l, 0, decision(2, strings.Repeat("x", FrameBytes(most)/2-200)))
 }
 
-// TestLargeAppend is larger than what is sent without waiting.
-func TestLargeAppend(t *testing.T) {
-	for _, atomic := range []bool{false, true} {
-		t.Run(fmt.Sprint(atomic), func(t *testing.T) {
-			s := startServer(t, t.TempDir(), nil)
-			l := openLog(t, Config{Connect: inProcess(s)})
-			l.path = func(n int) bool { return atomic && n > 1 }
-			evs := decision(40, strings.Repeat("x", windowBytes/16))
-			last := mustAppend(t, l, 0, evs)
-			if c := readAll(t, l); len(c.marks) != 40 || c.through != last {
-				t.Fatal(len(c.marks), c.through)
-			}
-		})
+// A log may hold messages of any size that the server takes.
+func TestLargeMessages(t *testing.T) {
+	const most = 20 << 20
+	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
+	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) {}})
+	nc := dialTail(t, s)
+	after := mustAppend(t, l, 0, decision(30, strings.Repeat("x", FrameBytes(most)/31)))
+	if _, err := nc.Request("work.frame.0", make([]byte, most), testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	last := mustAppend(t, l, after+1, decision(1, "y"))
+	if c := readAll(t, l); len(c.marks) != 31 || c.skipped != 1 {
+		t.Fatalf("read %d events, skipped %d messages", len(c.marks), c.skipped)
+	}
+	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) })
+	if got := paged(t, p, PageQuery{From: 1}); len(got) != 31 {
+		t.Fatalf("pages give %d events", len(got))
 	}
 }
 
-// TestServerRestart: what was acknowledged is there, a chain fits behind what
+// TestServerRestart: what was acknowledged is there, a frame fits behind what
 // an earlier server stored, and a connection that broke is ambiguous.
 func TestServerRestart(t *testing.T) {
 	dir := t.TempDir()
 	s := startServer(t, dir, nil)
-	for _, atomic := range []bool{false, true} {
-		current := s
-		connect := func() (*nats.Conn, error) { return inProcess(current)() }
-		l := openLog(t, Config{Connect: connect})
-		l.path = func(n int) bool { return atomic && n > 1 }
-		tip, err := l.Last(testContext(t))
-		if err != nil {
-			t.Fatal(err)
+	current := s
+	l := openLog(t, Config{Connect: func() (*nats.Conn, error) { return inProcess(current)() }})
+	tip, err := l.Last(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := tip.Identity()
+	last := mustAppend(t, l, tip.Seq, decision(3, "before"))
+	stopServer(s)
+	if _, err := l.Append(testContext(t), last, write(decision(2, "lost"))); !errors.Is(err, ErrAmbiguous) {
+		t.Fatalf("append to a stopped server: %v", err)
+	}
+	if _, err := l.Last(testContext(t)); !errors.Is(err, ErrUnreachable) {
+		t.Fatalf("last of a stopped server: %v", err)
+	}
+	current = startServer(t, dir, nil)
+	var got []string
+	last, err = Settle(testContext(t), l, last, ownedBarrier("me"), func(f Frame) error {
+		got = append(got, marksOf(f.Events)...)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []string{"owned:me"}) {
+		t.Fatal(got, last, err)
+	}
+	mustAppend(t, l, last, decision(3, "after"))
+	if tip, err = l.Last(testContext(t)); err != nil || tip.Identity() != identity {
+		t.Fatalf("the log was %s, now it is %s, %v", identity, tip.Identity(), err)
+	}
+	if c := readAll(t, l); len(c.marks) != 7 || slices.Contains(c.marks, "lost") {
+		t.Fatal(c)
+	}
+}
+
+// A connection that breaks while nothing is under way makes the next append ambiguous,
+// since the log can't know that.
+func TestConnectionLost(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	last := mustAppend(t, l, 0, decision(1, "a"))
+	down := l.(*JetStream).sess.down
+	f.proxies[l].cut()
+	l.(*JetStream).sess.down <- <-down // wait for it, and leave it there
+	if _, err := l.Append(testContext(t), last, write(decision(1, "lost"))); !errors.Is(err, ErrAmbiguous) || !errors.Is(err, errConnectionLost) {
+		t.Fatalf("append: %v, want ErrAmbiguous", err)
+	}
+	settleAndCheck(t, f, l, []string{"a"})
+}
+
+// A message that was deleted from the stream is corruption, not a shorter log.
+func TestHole(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	last := appendEach(t, l, 0, "a", "b", "c", "d")
+	f.api(t, "STREAM.MSG.DELETE", `{"seq":3}`)
+	for name, read := range map[string]func(fn func(Frame) error) error{
+		"read":   func(fn func(Frame) error) error { return l.Read(testContext(t), 1, last, fn) },
+		"follow": func(fn func(Frame) error) error { return l.Follow(testContext(t), 1, fn) },
+		"replay": func(fn func(Frame) error) error {
+			return Replay(testContext(t), nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
+		},
+	} {
+		var got []string
+		err := read(func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) || corrupt.Frame != 3 || !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("%s gave %v, %v; want a, b, and ErrCorrupt at frame 3", name, got, err)
 		}
-		created := tip.Created
-		last := mustAppend(t, l, tip.Seq, decision(3, "before"))
-		stopServer(s)
-		if _, err := l.Append(testContext(t), last, decision(2, "lost")); !errors.Is(err, ErrAmbiguous) {
-			t.Fatalf("append to a stopped server: %v", err)
-		}
-		if _, err := l.Last(testContext(t)); !errors.Is(err, ErrUnreachable) {
-			t.Fatalf("last of a stopped server: %v", err)
-		}
-		s = startServer(t, dir, nil)
-		current = s
-		got := last
-		last, err = Settle(testContext(t), l, last, ownedBarrier("me"), func(g Group) error { got = g.Through; return nil })
-		if err != nil || got != last {
-			t.Fatal(got, last, err)
-		}
-		mustAppend(t, l, last, decision(3, "after"))
-		if tip, err = l.Last(testContext(t)); err != nil || !tip.Created.Equal(created) {
-			t.Fatalf("created %v, now %v, %v", created, tip.Created, err)
-		}
-		if c := readAll(t, l); slices.Contains(c.marks, "lost") {
-			t.Fatal(c)
-		}
-		_ = l.Close()
+	}
+	if _, err := l.Checksum(testContext(t), 3); !errors.Is(err, events.ErrCorrupt) {
+		t.Errorf("checksum: %v, want ErrCorrupt", err)
 	}
 }
 
@@ -346,7 +263,7 @@ func TestSettleWaitsForTheServer(t *testing.T) {
 		<-tried
 	}
 	go func() {
-		_, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil })
+		_, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
 		settled <- err
 	}()
 	<-tried
@@ -359,18 +276,16 @@ func TestSettleWaitsForTheServer(t *testing.T) {
 	stopServer(current)
 	ctx, cancel := context.WithCancel(testContext(t))
 	cancel()
-	if _, err := Settle(ctx, l, 0, ownedBarrier("me"), func(Group) error { return nil }); !errors.Is(err, context.Canceled) {
+	if _, err := Settle(ctx, l, 0, ownedBarrier("me"), ignore); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 }
 
 func TestCloseEndsARunningAppend(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	l := f.open(t, false, nil)
-	f.fault(l, Fault{Kind: FaultConflict, N: 1, Rival: nil}, 2)
-	p := f.proxies[l]
-	p.armed.rival = func() { _ = l.Close() }
-	if _, err := l.Append(testContext(t), 0, decision(2, "a")); !errors.Is(err, ErrAmbiguous) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	f.proxies[l].arm(Fault{Kind: FaultForeign}, func() { _ = l.Close() })
+	if _, err := l.Append(testContext(t), 0, write(decision(2, "a"))); !errors.Is(err, ErrAmbiguous) {
 		t.Fatal(err)
 	}
 }
@@ -409,7 +324,7 @@ func TestOpenChecksTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := st.CachedInfo().Config
-	if c.Duplicates != duplicateWindow || !c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.NoCompression {
+	if c.Duplicates != duplicateWindow || c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.NoCompression {
 		t.Errorf("the stream's settings: %+v", c)
 	}
 	c.Compression = jetstream.S2Compression // as an older engine made it

@@ -43,16 +43,13 @@ func BenchmarkTail(b *testing.B) {
 						}
 					})
 				}
-				evs := benchEvents(batch)
-				for i := range evs {
-					evs[i].Tx = events.Tx{}
-				}
+				w := write(benchEvents(batch))
 				begun, cpu := time.Now(), cpuTime(b)
 				for n := 0; b.Loop(); {
 					if ahead := time.Duration(n)*time.Second/rate - time.Since(begun); ahead > 0 {
 						time.Sleep(ahead)
 					}
-					done, err := l.Append(b.Context(), events.Seq(position.Load()), evs)
+					done, err := l.Append(b.Context(), events.Seq(position.Load()).Frame(), w)
 					if err != nil {
 						b.Fatal(err)
 					}

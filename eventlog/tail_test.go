@@ -3,7 +3,7 @@ package eventlog
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +50,7 @@ func startTail(t *testing.T, p *Pages, cfg TailConfig) *running {
 			case <-r.read:
 			default:
 			}
-			r.got <- fmt.Sprintf("%d:%s", ev.Seq, markOf(ev))
+			r.got <- at(ev.Seq) + ":" + markOf(ev)
 			return nil
 		})
 	}()
@@ -86,34 +86,53 @@ func (r *running) end() {
 func TestTailLive(t *testing.T) {
 	for name, kinds := range map[string][]events.Kind{"all": nil, "filtered": {events.KindCreated, events.KindQueued}} {
 		t.Run(name, func(t *testing.T) {
-			f := newServerFixture(false)(t).(*serverFixture)
+			f := onServer(t)
 			nc := dialTail(t, f.s)
-			p := NewPages(nc, wire.Default, func() events.Seq { return 1 })
-			l := f.open(t, false, nil)
-			last := mustAppend(t, l, 0, singles(3, "old"))
-			tail := startTail(t, p, TailConfig{FromSeq: 3, Kinds: kinds})
-			tail.expect("3:old")
+			p := NewPages(nc, wire.Default, atEnd(1))
+			l := f.open(t, nil)
+			last := mustAppend(t, l, 0, decision(3, "old"))
+			tail := startTail(t, p, TailConfig{FromSeq: events.SeqOf(1, 2), Kinds: kinds})
+			tail.expect("1.2:old")
 			last = mustAppend(t, l, last, decision(2, "new"))
 			p.Grown()
-			tail.expect("4:new", "5:new")
+			tail.expect("2.0:new", "2.1:new")
 			<-tail.read // nothing is under way that would be lost
 			connected := nc.StatusChanged(nats.CONNECTED)
 			if err := nc.ForceReconnect(); err != nil {
 				t.Fatal(err)
 			}
 			<-connected
-			// A group that waits for its end, then its end.
-			f.fault(l, Fault{Kind: FaultLate, N: 1}, 2)
-			if _, err := l.Append(testContext(t), last, decision(2, "late")); !errors.Is(err, ErrAmbiguous) {
+			// A frame of which its writer does not know yet that it is stored.
+			f.fault(l, Fault{Kind: FaultLate})
+			if _, err := l.Append(testContext(t), last, write(decision(2, "late"))); !errors.Is(err, ErrAmbiguous) {
 				t.Fatal(err)
 			}
 			p.Grown()
 			f.land()
 			p.Grown()
-			tail.expect("6:late", "7:late")
+			tail.expect("3.0:late", "3.1:late")
 			tail.end()
 		})
 	}
+}
+
+// A tail begins with what comes next, or with a time.
+func TestTailBegins(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	var last atomic.Uint64
+	last.Store(appendEach(t, l, 0, "a", "b", "c"))
+	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	since := startTail(t, p, TailConfig{Since: storedAt(t, l, 2)})
+	since.expect("2.0:b", "3.0:c")
+	next := startTail(t, p, TailConfig{})
+	<-next.read
+	last.Store(appendEach(t, l, 3, "d"))
+	p.Grown()
+	since.expect("4.0:d")
+	next.expect("4.0:d")
+	since.end()
+	next.end()
 }
 
 // A tail that begins while the server has no streams, as when it loads them anew,
@@ -124,12 +143,12 @@ func TestTailBeginsWhileTheServerReloads(t *testing.T) {
 			dir := t.TempDir()
 			s := startServer(t, dir, nil)
 			l := openLog(t, Config{Connect: dialURL(s.ClientURL())})
-			last := mustAppend(t, l, 0, singles(2, "old"))
+			last := mustAppend(t, l, 0, decision(2, "old"))
 			if err := s.DisableJetStream(); err != nil {
 				t.Fatal(err)
 			}
 			tried := make(chan struct{}, 1000)
-			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return last })
+			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return events.SeqOf(last, 1) })
 			tail := startTail(t, p, cfg)
 			for range 3 { // asked more than once a try; in any case it has been refused
 				select {
@@ -141,27 +160,27 @@ func TestTailBeginsWhileTheServerReloads(t *testing.T) {
 			if err := s.EnableJetStream(&server.JetStreamConfig{StoreDir: dir}); err != nil {
 				t.Fatal(err)
 			}
-			tail.expect("1:old", "2:old")
+			tail.expect("1.0:old", "1.1:old")
 			tail.end()
 		})
 	}
 }
 
 func TestTailErrors(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
+	f := onServer(t)
 	nc := dialTail(t, f.s)
 	none := func(events.Event) error { return nil }
 	p := NewPages(nc, wire.Default, func() events.Seq { return 0 })
 	if err := p.Tail(testContext(t), TailConfig{}, nil, none); err == nil {
 		t.Fatal("a tail of a stream that does not exist")
 	}
-	l := f.open(t, false, nil)
-	mustAppend(t, l, 0, singles(3, "a"))
+	l := f.open(t, nil)
+	mustAppend(t, l, 0, decision(3, "a"))
 	stop := errors.New("stop")
 	if err := p.Tail(testContext(t), TailConfig{FromSeq: 1}, nil, func(events.Event) error { return stop }); err != stop {
 		t.Fatal(err)
 	}
-	if err := p.Tail(testContext(t), TailConfig{FromSeq: 99}, nil, none); !errors.Is(err, ErrBehind) {
+	if err := p.Tail(testContext(t), TailConfig{FromSeq: events.SeqOf(99, 0)}, nil, none); !errors.Is(err, ErrBehind) {
 		t.Fatalf("a tail from past the end: %v", err)
 	}
 	many := TailConfig{Types: make([]events.Type, 100), Kinds: make([]events.Kind, 100)}

@@ -219,9 +219,6 @@ func (l *JetStream) Confirm(ctx context.Context) (Tip, error) {
 	return l.Last(ctx)
 }
 
-// endLook bounds the foreign messages that End steps over.
-const endLook = 64
-
 // End implements Log.
 func (l *JetStream) End(ctx context.Context) (End, error) {
 	tip, err := l.Last(ctx)
@@ -231,22 +228,21 @@ func (l *JetStream) End(ctx context.Context) (End, error) {
 	return endOf(tip, func(seq uint64) (message, error) { return l.get(ctx, seq) })
 }
 
-// endOf looks for the last frame, from the end.
+// endOf looks for the last frame, from the end: there may be foreign messages behind it.
 func endOf(tip Tip, get func(seq uint64) (message, error)) (End, error) {
 	end := End{Tip: tip}
-	for seq := tip.Seq; seq >= tip.First && seq+endLook > tip.Seq && seq > 0; seq-- {
+	for seq := tip.Seq; seq >= max(tip.First, 1); seq-- {
 		m, err := get(seq)
 		if err != nil {
 			return end, err
 		}
-		f, foreign, err := cutFrame(&m)
-		switch {
-		case err != nil:
+		h, foreign, err := readHeader(&m)
+		if err != nil {
 			return end, err
-		case foreign == "":
-			n := cap(f.Events)
-			end.Last, end.Events = events.SeqOf(f.Seq, n-1), f.Before+uint64(n)
-			return end, nil
+		}
+		if foreign == "" {
+			end.Last, end.Events = events.SeqOf(seq, h.count-1), h.Before+uint64(h.count)
+			break
 		}
 	}
 	return end, nil

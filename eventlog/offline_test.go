@@ -1,0 +1,95 @@
+package eventlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// storedOf gives the messages of a log with these sequences, one by one.
+func storedOf(t *testing.T, l *JetStream, seqs ...uint64) func() (Stored, bool, error) {
+	return func() (Stored, bool, error) {
+		if len(seqs) == 0 {
+			return Stored{}, false, nil
+		}
+		m, err := l.get(testContext(t), seqs[0])
+		seqs = seqs[1:]
+		return Stored{Seq: m.seq, Header: m.header, Data: m.data}, true, err
+	}
+}
+
+// What was taken out of a stream is replayed as the stream is read.
+func TestReplay(t *testing.T) {
+	f := onServer(t)
+	l := f.open(t, nil)
+	last := mustAppend(t, l, 0, decision(3, "a"))
+	strangers(t, f, 1)
+	last = mustAppend(t, l, last+1, decision(1, "b"))
+	var got []string
+	foreign := 0
+	err := Replay(testContext(t), func(uint64, string) { foreign++ }, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
+		got = append(got, fmt.Sprint(f.Seq, marksOf(f.Events), f.Skipped))
+		return nil
+	})
+	if want := []string{"1 [a a a] 0", "3 [b] 1"}; err != nil || foreign != 1 || !slices.Equal(got, want) {
+		t.Errorf("replayed %q, %d foreign, %v; want %q", got, foreign, err, want)
+	}
+	broken := errors.New("broken")
+	if err := Replay(testContext(t), nil, func() (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
+		t.Errorf("a replay of a broken source: %v", err)
+	}
+	names := l.(*JetStream).cfg.Names
+	if end, err := EndOf(testContext(t), f.nc, names, "WORK_EVENTS_0"); err != nil || end.Last != events.SeqOf(last, 0) || end.Seq != last {
+		t.Errorf("the stream ends at %+v, %v", end, err)
+	}
+	if _, err := TipOf(testContext(t), f.nc, names, "WORK_EVENTS_1"); !errors.Is(err, ErrNoLog) {
+		t.Errorf("the end of a stream that is not there: %v", err)
+	}
+}
+
+// The events behind a position are cut off a frame, and nothing else is changed.
+func TestEndFrame(t *testing.T) {
+	m, err := NewMemoryStream(0).Open().enc.encode(&Write{Epoch: 3, Node: "n", Level: 1, Before: 7, Events: decision(5, "a")}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := wireHeader(m.Header)
+	for n := range 6 {
+		h, data := EndFrame(header, m.Data, events.SeqOf(9, n))
+		parsed, err := nats.DecodeHeadersMsg(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := judge(&message{seq: 9, header: parsed, data: data})
+		if want := min(n+1, 5); j.err != nil || j.foreign != "" || len(j.frame.Events) != want || !bytes.HasPrefix(m.Data, data) {
+			t.Fatalf("ended at event %d, the frame has %d events: %v", n, len(j.frame.Events), j.err)
+		}
+		if f := j.frame; f.Epoch != 3 || f.Node != "n" || f.Before != 7 || f.ID == "" || n >= 4 && !bytes.Equal(h, header) {
+			t.Fatalf("ended at event %d: %+v", n, f)
+		}
+	}
+	for name, foreign := range map[string][]byte{"no id": []byte("NATS/1.0\r\nA: b\r\n\r\n"), "no header": nil} {
+		if h, data := EndFrame(foreign, m.Data, events.SeqOf(9, 1)); !bytes.Equal(h, foreign) || !bytes.Equal(data, m.Data) {
+			t.Errorf("a message with %s was changed", name)
+		}
+	}
+	if _, data := EndFrame(header, []byte("torn"), events.SeqOf(9, 1)); len(data) > 4 {
+		t.Errorf("a torn frame has become %q", data)
+	}
+}
+
+// wireHeader writes a header as NATS does.
+func wireHeader(h nats.Header) []byte {
+	b := []byte("NATS/1.0\r\n")
+	for key, vs := range h {
+		b = fmt.Appendf(b, "%s: %s\r\n", key, strings.Join(vs, ""))
+	}
+	return append(b, "\r\n"...)
+}
