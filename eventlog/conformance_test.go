@@ -196,7 +196,7 @@ func TestForeignMessages(t *testing.T) {
 		if _, err := l.Append(testContext(t), after, write(decision(1, "b"))); !errors.Is(err, ErrFenced) {
 			t.Fatalf("append in the place of a foreign message: %v, want ErrFenced", err)
 		}
-		after = mustAppend(t, l, after+3, decision(1, "b"))
+		mustAppend(t, l, after+3, decision(1, "b"))
 		strangers(t, f, 1)
 		c := readAll(t, l)
 		if !slices.Equal(c.marks, []string{"a", "a", "b"}) || !slices.Equal(c.frames, []uint64{2, 6}) || c.skipped != 4 {

@@ -3,88 +3,75 @@
 //
 // # What it owns
 //
-// The stream's configuration, the form of its messages (subject, append id,
-// event JSON), and the rules by which an event counts: which message is an
-// event at all, and which events were decided. Everything else in the system
-// is derived from what [Log.Read] hands over.
+// The stream's configuration and the form of its messages. Everything else in
+// the system is derived from what [Log.Read] hands over.
 //
-// # Invariants
+// # Frames
 //
-//   - An append is stored only directly behind the position that its caller
-//     names. What is stored of it is always a prefix; nothing of it can be
-//     stored behind somebody else's event. So the log has no hole and no fork,
-//     whoever writes.
-//   - At most one append of a writer is outstanding.
-//   - A decision counts once its last event is stored. A group of events that
-//     something else interrupts was never decided, and no reader hands it over.
-//   - Every message of ours carries an append id (the header Nats-Msg-Id). A
-//     message without one, or whose subject does not match its event, is
-//     foreign: it is skipped, counted and reported, and interrupts a group. A
-//     message with an append id that can't be decoded is corruption, which
-//     stops the reader.
+// One append is one JetStream message: a [Frame]. Its body holds the events as
+// JSON, one a line. Its header holds the frame's id, the owner's epoch and name,
+// the log's format level, the number of events in the frame, and the number of
+// events in the log before it. A message is stored whole or not at all, so a
+// decision is, too.
 //
-// # How the log is read
+// An event's position ([events.Seq]) is the stream sequence of its frame and its
+// index in the frame. Positions are ordered, but not contiguous.
 //
-// There are two readers, for two needs; both judge messages with one decoder.
+// # How a frame is appended
 //
-// [Log.Read] is the owner's: every message from a position to the end, in order,
-// from a consumer, decoded on several goroutines. It sees all of a decision, so a
-// [Grouper] assembles decisions as they come.
+// The owner has read the stream up to some sequence, and has no other append
+// under way. It publishes the frame and says which sequence must be the
+// stream's last. The server compares and stores in one step. There are four
+// outcomes:
 //
-// [Pages] is for everyone else: a stretch of the log at a time, by direct gets,
-// without state in the server however many readers there are. [Pages.Tail]
-// reads page after page and waits in between. A filter may leave out parts of a
-// decision, so each event's decision is judged by the one message that would
-// end it: see scan.complete.
+//   - Acknowledged: the frame is stored at the next sequence. The owner goes on
+//     from there.
+//   - Refused because the stream has another last sequence: [ErrFenced].
+//     Somebody else has written. Nothing of the frame is stored, now or later.
+//   - Refused because there is no room: [ErrFull]. Nothing is stored.
+//   - No answer: [ErrAmbiguous]. The frame may be stored, now or later. Every
+//     further append fails until [Log.Reset].
 //
-// # How an append is fenced
+// After ErrFenced and ErrAmbiguous, as at start and at takeover, [Settle] makes
+// its caller the log's only writer:
 //
-// One event is a single publish with the expected last sequence. Several, on a
-// stream with one replica, are single publishes sent without waiting, where
-// each but the first carries the id of its predecessor as the expected last
-// message id, and the first the expected last sequence. On a replicated stream
-// (where a refused message id stops the stream), and where every write is
-// synced to disk, several are one atomic batch with the expected last sequence
-// on its first message. See append.go for what the server does with these.
+//  1. Take a new connection, so that no late acknowledgement is mistaken for
+//     another.
+//  2. Ask the stream's leader for the last sequence, and replay up to it.
+//  3. Append a barrier, a frame with an owned event, behind that sequence.
+//  4. If the barrier is refused, something was stored meanwhile: go on from 2.
+//     If its outcome is unknown, go on from 1.
+//  5. Once it is stored, replay it too, and go on from there.
+//
+// Every frame that was in flight before the barrier names a last sequence below
+// the barrier's, so none of them can be stored any more. Whether one was stored
+// before the barrier is answered by the replay, in the same way for the caller's
+// own frames and for those of others.
+//
+// So the log has no hole and no fork, whoever writes, and two owners never both
+// append behind the same frame.
 //
 // # Foreign messages
 //
 // In an account that others share, messages that no engine wrote may come into
-// the stream: a server puts its replies wherever a client says. They decide
-// nothing and fence nobody. An append that finds some in its place reads them,
-// and goes on behind them if all are foreign; an event of another engine among
-// them, whole or a part of its decision, fences as ever. Of a chain that they
-// interrupt, whole decisions count, and the rest is appended again: all readers
-// skip a partial decision, and none of its rest can be stored later, since its
-// predecessor is no longer the last message. [Appended.Places] says where the
-// events are.
+// the stream. They have no frame id. Readers skip, count and report them. One
+// that takes the place of an append fences it; Settle goes on behind it.
 //
-// Naming the last position is a race while they keep coming. So the next
-// appends name the owner's own last event on the partition's subjects instead,
-// to which another owner must write first: see strangers.go for why that is as
-// safe.
+// A message that has a frame id and can't be decoded is corruption, which stops
+// every reader. So does a sequence that is missing in the middle of the stream.
 //
-// An ambiguous append stays ambiguous, foreign messages or not.
+// # How the log is read
 //
-// # When the outcome is not known
+// There are two readers. Both decode messages with one function, judge.
 //
-// A refusal is [ErrFenced] or [ErrFull]. Any other end of an append without
-// its acknowledgement is [ErrAmbiguous]: it may be stored, wholly or a prefix
-// of it, and what is still on its way may be stored later. From then on every
-// append fails until [Log.Reset]. The recovery is always the same, and the same
-// as at start and at takeover; [Settle] does it:
+// [Log.Read] and [Log.Follow] hand over whole frames, from a sequence on, to
+// whoever keeps the state: owner, standby, rebuild. The frames come from a
+// consumer and are decoded on several goroutines, within bounds.
 //
-//  1. Reset: a new connection, so that no ack of old is mistaken for a new one.
-//  2. Ask the stream's leader for the last sequence, and replay up to it.
-//  3. Append a barrier (an owned event) directly behind what was read.
-//  4. Refused: something else came in between, perhaps our own late message.
-//     Go on from 2. Outcome unknown again: go on from 1.
-//  5. Stored: everything of ours that was in flight names a position or a
-//     predecessor which is no longer the last, so none of it can land any
-//     more. Read the barrier back too, and go on from there.
-//
-// Whether an event of ours landed is answered by the replay, the same way as
-// for the events of others.
+// [Pages] hands over single events, filtered, a page at a time, to everyone
+// else. It reads by direct gets, so that the server keeps no state however many
+// readers there are; those that follow share the frames that came last.
+// [Pages.Tail] reads page after page and waits in between.
 //
 // # Who wins
 //

@@ -10,9 +10,9 @@ import (
 // The ways in which an append or a read fails. Match them with errors.Is;
 // each comes as one of the error types below, which hold the details.
 var (
-	// ErrFenced: someone else has written to the stream, and the append was
-	// refused. Nothing of it is stored, now or later.
-	ErrFenced = errors.New("another writer has appended to the log")
+	// ErrFenced: someone else has written to the stream, an owner or a stranger,
+	// and the append was refused. Nothing of it is stored, now or later.
+	ErrFenced = errors.New("someone else has written to the log")
 
 	// ErrAmbiguous: the outcome is not known. Every Append fails with it until
 	// Reset; see Settle.
@@ -22,10 +22,10 @@ var (
 	// nothing is stored.
 	ErrFull = errors.New("the event stream is full")
 
-	// ErrTrimmed: the log no longer keeps the position asked for.
-	ErrTrimmed = errors.New("the log has been cut behind this position")
+	// ErrTrimmed: the log no longer keeps the frame asked for.
+	ErrTrimmed = errors.New("the log no longer keeps this frame")
 
-	// ErrBehind: the log ends before a position that has been read from it.
+	// ErrBehind: the log ends before a frame that has been read from it.
 	ErrBehind = errors.New("the log ends before what was read from it")
 
 	// ErrUnreachable: the server, or the stream's leader, did not answer, or the
@@ -34,7 +34,7 @@ var (
 	ErrUnreachable = errors.New("the event stream can't be reached")
 
 	// ErrTooLarge: the frame is larger than the server takes. Nothing was sent.
-	ErrTooLarge = errors.New("they are more than the server's max_payload")
+	ErrTooLarge = errors.New("the frame exceeds the server's max_payload")
 
 	// ErrClosed: the log has been closed.
 	ErrClosed = errors.New("the event log is closed")
@@ -46,12 +46,12 @@ var errUnsettled = errors.New("an earlier append has not been settled")
 // FencedError is an ErrFenced.
 type FencedError struct {
 	Expected uint64 // the sequence that the append was to follow
-	Found    uint64 // the stream's last sequence as the server said it; 0: not said
+	Found    uint64 // the stream's last sequence by the server's answer; 0: it named none
 	Detail   string // the server's words
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("append behind frame %d: %v (found %d: %s): read on from %d", e.Expected, ErrFenced, e.Found, e.Detail, e.Expected+1)
+	return fmt.Sprintf("append behind frame %d: %v (%s): read on from %d", e.Expected, ErrFenced, e.Detail, e.Expected+1)
 }
 
 // Is makes the error an ErrFenced.
@@ -94,7 +94,7 @@ type TrimmedError struct {
 }
 
 func (e *TrimmedError) Error() string {
-	return fmt.Sprintf("read frame %d: %v: it begins with %d", e.Asked, ErrTrimmed, e.First)
+	return fmt.Sprintf("read frame %d: %v: it begins with frame %d", e.Asked, ErrTrimmed, e.First)
 }
 
 // Is makes the error an ErrTrimmed.
@@ -107,7 +107,7 @@ type BehindError struct {
 }
 
 func (e *BehindError) Error() string {
-	return fmt.Sprintf("%v: it ends with frame %d, %d is known: what was built from it belongs to another log, or the log has lost its end: rebuild it", ErrBehind, e.Last, e.Known)
+	return fmt.Sprintf("%v: it ends with frame %d, and frame %d is known: what was built from it belongs to another log, or the log has lost its end: rebuild it", ErrBehind, e.Last, e.Known)
 }
 
 // Is makes the error an ErrBehind.

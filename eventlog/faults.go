@@ -3,8 +3,6 @@ package eventlog
 import (
 	"errors"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -94,6 +92,3 @@ func (s *MemoryStream) rival(w Write) message {
 	}
 	return message{header: msg.Header, data: msg.Data}
 }
-
-// ForeignHeader is a header that no frame has.
-func ForeignHeader() nats.Header { return nats.Header{"Nats-Msg-Id": {"foreign"}} }

@@ -179,7 +179,7 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 		body = append(b, '\n')
 	}
 	if size := int64(len(body)) + frameRoom; size > most {
-		return nil, fmt.Errorf("append %d events, from %s of %s: %w: they have %d bytes of %d", len(w.Events), w.Events[0].Kind, w.Events[0].ID, ErrTooLarge, size, most)
+		return nil, fmt.Errorf("append %d events, from %s of %s: %w: it has %d bytes of %d", len(w.Events), w.Events[0].Kind, w.Events[0].ID, ErrTooLarge, size, most)
 	}
 	e.frames++
 	e.last = len(body)

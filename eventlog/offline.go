@@ -27,16 +27,16 @@ type Stored struct {
 // it is called from another goroutine than fn. A gap between two messages is corruption.
 func Replay(ctx context.Context, foreign ForeignFunc, next func() (Stored, bool, error), fn func(Frame) error) error {
 	return replay(ctx, foreign, func(ctx context.Context, p *pipeline) error {
-		var o order
-		for {
+		for last := uint64(0); ; {
 			m, ok, err := next()
-			if err == nil && ok {
-				err = o.next(m.Seq)
-			}
-			if err == nil && ok {
-				err = p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data})
-			}
 			if err != nil || !ok {
+				return err
+			}
+			if last > 0 && m.Seq != last+1 {
+				return missing(last+1, m.Seq)
+			}
+			last = m.Seq
+			if err := p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data}); err != nil {
 				return err
 			}
 		}

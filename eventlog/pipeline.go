@@ -120,13 +120,7 @@ func checkRange(tip Tip, from, to uint64) error {
 	return nil
 }
 
-// order checks that the messages of a log come one behind the other.
-type order struct{ last uint64 }
-
-func (o *order) next(seq uint64) error {
-	if o.last > 0 && seq != o.last+1 {
-		return &CorruptError{Frame: o.last + 1, Reason: fmt.Sprintf("it is missing: the log goes on with %d", seq)}
-	}
-	o.last = seq
-	return nil
+// missing is the error for a log that lacks a frame, and goes on with another.
+func missing(seq, next uint64) error {
+	return &CorruptError{Frame: seq, Reason: fmt.Sprintf("it is missing: the log goes on with %d", next)}
 }

@@ -121,7 +121,7 @@ func (f *fetcher) add(ctx context.Context, m *connect.Message) error {
 	return f.p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data})
 }
 
-// hole says why the log does not have the next frame.
+// hole returns why the log does not have the next frame.
 func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	tip, err := f.log.Last(ctx)
 	if err != nil {
@@ -130,5 +130,5 @@ func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	if f.next < tip.First {
 		return &TrimmedError{Asked: f.next, First: tip.First}
 	}
-	return &CorruptError{Frame: f.next, Reason: fmt.Sprintf("it is missing: the log goes on with %d", found)}
+	return missing(f.next, found)
 }

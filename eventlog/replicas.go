@@ -44,9 +44,6 @@ const (
 // It is not safe for concurrent use.
 type Replicas struct {
 	Trouble Trouble
-	// Committed hears each frame as soon as most servers hold it, in order. Set it
-	// before use.
-	Committed func(Frame)
 	// CheckNothing leaves the compare-and-swap out: a fault that a simulation must find.
 	CheckNothing bool
 
@@ -424,9 +421,6 @@ func (c *Replicas) apply(s *replica, to int) {
 		}
 		c.truth = append(c.truth, *e.msg)
 		c.judged = append(c.judged, judge(e.msg))
-		if j := c.judged[len(c.judged)-1]; c.Committed != nil && j.foreign == "" && j.err == nil {
-			c.Committed(j.frame)
-		}
 	}
 }
 

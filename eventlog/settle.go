@@ -15,6 +15,10 @@ const (
 	retryMax = time.Second
 )
 
+// maxFences is how often in a row a Settle goes on behind what was stored in its barrier's
+// place.
+const maxFences = 1000
+
 // pause waits, longer each time, or until ctx ends.
 func pause(ctx context.Context, wait *time.Duration) error {
 	err := sleep.For(ctx, *wait)
@@ -38,17 +42,21 @@ func pause(ctx context.Context, wait *time.Duration) error {
 // While the server can't be reached it tries again, until ctx ends. It fails
 // with apply's error, unwrapped; with ErrFull, ErrBehind (from is past the
 // log's end), ErrTrimmed, an error that wraps events.ErrCorrupt or
-// events.ErrNewer, ErrClosed, or the context's. The frames that apply has
+// events.ErrNewer, ErrClosed, or the context's; and with ErrFenced if others
+// write so fast that maxFences barriers in a row find no place. The frames that apply has
 // accepted tell the caller where to begin the next time.
 func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, apply func(Frame) error) (uint64, error) {
 	s := settler{log: log, through: from, barrier: barrier, apply: apply}
-	wait := retryMin
+	wait, fences := retryMin, 0
 	for reset := true; ; {
 		last, err := s.once(ctx, reset)
 		switch {
 		case err == nil:
 			return last, nil
 		case errors.Is(err, ErrFenced):
+			if fences++; fences == maxFences {
+				return 0, fmt.Errorf("settle the log: %d barriers in a row were refused: keep other programs from writing to the event stream: %w", fences, err)
+			}
 			reset = false
 			continue
 		case s.applyErr != nil:
@@ -58,7 +66,7 @@ func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, app
 		case !errors.Is(err, ErrUnreachable) && (!errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFull)):
 			return 0, err
 		}
-		reset = true
+		reset, fences = true, 0
 		_ = pause(ctx, &wait) // its error shows in the next attempt
 	}
 }

@@ -1,0 +1,78 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A settle comes to its end while foreign messages keep coming.
+func TestSettleThroughAFlood(t *testing.T) {
+	s := startServer(t, t.TempDir(), nil)
+	foreign := 0
+	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) { foreign++ }})
+	defer flood(t, dialTail(t, s))()
+	last := settle(t, l)
+	var got []string
+	err := l.Read(testContext(t), 1, last, func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })
+	if err != nil || !slices.Equal(got, []string{"owned:me"}) || foreign == 0 {
+		t.Fatalf("read %v, %v, and %d foreign messages", got, err, foreign)
+	}
+}
+
+// flood publishes foreign messages, ten at a time, until it is stopped. It has begun when
+// it returns.
+func flood(t *testing.T, nc *nats.Conn) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(testContext(t))
+	begun := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			for range 9 {
+				_ = nc.Publish("work.frame.0", nil)
+			}
+			_, _ = nc.RequestWithContext(ctx, "work.frame.0", nil)
+			if n == 10 {
+				close(begun)
+			}
+		}
+	})
+	<-begun
+	return func() { cancel(); wg.Wait() }
+}
+
+// How often in a row a settle goes on behind others is bounded.
+func TestSettleIsFenced(t *testing.T) {
+	for _, fences := range []int{maxFences - 1, maxFences} {
+		l := NewMemoryStream(0).Open()
+		l.Script(slices.Repeat([]Fault{{Kind: FaultForeign, Foreign: 1}}, fences)...)
+		last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
+		if fences < maxFences && (err != nil || last != maxFences) {
+			t.Errorf("fenced %d times: %d, %v", fences, last, err)
+		}
+		if fences == maxFences && (!errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous)) {
+			t.Errorf("fenced %d times: %v, want ErrFenced", fences, err)
+		}
+	}
+}
+
+// A settle whose barriers end unknown, or fenced, in turns tries until one is stored, and
+// gives each frame to apply once.
+func TestSettleTriesAgain(t *testing.T) {
+	l := NewMemoryStream(0).Open()
+	appendEach(t, l, 0, "a")
+	l.Script(Fault{Kind: FaultLost}, Fault{Kind: FaultConflict, Rival: write(decision(1, "rival"))}, Fault{Kind: FaultAckLost}, Fault{Kind: FaultLate, Land: LandAfterLast})
+	var got []string
+	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(f Frame) error {
+		got = append(got, marksOf(f.Events)...)
+		return nil
+	})
+	if want := []string{"a", "rival", "owned:me", "owned:me", "owned:me"}; err != nil || last != 5 || !slices.Equal(got, want) {
+		t.Fatalf("settled on %d, %v, %v, want %v", last, got, err, want)
+	}
+}
