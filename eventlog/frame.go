@@ -184,14 +184,15 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	e.frames++
 	e.last = len(body)
 	id := append([]byte(e.writer), '.')
-	return &nats.Msg{Subject: e.subject, Data: body, Header: nats.Header{
-		headerFrame:  {string(strconv.AppendUint(id, e.frames, 36))},
-		headerEpoch:  {strconv.FormatUint(uint64(w.Epoch), 10)},
-		headerNode:   {w.Node},
-		headerLevel:  {strconv.Itoa(max(1, w.Level))},
-		headerEvents: {strconv.Itoa(len(w.Events))},
-		headerBefore: {strconv.FormatUint(w.Before, 10)},
-	}}, nil
+	values := []string{
+		string(strconv.AppendUint(id, e.frames, 36)), strconv.FormatUint(uint64(w.Epoch), 10), w.Node,
+		strconv.Itoa(max(1, w.Level)), strconv.Itoa(len(w.Events)), strconv.FormatUint(w.Before, 10),
+	}
+	h := make(nats.Header, len(values)+1) // and the sequence that it is to follow
+	for i, key := range [...]string{headerFrame, headerEpoch, headerNode, headerLevel, headerEvents, headerBefore} {
+		h[key] = values[i : i+1 : i+1]
+	}
+	return &nats.Msg{Subject: e.subject, Data: body, Header: h}, nil
 }
 
 // NewMessage makes the message of a frame that is not appended by a Log: for tests.

@@ -119,15 +119,14 @@ func parseAck(m *nats.Msg) (ack, error) {
 }
 
 // plainAck reads the acknowledgement that the server gives on its usual path,
-// {"stream":"NAME", "seq":N}, and nothing else.
+// {"stream":"NAME","seq":N}, with a domain between if it has one, and nothing else.
 func plainAck(b []byte) (uint64, bool) {
-	const mark = `, "seq":`
-	i := bytes.Index(b, []byte(mark))
+	const mark = `"seq":`
+	i := bytes.LastIndex(b, []byte(mark))
 	if i < 0 || !bytes.HasPrefix(b, []byte(`{"stream":"`)) || b[len(b)-1] != '}' {
 		return 0, false
 	}
-	digits := b[i+len(mark) : len(b)-1]
-	n, err := strconv.ParseUint(string(digits), 10, 64)
+	n, err := strconv.ParseUint(string(b[i+len(mark):len(b)-1]), 10, 64)
 	return n, err == nil
 }
 
