@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,10 +44,12 @@ const (
 	infoTimeout = 5 * time.Second
 )
 
-// The frames that are kept for all readers: those that came last.
+// The frames that are kept for all readers: those that came last, and those of older parts
+// that were read last, of which a page may need no more than one of many.
 const (
 	keepFrames = 1024
 	keepBytes  = 16 << 20
+	keepOld    = 8 << 20 // bytes, and as many frames as one get brings
 )
 
 // PageQuery says what a page is to hold.
@@ -85,11 +88,39 @@ type Pages struct {
 	seen     atomic.Uint64
 	gets     singleflight.Group
 
-	mu    sync.Mutex        // guards what follows
-	grown chan struct{}     // closed by Grown; nil: nobody waits
-	kept  map[uint64]*piece // the last frames, by sequence
+	mu    sync.Mutex    // guards what follows
+	grown chan struct{} // closed by Grown; nil: nobody waits
+	last  shelf
+	old   shelf
+}
+
+// shelf keeps frames, within bounds.
+type shelf struct {
+	frames, size int // its bounds: number and bytes
+
+	kept  map[uint64]*piece // by sequence
 	order []uint64          // of kept, oldest first
 	bytes int               // of kept
+}
+
+func newShelf(frames, size int) shelf {
+	return shelf{frames: frames, size: size, kept: map[uint64]*piece{}}
+}
+
+// keep keeps a frame. Those that were put in first make room for it.
+func (s *shelf) keep(c *piece) {
+	if s.kept[c.seq] != nil {
+		return
+	}
+	s.kept[c.seq] = c
+	s.order = append(s.order, c.seq)
+	s.bytes += c.frame.Bytes
+	for len(s.order) > 1 && (len(s.order) > s.frames || s.bytes > s.size) {
+		gone := s.order[0]
+		s.order = s.order[1:]
+		s.bytes -= s.kept[gone].frame.Bytes
+		delete(s.kept, gone)
+	}
 }
 
 // piece is a frame in Pages, or a foreign message.
@@ -102,7 +133,10 @@ type piece struct {
 // NewPages makes a reader on a connection of the engine. position tells a
 // position that is durable; Grown must be called when it has advanced.
 func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Pages {
-	return &Pages{nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0)), kept: map[uint64]*piece{}}
+	return &Pages{
+		nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0)),
+		last: newShelf(keepFrames, keepBytes), old: newShelf(getFrames, keepOld),
+	}
 }
 
 // Grown wakes the readers that wait for the log to grow. It never blocks.
@@ -316,7 +350,8 @@ func (p *Pages) recent(seq uint64) (list []*piece) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(list) < getFrames {
-		c := p.kept[seq+uint64(len(list))]
+		n := seq + uint64(len(list))
+		c := cmp.Or(p.last.kept[n], p.old.kept[n])
 		if c == nil {
 			break
 		}
@@ -325,21 +360,17 @@ func (p *Pages) recent(seq uint64) (list []*piece) {
 	return list
 }
 
-// keep keeps a frame if it is one of the last.
+// keep keeps a frame that was read.
 func (p *Pages) keep(c *piece) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.err != nil || p.kept[c.seq] != nil || c.seq+keepFrames/2 < p.position().Frame() {
+	if c.err != nil {
 		return
 	}
-	p.kept[c.seq] = c
-	p.order = append(p.order, c.seq)
-	p.bytes += c.frame.Bytes
-	for len(p.order) > 1 && (len(p.order) > keepFrames || p.bytes > keepBytes) {
-		old := p.order[0]
-		p.order = p.order[1:]
-		p.bytes -= p.kept[old].frame.Bytes
-		delete(p.kept, old)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.seq+keepFrames/2 < p.position().Frame() {
+		p.old.keep(c)
+	} else {
+		p.last.keep(c)
 	}
 }
 

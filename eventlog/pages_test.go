@@ -235,7 +235,8 @@ func TestFollowersShareFrames(t *testing.T) {
 	}
 }
 
-// The frames that are kept are bounded, in number and in bytes, and those that came last.
+// The frames that are kept are bounded, in number and in bytes: those of the log's end that
+// came last, and those of older parts that were read last.
 func TestKeptFramesAreBounded(t *testing.T) {
 	for name, c := range map[string]struct{ frames, size, want int }{
 		"many":  {2 * keepFrames, 10, keepFrames},
@@ -245,18 +246,51 @@ func TestKeptFramesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			last := uint64(0)
 			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) })
+			add := func(seq uint64) { p.keep(&piece{seq: seq, judged: judged{frame: Frame{Bytes: c.size}}}) }
 			for range c.frames {
 				last++
-				p.keep(&piece{seq: last, judged: judged{frame: Frame{Bytes: c.size}}})
+				add(last)
+				add(last)
 			}
-			if len(p.kept) != c.want || len(p.order) != c.want || p.bytes != c.want*c.size || p.kept[last] == nil {
-				t.Errorf("%d frames of %d bytes are kept, want %d", len(p.kept), p.bytes, c.want)
+			check := func(s *shelf, newest uint64, want int) {
+				t.Helper()
+				if len(s.kept) != want || len(s.order) != want || s.bytes != want*c.size || s.kept[newest] == nil {
+					t.Errorf("%d frames of %d bytes are kept, want %d", len(s.kept), s.bytes, want)
+				}
 			}
-			p.keep(&piece{seq: 1})
-			if c.frames > keepFrames && p.kept[1] != nil {
-				t.Error("a frame of long ago is kept")
+			check(&p.last, last, c.want)
+			last += 100 * keepFrames
+			for seq := range uint64(c.frames) {
+				add(seq + 1)
 			}
+			check(&p.old, uint64(c.frames), max(1, min(c.frames, getFrames, keepOld/c.size)))
+			check(&p.last, last-100*keepFrames, c.want)
 		})
+	}
+}
+
+// Who reads old frames page by page reads each of them once, though a page has but a part
+// of what a get brings.
+func TestOldFramesAreReadOnce(t *testing.T) {
+	const frames, n = 12, 3000
+	f := onServer(t)
+	l := f.open(t, nil)
+	last, size := uint64(0), 0
+	for range frames {
+		done, err := l.Append(testContext(t), last, write(decision(n, "x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, size = last+1, size+len(done.Lines)
+	}
+	nc := dialTail(t, f.s)
+	p := NewPages(nc, wire.Default, atEnd(last+keepFrames))
+	before := nc.Stats().InBytes
+	if got := paged(t, p, PageQuery{From: 1}); len(got) != frames*n {
+		t.Errorf("read %d events", len(got))
+	}
+	if read := int(nc.Stats().InBytes - before); read > size+size/2 {
+		t.Errorf("it has read %d bytes for %d", read, size)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestTooLarge(t *testing.T) {
 
 // A log may hold messages of any size that the server takes.
 func TestLargeMessages(t *testing.T) {
-	const most = 20 << 20
+	const most = pullBytes + pullBytes/2
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) {}})
 	nc := dialTail(t, s)
