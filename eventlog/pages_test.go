@@ -9,9 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
@@ -383,48 +383,32 @@ func TestPagesEndWithTheContext(t *testing.T) {
 	}
 }
 
-// Who shares a read with someone whose time is up reads for himself.
+// Who shares a read with someone whose context ends reads for himself.
 func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
-	s := startServer(t, t.TempDir(), func(o *server.Options) { o.JetStream = false })
-	nc := dialTail(t, s)
-	p := NewPages(nc, wire.Default, atEnd(1))
-	asked := make(chan *nats.Msg, 100) // gets, answered by nobody but the test
-	if _, err := nc.ChanSubscribe(p.get, asked); err != nil {
-		t.Fatal(err)
-	}
-	short, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
-	defer cancel()
-	first := make(chan error, 1)
-	go func() {
-		_, err := p.pieces(short, 1)
-		first <- err
-	}()
-	<-asked
 	const others = 10
-	ended := make(chan error, others)
-	for range others {
-		go func() {
-			list, err := p.pieces(testContext(t), 1)
-			if err == nil && len(list) > 0 {
-				err = errors.New("there is nothing to read")
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPages(nil, wire.Default, atEnd(1))
+			end := make(chan struct{})
+			go func() {
+				_, _, _ = p.gets.Do("1", func() (any, error) { <-end; return []*piece(nil), fmt.Errorf("read: %w", ended) })
+			}()
+			synctest.Wait()
+			got := make(chan error, others)
+			for range others {
+				go func() {
+					_, err := p.pieces(t.Context(), 1)
+					got <- err
+				}()
 			}
-			ended <- err
-		}()
-	}
-	if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("the first reader: %v", err)
-	}
-	for left := others; left > 0; {
-		select {
-		case m := <-asked:
-			if err := m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}}}); err != nil {
-				t.Fatal(err)
+			synctest.Wait() // they share the read
+			p.keep(&piece{seq: 1})
+			close(end)
+			for range others {
+				if err := <-got; err != nil {
+					t.Errorf("one of the others: %v", err)
+				}
 			}
-		case err := <-ended:
-			left--
-			if err != nil {
-				t.Errorf("one of the others: %v", err)
-			}
-		}
+		})
 	}
 }
