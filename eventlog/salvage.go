@@ -67,11 +67,22 @@ func (l *JetStream) create(ctx context.Context, first uint64) error {
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
 	}
-	if _, err := js.CreateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
+	for wait := retryMin; ; {
+		_, err := js.CreateStream(ctx, cfg)
+		var api *jetstream.APIError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &api) || api.ErrorCode != codeStoreNotMade || wait == retryMax:
+			return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
+		}
+		_ = pause(ctx, &wait) // its error shows in the next attempt
 	}
-	return nil
 }
+
+// codeStoreNotMade is the server's error for a stream whose folder it could not make: it may
+// still be writing to the one of the stream of that name that was just deleted.
+const codeStoreNotMade = 10049
 
 // Finish ends what Create has begun: from then on Open takes the log.
 func (l *JetStream) Finish(ctx context.Context) error {
