@@ -57,6 +57,8 @@ type Replay struct {
 	events   int         // applied since the last hand-over
 	bytes    int         // of those
 	checksum uint64      // of the last frame applied
+	before   uint64      // the events in the log before the first frame
+	begun    bool        // there was one
 	through  events.Seq  // if set, later events are left out
 	until    time.Time   // likewise: see past
 	handed   func()
@@ -102,7 +104,9 @@ func (r *Replay) Apply(f eventlog.Frame) error {
 	if err := r.prefetch(f.Events); err != nil {
 		return err
 	}
-	r.checksum = f.Checksum
+	if !r.begun {
+		r.before, r.begun = f.Before, true
+	}
 	for _, ev := range f.Events {
 		if r.past(ev) {
 			return errReached
@@ -110,6 +114,7 @@ func (r *Replay) Apply(f eventlog.Frame) error {
 		if err := r.state.Apply(ev); err != nil {
 			return err
 		}
+		r.checksum = f.Checksum
 		r.events++
 	}
 	if r.bytes += f.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
@@ -204,7 +209,16 @@ func (r *Replay) Close() {
 type moment struct {
 	through events.Seq // the last event at most
 	until   time.Time  // if set, no later event
-	events  uint64     // in the log up to there, or about so many
+	events  uint64     // in the log up to there, or about so many; 0: not known
+}
+
+// count finds out how many events there are.
+func (m *moment) count(ctx context.Context, log Log) error {
+	end := m.through.Frame()
+	return log.Read(ctx, end, end, func(f eventlog.Frame) error {
+		m.events = f.Before + uint64(len(f.Events))
+		return nil
+	})
 }
 
 // now is where a store stands.
@@ -227,10 +241,14 @@ func fill(ctx context.Context, store *Store, log Log, to moment, progress Progre
 	defer r.Close()
 	r.through, r.until = to.through, to.until
 	if progress != nil {
-		begun := state.Meta().Events
+		if to.events == 0 {
+			if err := to.count(ctx, log); err != nil {
+				return err
+			}
+		}
 		r.handed = func() {
-			done := state.Meta().Events - begun
-			progress(done, max(done, to.events-begun))
+			done := state.Meta().Events - r.before
+			progress(done, max(done, to.events-min(to.events, r.before)))
 		}
 	}
 	from := at.Frame() + 1
