@@ -53,14 +53,15 @@ type Replay struct {
 
 	// Owned by the goroutine that applies.
 	ctx      context.Context
-	ids      []events.ID // reused by prefetch
-	events   int         // applied since the last hand-over
-	bytes    int         // of those
-	checksum uint64      // of the last frame applied
-	before   uint64      // the events in the log before the first frame
-	begun    bool        // there was one
-	through  events.Seq  // if set, later events are left out
-	until    time.Time   // likewise: see past
+	ids      []events.ID  // reused by prefetch
+	events   int          // applied since the last hand-over
+	bytes    int          // of those
+	last     events.Event // applied: its position and time
+	checksum uint64       // of its frame
+	before   uint64       // the events in the log before the first frame
+	begun    bool         // there was one
+	through  events.Seq   // if set, later events are left out
+	until    time.Time    // likewise: see past
 	handed   func()
 	closed   bool
 
@@ -108,13 +109,13 @@ func (r *Replay) Apply(f eventlog.Frame) error {
 		r.before, r.begun = f.Before, true
 	}
 	for _, ev := range f.Events {
-		if r.past(ev) {
+		if r.past(&ev) {
 			return errReached
 		}
 		if err := r.state.Apply(ev); err != nil {
 			return err
 		}
-		r.checksum = f.Checksum
+		r.last, r.checksum = events.Event{Seq: ev.Seq, At: ev.At}, f.Checksum
 		r.events++
 	}
 	if r.bytes += f.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
@@ -144,10 +145,12 @@ func (r *Replay) prefetch(evs []events.Event) error {
 // errReached ends a Read at the moment that was asked for.
 var errReached = errors.New("reached")
 
-// past reports whether ev lies behind the moment that was asked for. What lies before
-// the event by which the clock was last set back is not behind a time.
-func (r *Replay) past(ev events.Event) bool {
-	return r.through > 0 && ev.Seq > r.through || !r.until.IsZero() && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
+// past reports whether ev lies behind the moment that was asked for. A position within
+// a decision means the whole of it. What lies before the event by which the clock was last
+// set back is not behind a time.
+func (r *Replay) past(ev *events.Event) bool {
+	return r.through > 0 && ev.Seq > r.through && !r.last.Together(ev) ||
+		!r.until.IsZero() && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
 // handOver passes on the changes that the State has collected, and lets it
@@ -207,7 +210,7 @@ func (r *Replay) Close() {
 
 // moment is where a replay ends.
 type moment struct {
-	through events.Seq // the last event at most
+	through events.Seq // no later event, but the whole of its decision
 	until   time.Time  // if set, no later event
 	events  uint64     // in the log up to there, or about so many; 0: not known
 }

@@ -259,6 +259,9 @@ func TestStateAt(t *testing.T) {
 			if d := digestOf(t, past); d != m.digest {
 				t.Errorf("state at %d (%v) differs from what was there then: it is at %d", m.seq, until, past.Applied())
 			}
+			if err := past.CheckLog(t.Context(), "", s.log); err != nil {
+				t.Error(err)
+			}
 			past.Close()
 		}
 	}

@@ -143,7 +143,7 @@ func TestCutLogGivesTheLiveStore(t *testing.T) {
 				cuts++
 				s.log.first = begin.Frame()
 				same(t, s.store, replayed(t, s.log, s.log.last()))
-				_, err := StateAt(t.Context(), s.log, end-1, time.Time{}, "", Options{InMemory: true}, nil)
+				_, err := StateAt(t.Context(), s.log, begin, time.Time{}, "", Options{InMemory: true}, nil)
 				if !errors.Is(err, ErrBeforeCut) {
 					t.Fatalf("a state before the round's end: %v", err)
 				}
