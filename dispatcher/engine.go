@@ -58,7 +58,7 @@ type Engine struct {
 	topology *natsio.Topology
 	signals  atomic.Pointer[natsio.Signals] // of the present ownership
 	requests inbox
-	submits  inbox // jobs that begin with a Submit
+	submits  inbox         // jobs that begin with a Submit
 	position atomic.Uint64 // of the last durable event
 	logged   atomic.Uint64 // the durable events
 	answered atomic.Uint64 // intake position
