@@ -81,9 +81,6 @@ func decision(id events.ID, typ events.Type, kinds ...events.Kind) []events.Even
 	out := make([]events.Event, len(kinds))
 	for i, k := range kinds {
 		out[i] = events.Event{Kind: k, ID: id, Type: typ, At: fakeengine.Now, Body: bodies[k]}
-		if len(kinds) > 1 {
-			out[i].Tx = events.Tx{N: i + 1, Of: len(kinds)}
-		}
 	}
 	return out
 }
@@ -107,31 +104,35 @@ func tailed(t *testing.T, c *streamwright.Client, o streamwright.TailOptions, la
 func TestTailTellsOnlyWhatWasDecided(t *testing.T) {
 	e := fakeengine.Start(t)
 	c := connect(t, e)
-	e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...)                                      // 1, 2
-	e.Append(decision(idB, "email", events.KindCreated, events.KindQueued)[0])                                      // 3: cut short
-	e.Append(decision(idB, "sms", events.KindCreated, events.KindQueued)...)                                        // 4, 5
-	if _, err := e.JS.Publish(t.Context(), "work.event.0.email.dead", []byte("no engine wrote this")); err != nil { // 6
-		t.Fatal(err)
+	e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...) // frame 1
+	for _, m := range []*nats.Msg{                                             // 2 and 3 are none
+		{Data: []byte("no engine wrote this")},
+		{Header: nats.Header{"Nats-Msg-Id": {"x"}}, Data: append(mustJSON(t, decision(idA, "email", events.KindCompleted)[0]), '\n')},
+	} {
+		m.Subject = wire.Default.Frame(0)
+		if _, err := e.JS.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := e.JS.PublishMsg(t.Context(), &nats.Msg{Subject: "work.event.0.sms.dead", Header: nats.Header{"Nats-Msg-Id": {"x"}}, // 7: on a wrong subject
-		Data: mustJSON(t, decision(idA, "email", events.KindCompleted)[0])}); err != nil {
-		t.Fatal(err)
-	}
-	e.Append(decision(idA, "email", events.KindFailed, events.KindDead)...) // 8, 9
-	e.Append(decision(idB, "sms", events.KindCompleted)...)                 // 10
+	e.Append(decision(idB, "sms", events.KindCreated, events.KindQueued)...)
+	e.Append(decision(idA, "email", events.KindFailed, events.KindDead)...)
+	e.Append(decision(idB, "sms", events.KindCompleted)...)
+	at := events.SeqOf
+	all := []events.Seq{at(1, 0), at(1, 1), at(4, 0), at(4, 1), at(5, 0), at(5, 1), at(6, 0)}
 	for name, tc := range map[string]struct {
 		o    streamwright.TailOptions
 		want []events.Seq
 	}{
-		"all":                           {streamwright.TailOptions{FromSeq: 1}, []events.Seq{1, 2, 4, 5, 8, 9, 10}},
-		"from the middle of a decision": {streamwright.TailOptions{FromSeq: 5}, []events.Seq{5, 8, 9, 10}},
-		"since":                         {streamwright.TailOptions{Since: time.Now().Add(-time.Hour)}, []events.Seq{1, 2, 4, 5, 8, 9, 10}},
-		"type":                          {streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}}, []events.Seq{1, 2, 8, 9}},
-		"first kind":                    {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"created"}}, []events.Seq{1, 4}},
-		"last kind":                     {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"dead", "queued"}}, []events.Seq{2, 5, 9}},
-		"item":                          {streamwright.TailOptions{FromSeq: 1, ID: "01jd3v6yb2m4c9w8zk5t7qxrnb"}, []events.Seq{4, 5, 10}},
-		"item and kind":                 {streamwright.TailOptions{FromSeq: 1, ID: idB.String(), Kinds: []string{"created"}}, []events.Seq{4}},
-		"type and kind":                 {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []string{"completed"}}, []events.Seq{10}},
+		"all":                        {streamwright.TailOptions{FromSeq: 1}, all},
+		"from the middle of a frame": {streamwright.TailOptions{FromSeq: at(4, 1)}, all[3:]},
+		"from behind a frame":        {streamwright.TailOptions{FromSeq: at(4, 2)}, all[4:]},
+		"since":                      {streamwright.TailOptions{Since: time.Now().Add(-time.Hour)}, all},
+		"type":                       {streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}}, []events.Seq{at(1, 0), at(1, 1), at(5, 0), at(5, 1)}},
+		"first kind":                 {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"created"}}, []events.Seq{at(1, 0), at(4, 0)}},
+		"last kind":                  {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"dead", "queued"}}, []events.Seq{at(1, 1), at(4, 1), at(5, 1)}},
+		"item":                       {streamwright.TailOptions{FromSeq: 1, ID: "01jd3v6yb2m4c9w8zk5t7qxrnb"}, []events.Seq{at(4, 0), at(4, 1), at(6, 0)}},
+		"item and kind":              {streamwright.TailOptions{FromSeq: 1, ID: idB.String(), Kinds: []string{"created"}}, []events.Seq{at(4, 0)}},
+		"type and kind":              {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []string{"completed"}}, []events.Seq{at(6, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tailed(t, c, tc.o, tc.want[len(tc.want)-1]); !slices.Equal(got, tc.want) {
@@ -141,26 +142,23 @@ func TestTailTellsOnlyWhatWasDecided(t *testing.T) {
 	}
 }
 
-func TestTailIsLiveAndWaitsForTheEndOfADecision(t *testing.T) {
-	for name, kinds := range map[string][]string{"all": nil, "filtered": {"created"}} {
+func TestTailIsLive(t *testing.T) {
+	for name, kinds := range map[string][]string{"all": nil, "filtered": {"queued"}} {
 		t.Run(name, func(t *testing.T) {
 			e := fakeengine.Start(t)
 			c := connect(t, e)
-			two := decision(idA, "email", events.KindCreated, events.KindQueued)
-			e.Append(two[0])
+			e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...)
 			got := make(chan events.Seq, 10)
 			ctx, cancel := context.WithCancel(testContext(t))
 			ended := make(chan error, 1)
 			go func() {
-				ended <- c.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: kinds}, func(ev streamwright.Event) error { got <- ev.Seq; return nil })
+				ended <- c.Tail(ctx, streamwright.TailOptions{FromSeq: events.SeqOf(1, 1), Kinds: kinds}, func(ev streamwright.Event) error { got <- ev.Seq; return nil })
 			}()
-			select {
-			case s := <-got:
-				t.Errorf("told %d before its decision was complete", s)
-			case <-time.After(100 * time.Millisecond):
+			if s := <-got; s != events.SeqOf(1, 1) {
+				t.Errorf("told %d", s)
 			}
-			e.Append(two[1])
-			if s := <-got; s != 1 {
+			e.Append(decision(idB, "email", events.KindQueued)...)
+			if s := <-got; s != events.SeqOf(2, 0) {
 				t.Errorf("told %d", s)
 			}
 			cancel()

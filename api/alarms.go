@@ -58,7 +58,6 @@ type fill struct {
 
 // look takes what is known without asking anyone.
 func (s *Service) look() condition {
-	applied := s.Queries.Applied() // first, since it advances
 	s.mu.Lock()
 	running := !s.closed && s.micro != nil
 	s.mu.Unlock()
@@ -68,7 +67,7 @@ func (s *Service) look() condition {
 	}
 	c := condition{
 		me: s.Info.Node, replicas: own, running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
-		lag: lag(s.Core.Position(), applied), nodes: s.seen.now(),
+		lag: s.lag(), nodes: s.seen.now(),
 	}
 	if c.standby == nil {
 		c.apart = s.reach.lost(time.Now())

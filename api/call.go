@@ -245,10 +245,10 @@ func positionOf(p wire.Position) (events.Seq, error) {
 // Bounds of what waits for positions beyond the log's end.
 const (
 	// MaxAhead bounds the requests that wait at once for a position that the engine
-	// does not know yet, and maxLead how far ahead of the log's end it may be:
+	// does not know yet, and maxLead how many frames ahead of the log's end it may be:
 	// another engine of the same log may have told it an instant ago.
 	MaxAhead = 32
-	maxLead  = 10_000 // events
+	maxLead  = 1000
 	// aheadWithin bounds how long such a request waits.
 	aheadWithin = 2 * time.Second
 )
@@ -264,7 +264,7 @@ func (e *engine) awaitNamed(ctx context.Context, seq events.Seq) error {
 	if seq <= end {
 		return e.awaitSeq(ctx, seq, awaitTimeout)
 	}
-	if seq-end > maxLead {
+	if seq.Frame() > end.Frame()+maxLead {
 		return errAhead(seq, end)
 	}
 	select {

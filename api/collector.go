@@ -247,13 +247,17 @@ func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func milliseconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// lag returns how far a position is ahead of another.
-func lag[P ~uint64](pos, applied P) uint64 {
-	if applied >= pos {
-		return 0
+// lag returns how many durable events queries don't see yet.
+func (e *engine) lag() uint64 {
+	m, err := e.Queries.Meta() // first, since it advances
+	if err != nil {
+		return 0 // it is being closed
 	}
-	return uint64(pos - applied)
+	return lacks(e.Core.Events(), m.Events)
 }
+
+// lacks returns by how much a number is below another.
+func lacks(all, has uint64) uint64 { return all - min(all, has) }
 
 func boolean(b bool) float64 {
 	if b {

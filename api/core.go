@@ -36,6 +36,8 @@ type Core interface {
 	// leader says.
 	End(ctx context.Context) (events.Seq, error)
 	Position() events.Seq
+	// Events returns the number of durable events, up to about Position.
+	Events() uint64
 	Epoch() events.Epoch
 	Now() time.Time
 	NewID() events.ID

@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -105,19 +104,16 @@ func (a *itemAPI) idOfDirect(ctx context.Context, at events.Seq) (id events.ID, 
 	}
 	within, cancel := context.WithTimeout(ctx, decidedWithin)
 	defer cancel()
-	log, err := a.js.Stream(within, a.Names.EventStream(0))
-	if err != nil {
-		return id, fmt.Errorf("find event %d: %w", at, err)
-	}
-	msg, err := log.GetMsg(within, uint64(at))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	page, err := a.pages.Read(within, eventlog.PageQuery{From: at, Limit: 1}, nil)
+	var behind *eventlog.BehindError
+	switch {
+	case errors.As(err, &behind), err == nil && (len(page.Events) == 0 || page.Events[0].Seq != at):
 		return id, events.Refuse(events.CodeNotFound, "the log has no event %d, or not any more: a publish is found by the sequence in its ack until the log is cut behind it; ask by its id", at)
-	}
-	if err != nil {
+	case err != nil:
 		return id, fmt.Errorf("read event %d: %w", at, err)
 	}
-	ev, err := events.DecodeEvent(msg.Data)
-	if err == nil && ev.ID.IsZero() {
+	ev := page.Events[0]
+	if ev.ID.IsZero() {
 		err = events.Refuse(events.CodeNotFound, "no item came of event %d: use the sequence from the publish's ack", at)
 	}
 	return ev.ID, err

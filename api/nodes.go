@@ -50,7 +50,7 @@ func (s *Service) node() wire.Node {
 	n := wire.Node{Node: s.Info.Node, Role: wire.RoleOwner, Online: true, Owner: s.Info.Node, Epoch: uint64(s.Core.Epoch()), Version: s.Info.Version, HTTP: s.Info.HTTP, NATS: s.Info.NATS}
 	s.mu.Unlock()
 	pos, applied := s.Core.Position(), s.Queries.Applied()
-	n.Position, n.Projected, n.LagEvents = wire.PositionOf(pos), wire.PositionOf(applied), lag(pos, applied)
+	n.Position, n.Projected, n.LagEvents = wire.PositionOf(pos), wire.PositionOf(applied), s.lag()
 	if n.LagEvents > 0 {
 		n.LagMS = s.Metrics.behind.since(time.Now()).Milliseconds()
 	}

@@ -136,7 +136,7 @@ type Health struct {
 // Health returns the engine's health now.
 func (s *Service) Health() Health {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
-	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
+	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: s.lag()}
 	c := s.look()
 	h.Status = c.status()
 	if c.standby != nil {

@@ -215,6 +215,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.waits = newWaits(s)
 	s.tails = newTails(s)
+	s.items.pages = s.tails.pages
 	s.direct = s.endpoints()
 	return s, nil
 }

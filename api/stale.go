@@ -37,7 +37,7 @@ func (e *engine) stale(ctx context.Context) error {
 		return fmt.Errorf("the leader of the log does not answer: %w", err)
 	}
 	if end > e.Queries.Applied() && e.Core.Await(ctx, end) != nil {
-		return fmt.Errorf("it is %s behind the log", events.Count(int64(lag(end, e.Queries.Applied())), "event"))
+		return fmt.Errorf("it is %s behind the log", events.Count(int64(e.lag()), "event"))
 	}
 	return nil
 }

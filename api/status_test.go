@@ -152,7 +152,7 @@ func TestForeignEventsThatLookLikeStatuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range statuses {
-		if _, err := js.PublishMsg(r.ctx(), asStatus("work.event.0.email.completed", "", i)); err != nil {
+		if _, err := js.PublishMsg(r.ctx(), asStatus("work.frame.0", "", i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -74,7 +74,7 @@ func (c collector) streams(ctx context.Context, out gauge) {
 		if label == "intake" {
 			if meta, err := c.s.Queries.Meta(); err == nil {
 				// A new life of the stream begins far behind the last.
-				out(descBacklog, float64(lag(info.State.LastSeq, max(meta.IntakeSeq, info.State.FirstSeq-min(info.State.FirstSeq, 1)))))
+				out(descBacklog, float64(lacks(info.State.LastSeq, max(meta.IntakeSeq, info.State.FirstSeq-min(info.State.FirstSeq, 1)))))
 			}
 		}
 	}

@@ -29,7 +29,7 @@ const (
 	// answered with: a leader that the others have deposed may not.
 	tipPatience = 20 * time.Second
 	// progressEvery is the number of messages between two calls of Options.Progress.
-	progressEvery = 512
+	progressEvery = 16
 )
 
 // Options say what to back up, and where to.

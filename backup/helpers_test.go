@@ -175,7 +175,7 @@ func work(t testing.TB, c *streamwright.Client, typ string, fn workers.Handler) 
 // original has the log of an engine, and its whole projection.
 type original struct {
 	log   *eventlog.JetStream
-	tip   eventlog.Tip
+	end   eventlog.End
 	store *projector.Store
 }
 
@@ -187,10 +187,10 @@ func originalOf(t testing.TB, url string) *original {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	o := &original{log: log}
-	if o.tip, err = log.Last(testContext(t)); err != nil {
+	if o.end, err = log.End(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	if o.store, err = projector.StateAt(testContext(t), log, o.tip.Seq, time.Time{}, "", projector.Options{InMemory: true}, nil); err != nil {
+	if o.store, err = projector.StateAt(testContext(t), log, o.end.Last, time.Time{}, "", projector.Options{InMemory: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.store.Close() })
@@ -214,8 +214,8 @@ func (o *original) asOf(t testing.TB, through events.Seq, until time.Time) (dige
 // all returns the events of the log.
 func (o *original) all(t testing.TB) (evs []events.Event) {
 	t.Helper()
-	err := o.log.Read(testContext(t), 0, o.tip.Seq, func(g eventlog.Group) error {
-		evs = append(evs, g.Events...)
+	err := o.log.Read(testContext(t), 0, o.end.Seq, func(f eventlog.Frame) error {
+		evs = append(evs, f.Events...)
 		return nil
 	})
 	if err != nil {

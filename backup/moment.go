@@ -18,8 +18,9 @@ type moment struct {
 
 var errFound = errors.New("found")
 
-// moment finds where the log is to end: at a position, behind the last event not after a
-// time, or, if neither is given, at its end. It is the moment that `engine state --at` shows for the same position or time.
+// moment finds where the log is to end: at a position (a position within a decision means
+// the whole of it), behind the last event not after a time, or, if neither is given, at its
+// end. It is the moment that `engine state --at` shows for the same position or time.
 func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progress func(string, int64, int64)) (moment, error) {
 	m := b.Manifest
 	if to > m.Last {
@@ -98,7 +99,8 @@ func (s *search) noteSetBacks(f eventlog.Frame) error {
 func (s *search) look(f eventlog.Frame) error {
 	for i := range f.Events {
 		ev := &f.Events[i]
-		if s.to > 0 && ev.Seq > s.to || !s.until.IsZero() && ev.Seq >= s.whole && ev.At.After(s.until) {
+		last := events.Event{Seq: s.found.last, At: s.found.at}
+		if s.to > 0 && ev.Seq > s.to && !last.Together(ev) || !s.until.IsZero() && ev.Seq >= s.whole && ev.At.After(s.until) {
 			return errFound
 		}
 		s.found.last, s.found.at = ev.Seq, ev.At

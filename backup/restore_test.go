@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -142,6 +143,9 @@ func TestAnInterruptedRestore(t *testing.T) {
 	t.Parallel()
 	c := client(t, start(t, t.TempDir()))
 	ids := submit(t, c, "job", 600)
+	for range 40 { // a frame each
+		ids = append(ids, submit(t, c, "job", 1)...)
+	}
 	dir, into := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
 	take(t, c, dir)
 	for _, when := range []string{"check events", "restore events", "compare events", "replay events"} {
@@ -234,6 +238,9 @@ func TestRestoreIntoNATS(t *testing.T) {
 	t.Parallel()
 	c := client(t, start(t, t.TempDir()))
 	ids := submit(t, c, "job", 600)
+	for range 40 { // a frame each
+		ids = append(ids, submit(t, c, "job", 1)...)
+	}
 	dir, later := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "b2")
 	take(t, c, dir)
 	submit(t, c, "job", 5)
@@ -271,7 +278,7 @@ func TestRestoreIntoNATS(t *testing.T) {
 	if _, err := into(testContext(t), nc, later); !errors.Is(err, backup.ErrExists) {
 		t.Errorf("another backup over it: %v", err)
 	}
-	if _, err := into(testContext(t), nc, dir, func(o *backup.RestoreOptions) { o.To = 100 }); !errors.Is(err, backup.ErrExists) {
+	if _, err := into(testContext(t), nc, dir, func(o *backup.RestoreOptions) { o.To = events.SeqOf(4, 0) }); !errors.Is(err, backup.ErrExists) {
 		t.Errorf("another moment over it: %v", err)
 	}
 	e := start(t, t.TempDir(), onNATS(s.ClientURL()))
@@ -299,7 +306,7 @@ func TestUndecidedSubmissions(t *testing.T) {
 	e := start(t, t.TempDir(), onNATS(s.ClientURL()))
 	c := client(t, e)
 	before := submit(t, c, "job", 10)
-	earlier := originalOf(t, s.ClientURL()).tip.Seq
+	earlier := originalOf(t, s.ClientURL()).end.Last
 	stop(t, e)
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -387,8 +394,8 @@ func TestForeignMessages(t *testing.T) {
 	for i := range 5 {
 		submit(t, c, "job", 5)
 		for _, m := range []*nats.Msg{
-			{Subject: "work.event.0.job.created", Data: []byte("not an event")},
-			{Subject: "work.event.0.job.queued", Header: nats.Header{"Nats-Msg-Id": {"mine" + strconv.Itoa(i)}, "X": {"a", "b"}}},
+			{Subject: "work.frame.0", Data: []byte("not an event")},
+			{Subject: "work.frame.0", Header: nats.Header{"Nats-Msg-Id": {"mine" + strconv.Itoa(i)}, "X": {"a", "b"}}},
 		} {
 			if _, err := nc.RequestMsg(m, patience); err != nil {
 				t.Fatal(err)

@@ -58,8 +58,9 @@ type Engine struct {
 	topology *natsio.Topology
 	signals  atomic.Pointer[natsio.Signals] // of the present ownership
 	requests inbox
-	submits  inbox // jobs that begin with a Submit
-	position atomic.Uint64
+	submits  inbox         // jobs that begin with a Submit
+	position atomic.Uint64 // of the last durable event
+	logged   atomic.Uint64 // the durable events
 	answered atomic.Uint64 // intake position
 	read     atomic.Uint64 // the last intake message read
 	epoch    atomic.Uint64
@@ -253,6 +254,16 @@ func (e *Engine) Now() time.Time {
 
 // Position returns the position of the last durable event.
 func (e *Engine) Position() events.Seq { return events.Seq(e.position.Load()) }
+
+// Events returns the number of durable events, up to about Position.
+func (e *Engine) Events() uint64 { return e.logged.Load() }
+
+// reached notes how far the owner has come.
+func (e *Engine) reached(m events.Meta) {
+	e.position.Store(uint64(m.Applied))
+	e.logged.Store(m.Events)
+	e.answered.Store(m.IntakeSeq)
+}
 
 // Epoch returns the epoch of the present ownership.
 func (e *Engine) Epoch() events.Epoch { return events.Epoch(e.epoch.Load()) }

@@ -28,8 +28,8 @@ func openDoor(e *Engine, l *loop) (*door.Door, error) {
 		},
 	})
 	told := l.pipe.told
-	l.pipe.told = func(last events.Seq, intake uint64) {
-		told(last, intake)
+	l.pipe.told = func(m events.Meta) {
+		told(m)
 		front.Settled()
 	}
 	return front, err

@@ -43,13 +43,12 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	}
 	e.clocks.Begin(clk, accept)
 	e.epoch.Store(uint64(state.Meta().Epoch))
-	e.position.Store(uint64(last))
-	e.answered.Store(state.Meta().IntakeSeq)
+	e.reached(state.Meta())
 	sig := natsio.NewSignals(e.cfg.MaxRunning)
 	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
 	l.newID, l.halt = e.NewID, &e.halt
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
-	l.pipe.told = func(last events.Seq, plain uint64) { e.position.Store(uint64(last)); e.answered.Store(plain) }
+	l.pipe.told = e.reached
 	l.pipe.feed = feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
 	if err := e.tellOwned(ctx, l.pipe.feed, last); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 type pipeline struct {
 	cfg   *Config
 	state *core.State
-	// told is called with the last durable event, and the intake position that it answers.
-	told func(last events.Seq, intake uint64)
+	// told is called with the partition's record as of the last durable event.
+	told func(events.Meta)
 
 	building    *batch
 	rest        []events.Event // of a decision in parts, for the next batches
@@ -79,7 +79,7 @@ type commitResult struct {
 func newPipeline(cfg *Config, state *core.State, last events.Seq) pipeline {
 	return pipeline{
 		most: eventlog.FrameBytes(cfg.MaxPayload),
-		cfg:  cfg, state: state, told: func(events.Seq, uint64) {}, building: &batch{after: last.Frame()}, appended: last,
+		cfg:  cfg, state: state, told: func(events.Meta) {}, building: &batch{after: last.Frame()}, appended: last,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies),
@@ -230,7 +230,7 @@ func (p *pipeline) durable(r appendResult) {
 		p.feed.Tell(r.res.Last.Frame(), p.appended, r.names, r.res.Lines)
 	}
 	p.appended, p.took = r.res.Last, r.took
-	p.told(p.appended, b.changes.Meta.IntakeSeq)
+	p.told(b.changes.Meta)
 	b.changes.Checksum = r.res.Checksum
 	p.unprojected = append(p.unprojected, b)
 	p.behind += b.bytes

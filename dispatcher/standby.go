@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/shared"
@@ -84,17 +85,22 @@ func (s *standby) askEnd() (eventlog.End, error) {
 	defer cancel()
 	end, err := s.e.cfg.Log.End(ctx)
 	if err == nil {
-		s.raisePosition(end.Last)
+		s.raisePosition(end.Last, end.Events)
 		s.note(func(s *standby) { s.heard = time.Now() })
 	}
 	return end, err
 }
 
-// raisePosition notes that the log is known to reach seq.
-func (s *standby) raisePosition(seq events.Seq) {
+// raisePosition notes that the log is known to reach seq, with so many events.
+func (s *standby) raisePosition(seq events.Seq, n uint64) {
+	raise(&s.e.position, uint64(seq))
+	raise(&s.e.logged, n)
+}
+
+func raise(v *atomic.Uint64, n uint64) {
 	for {
-		was := s.e.position.Load()
-		if uint64(seq) <= was || s.e.position.CompareAndSwap(was, uint64(seq)) {
+		was := v.Load()
+		if n <= was || v.CompareAndSwap(was, n) {
 			return
 		}
 	}
@@ -319,7 +325,7 @@ func (f *follower) run() error {
 			if err := f.replay.Apply(fr); err != nil {
 				return err
 			}
-			f.e.standby.raisePosition(fr.Last())
+			f.e.standby.raisePosition(fr.Last(), fr.Before+uint64(len(fr.Events)))
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))

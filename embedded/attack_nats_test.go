@@ -52,7 +52,7 @@ func TestHeadersThatTheServerObeys(t *testing.T) {
 		case ev.ID == done.ID:
 			ended = true
 			return context.Canceled
-		case ev.Seq > last.Seq && ev.Kind.String() != "created" && ev.Kind.String() != "queued" && ev.Kind.String() != "rejected" && !strings.HasPrefix(ev.Kind.String(), "type_"):
+		case ev.Seq.Frame() > last.Seq && ev.Kind.String() != "created" && ev.Kind.String() != "queued" && ev.Kind.String() != "rejected" && !strings.HasPrefix(ev.Kind.String(), "type_"):
 			t.Errorf("the log has got %s %s", ev.Kind, ev.ID)
 		}
 		return nil

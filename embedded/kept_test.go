@@ -77,7 +77,7 @@ func TestWhatOutlivesACut(t *testing.T) {
 	}
 	paused := pauseOf(t, c, "email")
 	request[wire.Retention](t, e, wire.APICut, struct{}{})
-	retention(t, e, "the log is cut", func(r wire.Retention) bool { return r.LogFirst != "1" && r.Round == "" })
+	retention(t, e, "the log is cut", func(r wire.Retention) bool { return r.LogFirst != firstPosition && r.Round == "" })
 	mustVerify(t, e)
 	stopEngine(t, e)
 	if err := os.RemoveAll(filepath.Join(dir, "store")); err != nil {

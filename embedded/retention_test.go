@@ -66,13 +66,13 @@ func TestLogIsCut(t *testing.T) {
 	e = mustStart(t, quiet(dir))
 	request[wire.Retention](t, e, wire.APICut, struct{}{})
 	r := retention(t, e, "the round ends", func(r wire.Retention) bool { return !r.LastCut.IsZero() })
-	if r.LogFirst != "1" {
+	if r.LogFirst != firstPosition {
 		t.Fatalf("cut before it is synced: %+v", r)
 	}
 	stopEngine(t, e)
 
 	e = mustStart(t, quiet(dir))
-	retention(t, e, "the log is cut", func(r wire.Retention) bool { return r.LogFirst != "1" && r.Round == "" })
+	retention(t, e, "the log is cut", func(r wire.Retention) bool { return r.LogFirst != firstPosition && r.Round == "" })
 	tip, err := e.eventLog.Last(testContext(t))
 	if err != nil || tip.First < 5 {
 		t.Fatalf("the log begins at %d: %v", tip.First, err)
@@ -109,3 +109,6 @@ func TestLogIsCut(t *testing.T) {
 		stopEngine(t, e)
 	}
 }
+
+// firstPosition is that of the first event of a log.
+const firstPosition wire.Position = "4096"

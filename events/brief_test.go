@@ -15,7 +15,7 @@ func TestBriefEvents(t *testing.T) {
 		Trace: "t", Digest: "x", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: at}, SubmitOptions: &SubmitOptions{Group: "g"},
 	}
 	for _, body := range []Body{&Created{}, full, &Completed{DurationMS: 9}, &Completed{DurationMS: 9, Result: json.RawMessage(`[1]`)}, &Running{Deadline: at}} {
-		ev := Event{Kind: body.Kind(), ID: ID{1}, Type: "email", At: at, Tx: Tx{1, 2}, Attempt: 2, Worker: "w", Body: body}
+		ev := Event{Kind: body.Kind(), ID: ID{1}, Type: "email", At: at, Attempt: 2, Worker: "w", Body: body}
 		whole, err := ev.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func codecEvents() []Event {
 	for i, b := range bodies {
 		e := Event{Kind: b.Kind(), ID: id, Type: "email-x", At: at, Body: b}
 		if i%2 == 0 {
-			e.Tx, e.Attempt, e.Worker, e.At = Tx{N: 2, Of: 3}, 2, "worker-1.a", at.Truncate(time.Second)
+			e.Attempt, e.Worker, e.At = 2, "worker-1.a", at.Truncate(time.Second)
 		}
 		evs = append(evs, e)
 	}

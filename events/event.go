@@ -24,6 +24,12 @@ type Event struct {
 	Body    Body     // a pointer to the payload of the kind; nil for none
 }
 
+// Together reports whether e and an event that follows it may be of one decision: they
+// are in one frame, and have one time. A moment of the past is never between them.
+func (e *Event) Together(next *Event) bool {
+	return e.Seq.Frame() == next.Seq.Frame() && e.At.Equal(next.At)
+}
+
 // Body is the payload of an event: one of the structs below, by pointer.
 type Body interface{ Kind() Kind }
 

@@ -67,7 +67,7 @@ func TestPackedUsualEvents(t *testing.T) {
 	}{
 		{&Queued{Reason: "submitted", OrderAt: at}, 32}, {&Claimed{Token: 1 << 40, StartBy: at.Add(30 * time.Second)}, 30}, {&Running{Deadline: at.Add(5 * time.Minute)}, 24}, {&Completed{DurationMS: 12}, 18},
 	} {
-		e := Event{Kind: c.body.Kind(), At: at, Tx: Tx{N: 1, Of: 2}, Attempt: 1, Worker: "worker-1", Body: c.body}
+		e := Event{Kind: c.body.Kind(), At: at, Attempt: 1, Worker: "worker-1", Body: c.body}
 		if packed, err := e.AppendPacked(nil, of); err != nil || len(packed) > c.most {
 			t.Errorf("%s: %d bytes, %v", e.Kind, len(packed), err)
 		}

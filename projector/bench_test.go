@@ -22,7 +22,7 @@ var benchParams = json.RawMessage(`{"to":"someone@example.com","pad":"` + string
 func benchLog(b *testing.B, items int) *memLog {
 	b.Helper()
 	s := newSim(b, 1, nil)
-	s.log.msgs = make([][]byte, 0, items*5+10)
+	s.per = 100
 	const open = 100 // items in flight at once
 	for i := 0; i < items; i += open {
 		var ids []events.ID
@@ -35,7 +35,7 @@ func benchLog(b *testing.B, items int) *memLog {
 			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
 			s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "worker-1"}, Result: json.RawMessage(`{"ok":true}`)})
 		}
-		s.state.TakeChanges()
+		s.take()
 		if i%10_000 == 0 {
 			s.ids = s.ids[:0]
 		}
@@ -47,15 +47,14 @@ func benchLog(b *testing.B, items int) *memLog {
 // decodes in parallel costs the reader.
 type decodedLog struct {
 	*memLog
-	groups []eventlog.Group
+	frames []eventlog.Frame
 }
 
 func decoded(b *testing.B, l *memLog) decodedLog {
 	b.Helper()
 	d := decodedLog{memLog: l}
-	l.perRead = 100
-	err := l.Read(context.Background(), 1, l.last(), func(g eventlog.Group) error {
-		d.groups = append(d.groups, g)
+	err := l.Read(context.Background(), 1, l.last().Frame(), func(f eventlog.Frame) error {
+		d.frames = append(d.frames, f)
 		return nil
 	})
 	if err != nil {
@@ -64,10 +63,10 @@ func decoded(b *testing.B, l *memLog) decodedLog {
 	return d
 }
 
-func (l decodedLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
-	for _, g := range l.groups {
-		if g.Through >= from && g.Through <= to {
-			if err := fn(g); err != nil {
+func (l decodedLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
+	for _, f := range l.frames {
+		if f.Seq >= from && f.Seq <= to {
+			if err := fn(f); err != nil {
 				return err
 			}
 		}
@@ -86,11 +85,11 @@ func BenchmarkRebuild(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				b.ReportMetric(float64(s.DiskBytes())/float64(l.last()), "disk-bytes/event")
+				b.ReportMetric(float64(s.DiskBytes())/float64(l.count()), "disk-bytes/event")
 				s.Close()
 				b.StartTimer()
 			}
-			b.ReportMetric(float64(l.last())*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64(l.count())*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }
@@ -130,7 +129,7 @@ func benchChanges(b *testing.B, n, items int) (all []*core.Changes) {
 	b.Helper()
 	s := newSim(b, 1, nil)
 	take := func() {
-		all = append(all, s.state.TakeChanges())
+		all = append(all, s.take())
 	}
 	for range items / n {
 		ids := make([]events.ID, n)
@@ -150,7 +149,6 @@ func benchChanges(b *testing.B, n, items int) (all []*core.Changes) {
 		}
 		take()
 		s.now = s.now.Add(time.Millisecond)
-		s.log.msgs = s.log.msgs[:len(s.log.msgs)]
 	}
 	return all
 }
@@ -278,7 +276,7 @@ func BenchmarkTerms(b *testing.B) {
 			var took time.Duration
 			var written int
 			commit := func() {
-				changes := s.state.TakeChanges()
+				changes := s.take()
 				at := time.Now()
 				if err := live.Commit(changes); err != nil {
 					b.Fatal(err)
@@ -288,7 +286,8 @@ func BenchmarkTerms(b *testing.B) {
 				s.state.Projected(changes.Meta.Applied)
 			}
 			for b.Loop() {
-				s.log.msgs, s.ids = s.log.msgs[:len(s.log.msgs):len(s.log.msgs)], s.ids[:0]
+				clear(s.log.frames) // their number stays: it is the next frame's
+				s.ids = s.ids[:0]
 				lives(s, n, c.submit, c.fail, commit)
 			}
 			b.ReportMetric(float64(took.Nanoseconds())/float64(written), "commit-ns/change")

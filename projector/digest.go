@@ -21,9 +21,9 @@ import (
 const checkEvery = 4096
 
 // Digest is a SHA-256 over the store's logical content, in hexadecimal: every
-// key and value in order, the position included. It leaves out what the log
-// does not say: the log's own identity, and expired keys that are not removed
-// yet. Two stores that have folded the same log up to the same position have
+// key and value in order, the position included. It leaves out what the log's
+// events do not say: the log's own identity, its frames' checksums, and expired keys that
+// are not removed yet. Two stores that have folded the same log up to the same position have
 // the same digest, however they got there.
 func (s *Store) Digest(ctx context.Context) (digest string, err error) {
 	err = s.Snapshot(func(v layout.View) error { digest, err = digestView(ctx, v); return err })
@@ -106,7 +106,7 @@ func (c *content) step() bool {
 func (c *content) hidden() bool {
 	switch c.key[0] {
 	case layout.PrefixMeta:
-		return bytes.Equal(c.key, layout.MetaKey(layout.MetaIdentity))
+		return bytes.Equal(c.key, layout.MetaKey(layout.MetaIdentity)) || bytes.Equal(c.key, layout.MetaKey(layout.MetaChecksum))
 	case layout.PrefixKey:
 		r := layout.KeyReader{B: c.key[1:]}
 		h, err := layout.DecodeHeld(r.Ref(), c.value)

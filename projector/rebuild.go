@@ -225,8 +225,8 @@ func stateAt(ctx context.Context, log Log, to moment, dir string, opts Options, 
 	return s, nil
 }
 
-// AsOf calls fn with a store as of a moment of the past (see [StateAt]), which is made
-// beside this one and removed at the end. Queries and commits go on meanwhile. It needs the
+// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a position
+// within a decision means the whole of it), which is made beside this one and removed at the end. Queries and commits go on meanwhile. It needs the
 // disk space of both; one AsOf, Verify or Rebuild of a store can be under way,
 // another gets [ErrProving]. A moment before the log's first event is refused.
 func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {

@@ -53,12 +53,15 @@ type Replay struct {
 
 	// Owned by the goroutine that applies.
 	ctx      context.Context
-	ids      []events.ID // reused by prefetch
-	events   int         // applied since the last hand-over
-	bytes    int         // of those
-	checksum uint64      // of the last frame applied
-	through  events.Seq  // if set, later events are left out
-	until    time.Time   // likewise: see past
+	ids      []events.ID  // reused by prefetch
+	events   int          // applied since the last hand-over
+	bytes    int          // of those
+	last     events.Event // applied: its position and time
+	checksum uint64       // of its frame
+	before   uint64       // the events in the log before the first frame
+	begun    bool         // there was one
+	through  events.Seq   // if set, later events are left out
+	until    time.Time    // likewise: see past
 	handed   func()
 	closed   bool
 
@@ -102,14 +105,17 @@ func (r *Replay) Apply(f eventlog.Frame) error {
 	if err := r.prefetch(f.Events); err != nil {
 		return err
 	}
-	r.checksum = f.Checksum
+	if !r.begun {
+		r.before, r.begun = f.Before, true
+	}
 	for _, ev := range f.Events {
-		if r.past(ev) {
+		if r.past(&ev) {
 			return errReached
 		}
 		if err := r.state.Apply(ev); err != nil {
 			return err
 		}
+		r.last, r.checksum = events.Event{Seq: ev.Seq, At: ev.At}, f.Checksum
 		r.events++
 	}
 	if r.bytes += f.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
@@ -139,10 +145,12 @@ func (r *Replay) prefetch(evs []events.Event) error {
 // errReached ends a Read at the moment that was asked for.
 var errReached = errors.New("reached")
 
-// past reports whether ev lies behind the moment that was asked for. What lies before
-// the event by which the clock was last set back is not behind a time.
-func (r *Replay) past(ev events.Event) bool {
-	return r.through > 0 && ev.Seq > r.through || !r.until.IsZero() && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
+// past reports whether ev lies behind the moment that was asked for. A position within
+// a decision means the whole of it. What lies before the event by which the clock was last
+// set back is not behind a time.
+func (r *Replay) past(ev *events.Event) bool {
+	return r.through > 0 && ev.Seq > r.through && !r.last.Together(ev) ||
+		!r.until.IsZero() && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
 // handOver passes on the changes that the State has collected, and lets it
@@ -202,9 +210,18 @@ func (r *Replay) Close() {
 
 // moment is where a replay ends.
 type moment struct {
-	through events.Seq // the last event at most
+	through events.Seq // no later event, but the whole of its decision
 	until   time.Time  // if set, no later event
-	events  uint64     // in the log up to there, or about so many
+	events  uint64     // in the log up to there, or about so many; 0: not known
+}
+
+// count finds out how many events there are.
+func (m *moment) count(ctx context.Context, log Log) error {
+	end := m.through.Frame()
+	return log.Read(ctx, end, end, func(f eventlog.Frame) error {
+		m.events = f.Before + uint64(len(f.Events))
+		return nil
+	})
 }
 
 // now is where a store stands.
@@ -227,10 +244,14 @@ func fill(ctx context.Context, store *Store, log Log, to moment, progress Progre
 	defer r.Close()
 	r.through, r.until = to.through, to.until
 	if progress != nil {
-		begun := state.Meta().Events
+		if to.events == 0 {
+			if err := to.count(ctx, log); err != nil {
+				return err
+			}
+		}
 		r.handed = func() {
-			done := state.Meta().Events - begun
-			progress(done, max(done, to.events-begun))
+			done := state.Meta().Events - r.before
+			progress(done, max(done, to.events-min(to.events, r.before)))
 		}
 	}
 	from := at.Frame() + 1

@@ -41,7 +41,7 @@ func BenchmarkReplay(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := fill(b.Context(), s, log, last, time.Time{}, nil); err != nil {
+				if err := fill(b.Context(), s, log, moment{through: last}, nil); err != nil {
 					b.Fatal(err)
 				}
 				filled += cpuTime(b) - before
@@ -87,33 +87,34 @@ func servedLog(b *testing.B, items, bytes int, through bool) (Log, events.Seq) {
 			}
 		}
 		s.now = s.now.Add(time.Millisecond)
-		s.state.TakeChanges()
-		last = appendAll(b, log, last, s.log.msgs)
+		s.take()
+		last = appendAll(b, log, last, s.log.frames)
 		s.ids = nil
-		clear(s.log.msgs) // their number stays: it is the next event's
+		clear(s.log.frames) // their number stays: it is the next frame's
 	}
 	return log, last
 }
 
-// appendAll appends the events that msgs has, and returns the log's end.
-func appendAll(b *testing.B, log eventlog.Log, last events.Seq, msgs [][]byte) events.Seq {
+// appendAll appends the frames that there are, and returns the log's end.
+func appendAll(b *testing.B, log eventlog.Log, last events.Seq, frames []*memFrame) events.Seq {
 	b.Helper()
-	var evs []events.Event
-	for i, m := range msgs {
-		if m != nil {
-			ev, err := events.DecodeEvent(m)
+	for _, f := range frames {
+		if f == nil {
+			continue
+		}
+		w := eventlog.Write{Epoch: f.epoch, Before: f.before}
+		for _, line := range f.lines {
+			ev, err := events.DecodeEvent(line)
 			if err != nil {
 				b.Fatal(err)
 			}
-			evs = append(evs, ev)
+			w.Events = append(w.Events, ev)
 		}
-		if i == len(msgs)-1 || len(evs) > 900 && evs[len(evs)-1].Tx.Last() {
-			done, err := log.Append(b.Context(), last, evs)
-			if err != nil {
-				b.Fatal(err)
-			}
-			last, evs = done.Last, nil
+		done, err := log.Append(b.Context(), last.Frame(), &w)
+		if err != nil {
+			b.Fatal(err)
 		}
+		last = done.Last
 	}
 	return last
 }

@@ -20,6 +20,7 @@ import (
 // the round began and ended.
 func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 	s.t.Helper()
+	s.open = false // a round begins a frame
 	s.do(core.BeginCut{})
 	begin = s.state.Meta().RoundAt
 	s.project()
@@ -127,6 +128,7 @@ func TestCutLogGivesTheLiveStore(t *testing.T) {
 	for seed := range cutSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newSim(t, seed, openMem(t))
+			s.per = []int{1, 16, 1000}[seed%3]
 			s.do(core.Own{Owner: "me"})
 			cuts, pruned := 0, 0
 			for range 4 {
@@ -139,12 +141,9 @@ func TestCutLogGivesTheLiveStore(t *testing.T) {
 					continue
 				}
 				cuts++
-				s.log.first = begin
-				for _, per := range []int{1, 16, 1000} {
-					s.log.perRead = per
-					same(t, s.store, replayed(t, s.log, s.log.last()))
-				}
-				_, err := StateAt(t.Context(), s.log, end-1, time.Time{}, "", Options{InMemory: true}, nil)
+				s.log.first = begin.Frame()
+				same(t, s.store, replayed(t, s.log, s.log.last()))
+				_, err := StateAt(t.Context(), s.log, begin, time.Time{}, "", Options{InMemory: true}, nil)
 				if !errors.Is(err, ErrBeforeCut) {
 					t.Fatalf("a state before the round's end: %v", err)
 				}
@@ -174,11 +173,11 @@ func TestRenew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := replayTo(t.Context(), behind, state, s.log, 50); err != nil {
+	if err := replayTo(t.Context(), behind, state, s.log, s.log.end(50)); err != nil {
 		t.Fatal(err)
 	}
 	begin, _ := s.round(0)
-	s.log.first = begin
+	s.log.first = begin.Frame()
 	if err := replayTo(t.Context(), behind, state, s.log, s.log.last()); !errors.Is(err, eventlog.ErrTrimmed) {
 		t.Fatalf("caught up over the cut: %v", err)
 	}
@@ -251,7 +250,7 @@ func TestLongHistoriesAreFolded(t *testing.T) {
 		s.project()
 		begin, _ := s.round(0)
 		same(t, s.store, replayed(t, s.log, s.log.last())) // the whole log
-		s.log.first = begin
+		s.log.first = begin.Frame()
 		same(t, s.store, replayed(t, s.log, s.log.last()))
 	}
 	history, _, err := s.store.Kept(id)
@@ -284,9 +283,9 @@ func TestPrunedTwiceAtOnce(t *testing.T) {
 		}
 	}
 	same(t, store, replayed(t, s.log, s.log.last())) // all at once
-	for cut := events.Seq(3); cut < s.log.last(); cut++ {
-		part := replayed(t, s.log, cut)
-		if err := fill(t.Context(), part, s.log, s.log.last(), time.Time{}, nil); err != nil {
+	for cut := uint64(3); cut < s.log.last().Frame(); cut++ {
+		part := replayed(t, s.log, s.log.end(cut))
+		if err := fill(t.Context(), part, s.log, moment{through: s.log.last()}, nil); err != nil {
 			t.Fatal(err)
 		}
 		same(t, store, part)

@@ -26,48 +26,71 @@ func slow(t testing.TB) { t.Helper(); need.Seconds(t) }
 
 // memLog is a log in memory, kept as the bytes that a stream would hold.
 type memLog struct {
-	msgs    [][]byte // at position i+1; nil: a foreign message
-	perRead int      // decisions in a group, at most; 0: 16
-	failAt  events.Seq
-	first   events.Seq // what is kept begins here; 0: at 1
+	frames []*memFrame // at sequence i+1; nil: a foreign message
+	failAt uint64      // the frame at which a Read fails; 0: none
+	first  uint64      // the first frame that is kept; 0: 1
 }
+
+// memFrame is a frame of a memLog.
+type memFrame struct {
+	epoch     events.Epoch
+	before    uint64
+	decisions int
+	lines     [][]byte
+}
+
+// bytes is the frame's body.
+func (f *memFrame) bytes() []byte { return append(bytes.Join(f.lines, []byte{'\n'}), '\n') }
 
 var errLog = errors.New("the log can't be read")
 
-func (l *memLog) last() events.Seq { return events.Seq(len(l.msgs)) }
+// last is the position of the last event.
+func (l *memLog) last() events.Seq { return l.end(uint64(len(l.frames))) }
 
-func (l *memLog) append(t testing.TB, evs ...events.Event) {
-	t.Helper()
-	for i := range evs {
-		b, err := evs[i].AppendJSON(nil)
-		if err != nil {
-			t.Fatal(err)
+// end is the position of the last event up to a frame.
+func (l *memLog) end(frame uint64) events.Seq {
+	for ; frame > 0; frame-- {
+		if f := l.frames[frame-1]; f != nil {
+			return events.SeqOf(frame, len(f.lines)-1)
 		}
-		l.msgs = append(l.msgs, b)
 	}
+	return 0
 }
 
-func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
-	per := l.perRead
-	if per == 0 {
-		per = 16
-	}
-	var g eventlog.Group
-	decisions := 0
-	flush := func() error {
-		out := g
-		g, decisions = eventlog.Group{}, 0
-		if out.Through == 0 {
-			return nil
+// count is the number of events.
+func (l *memLog) count() (n uint64) {
+	for _, f := range l.frames {
+		if f != nil {
+			n += uint64(len(f.lines))
 		}
-		return fn(out)
 	}
+	return n
+}
+
+// upTo is the log as it was before it had a frame.
+func (l *memLog) upTo(frame uint64) *memLog {
+	return &memLog{frames: l.frames[: frame-1 : frame-1]}
+}
+
+// add appends an event to the last frame.
+func (l *memLog) add(t testing.TB, ev events.Event) {
+	t.Helper()
+	b, err := ev.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := l.frames[len(l.frames)-1]
+	f.lines = append(f.lines, b)
+}
+
+func (l *memLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
 	if from == 0 {
 		from = max(l.first, 1)
 	}
 	if from < l.first {
 		return &eventlog.TrimmedError{Asked: from, First: l.first}
 	}
+	skipped := 0
 	for seq := from; seq <= to; seq++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -75,40 +98,34 @@ func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog
 		if seq == l.failAt {
 			return errLog
 		}
-		msg := l.msgs[seq-1]
-		if msg == nil {
-			g.Skipped++
+		m := l.frames[seq-1]
+		if m == nil {
+			skipped++
 			continue
 		}
-		ev, err := events.DecodeEvent(msg)
-		if err != nil {
-			return err
-		}
-		ev.Seq = seq
-		g.Events = append(g.Events, ev)
-		g.Bytes += len(msg)
-		if !ev.Tx.Last() {
-			continue
-		}
-		g.Through, g.Checksum = seq, events.Checksum(msg)
-		if decisions++; decisions >= per {
-			if err := flush(); err != nil {
+		body := m.bytes()
+		f := eventlog.Frame{Seq: seq, Epoch: m.epoch, Before: m.before, Bytes: len(body), Checksum: events.Checksum(body), Skipped: skipped}
+		skipped = 0
+		for i, line := range m.lines {
+			ev, err := events.DecodeEvent(line)
+			if err != nil {
 				return err
 			}
+			ev.Seq = events.SeqOf(seq, i)
+			f.Events = append(f.Events, ev)
+		}
+		if err := fn(f); err != nil {
+			return err
 		}
 	}
-	// An undecided rest is not handed over.
-	for len(g.Events) > 0 && g.Events[len(g.Events)-1].Seq > g.Through {
-		g.Events = g.Events[:len(g.Events)-1]
-	}
-	return flush()
+	return nil
 }
 
-func (l *memLog) Checksum(_ context.Context, seq events.Seq) (uint64, error) {
-	if seq < 1 || seq > l.last() {
-		return 0, fmt.Errorf("no event at %d", seq)
+func (l *memLog) Checksum(_ context.Context, seq uint64) (uint64, error) {
+	if seq < 1 || seq > uint64(len(l.frames)) || l.frames[seq-1] == nil {
+		return 0, fmt.Errorf("no frame %d", seq)
 	}
-	return events.Checksum(l.msgs[seq-1]), nil
+	return events.Checksum(l.frames[seq-1].bytes()), nil
 }
 
 // sim decides random commands, as an engine would, into a log and a store.
@@ -121,7 +138,10 @@ type sim struct {
 	store *Store // nil: nothing is projected, all stays in the State
 	ids   []events.ID
 	toks  uint64
-	seq   uint64 // of the intake
+	seq   uint64       // of the intake
+	per   int          // decisions in a frame, at most; 0: 1
+	open  bool         // the last frame may take another decision
+	kept  []events.Seq // rejected
 }
 
 func newSim(t testing.TB, seed uint64, store *Store) *sim {
@@ -153,24 +173,54 @@ func (s *sim) do(c core.Command) core.Decision {
 	} else if err != nil {
 		s.t.Fatalf("decide %T: %v", c, err)
 	}
-	if s.rng.IntN(50) == 0 {
-		s.log.msgs = append(s.log.msgs, nil)
+	if len(d.Events) == 0 {
+		return d
 	}
+	f := s.frame()
 	for i := range d.Events {
-		d.Events[i].Seq = s.log.last() + 1
+		d.Events[i].Seq = events.SeqOf(uint64(len(s.log.frames)), len(f.lines))
 		if err := s.state.Apply(d.Events[i]); err != nil {
 			s.t.Fatalf("apply what was decided: %v", err)
 		}
-		s.log.append(s.t, d.Events[i])
+		s.log.add(s.t, d.Events[i])
+		if d.Events[i].Kind == events.KindRejected {
+			s.kept = append(s.kept, d.Events[i].Seq)
+		}
 	}
 	return d
+}
+
+// frame is that of the next decision: the last one, or a new one.
+func (s *sim) frame() *memFrame {
+	if s.open {
+		if f := s.log.frames[len(s.log.frames)-1]; f.decisions < max(s.per, 1) && len(f.lines) < 1000 {
+			f.decisions++
+			return f
+		}
+	}
+	if s.rng.IntN(50) == 0 {
+		s.log.frames = append(s.log.frames, nil)
+	}
+	m := s.state.Meta()
+	f := &memFrame{epoch: m.Epoch, before: m.Events, decisions: 1}
+	s.log.frames, s.open = append(s.log.frames, f), true
+	return f
+}
+
+// take ends the frame, and takes what the State has collected.
+func (s *sim) take() *core.Changes {
+	s.open = false
+	c := s.state.TakeChanges()
+	if c != nil {
+		c.Checksum = events.Checksum(s.log.frames[c.Meta.Applied.Frame()-1].bytes())
+	}
+	return c
 }
 
 // project commits what the State has collected.
 func (s *sim) project() {
 	s.t.Helper()
-	if c := s.state.TakeChanges(); c != nil && s.store != nil {
-		c.Checksum = events.Checksum(s.log.msgs[c.Meta.Applied-1])
+	if c := s.take(); c != nil && s.store != nil {
 		if err := s.store.Commit(c); err != nil {
 			s.t.Fatal(err)
 		}
@@ -321,8 +371,8 @@ func (s *sim) randomCommand(it *events.Item) core.Command {
 // rejected is a submission that becomes no item, or the end of what is kept of
 // an earlier one.
 func (s *sim) rejected() core.Command {
-	if s.rng.IntN(4) == 0 {
-		return core.PurgeRejected{Seq: s.log.last() - events.Seq(s.rng.IntN(40))}
+	if len(s.kept) > 0 && s.rng.IntN(4) == 0 {
+		return core.PurgeRejected{Seq: s.kept[max(0, len(s.kept)-1-s.rng.IntN(10))]}
 	}
 	s.seq++
 	r := events.Rejected{Code: "bad_params", Message: "no", Text: string(make([]byte, s.rng.IntN(300))), Intake: events.Intake{Seq: s.seq}}
@@ -348,8 +398,8 @@ func (s *sim) run(n, every int) {
 func (s *sim) items() map[events.ID]*events.Item {
 	s.t.Helper()
 	all := newSim(s.t, 0, nil)
-	err := s.log.Read(context.Background(), 1, s.log.last(), func(g eventlog.Group) error {
-		for _, ev := range g.Events {
+	err := s.log.Read(context.Background(), 1, uint64(len(s.log.frames)), func(f eventlog.Frame) error {
+		for _, ev := range f.Events {
 			if err := all.state.Apply(ev); err != nil {
 				return err
 			}

@@ -86,9 +86,9 @@ func TestVerifyFails(t *testing.T) {
 		t.Fatalf("a log that can't be read: %v", err)
 	}
 	s.log.failAt = 0
-	half := len(s.log.msgs) / 2
-	short := &memLog{msgs: s.log.msgs[:half:half]}
-	short.msgs = append(short.msgs, make([][]byte, len(s.log.msgs)-len(short.msgs))...)
+	half := len(s.log.frames) / 2
+	short := s.log.upTo(uint64(half) + 1)
+	short.frames = append(short.frames, make([]*memFrame, len(s.log.frames)-half)...)
 	if err := live.Rebuild(context.Background(), short, nil); err == nil || !strings.Contains(err.Error(), "leads to event") {
 		t.Fatalf("another log: %v", err)
 	}
@@ -105,18 +105,18 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
-// trimmedLog is a log that keeps nothing in front of a position.
+// trimmedLog is a log that keeps nothing in front of a frame.
 type trimmedLog struct {
 	*memLog
-	first events.Seq
+	first uint64
 }
 
-func (l trimmedLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+func (l trimmedLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	if seq < l.first {
 		return 0, &eventlog.TrimmedError{Asked: seq, First: l.first}
 	}
-	if seq > l.last() {
-		return 0, &eventlog.BehindError{Known: seq, Last: l.last()}
+	if last := uint64(len(l.frames)); seq > last {
+		return 0, &eventlog.BehindError{Known: seq, Last: last}
 	}
 	return l.memLog.Checksum(ctx, seq)
 }
@@ -137,16 +137,20 @@ func TestCheckLog(t *testing.T) {
 	if err := live.SetIdentity("this"); err != nil {
 		t.Fatal(err)
 	}
-	at := live.Applied()
+	at := live.Applied().Frame()
+	other := func(line string) *memLog {
+		l := s.log.upTo(at)
+		l.frames = append(l.frames, &memFrame{lines: [][]byte{[]byte(line)}})
+		return l
+	}
 	check("this", s.log, false)
-	check("that", s.log, false) // restored elsewhere: it has the event that was folded last
-	check("that", &memLog{msgs: append(s.log.msgs[:at-1:at-1], []byte(`{}`))}, true)
+	check("that", s.log, false) // restored elsewhere: it has the frame that was folded last
+	check("that", other(`{}`), true)
 	check("that", trimmedLog{s.log, at + 1}, true)
 	check("this", trimmedLog{s.log, at + 1}, false)
 	check("this", trimmedLog{s.log, at + 2}, true)
-	check("this", trimmedLog{&memLog{msgs: s.log.msgs[:at-1]}, 1}, true)
-	forked := &memLog{msgs: append(append([][]byte{}, s.log.msgs[:at-1]...), []byte(`{"other":1}`))}
-	check("this", forked, true)
+	check("this", trimmedLog{s.log.upTo(at), 1}, true)
+	check("this", other(`{"other":1}`), true)
 	if err := live.CheckLog(context.Background(), "this", &memLog{}); err == nil || errors.Is(err, ErrDiverged) {
 		t.Errorf("a log that can't be read: %v", err)
 	}

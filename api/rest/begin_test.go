@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 )
 
-// endedLog is a log of five positions that nobody reads yet.
+// endedLog is a log of five frames that nobody reads yet.
 type endedLog struct{ Events }
 
 func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
@@ -18,10 +19,10 @@ func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
 // long the feed takes to begin reading: the position was settled before.
 func TestAFeedOfWhatComesNextBeginsBeforeItsReply(t *testing.T) {
 	s := &Server{cfg: Config{Events: endedLog{}}}
-	for _, in := range []eventsQuery{{}, {Type: []string{"a"}}, {LastEventID: "5"}} {
+	for _, in := range []eventsQuery{{}, {Type: []string{"a"}}, {LastEventID: events.SeqOf(5, 0).String()}} {
 		f, err := s.newFeed(t.Context(), &in)
-		if err != nil || f.cfg.FromSeq != 6 || f.from != 6 || f.gap != nil {
-			t.Errorf("%+v: it begins with %d of a log of 5 (%v)", in, f.cfg.FromSeq, err)
+		if err != nil || f.cfg.FromSeq != f.from || f.from <= events.SeqOf(5, 0) || f.from > events.SeqOf(6, 0) || f.gap != nil {
+			t.Errorf("%+v: it begins with %d of a log of five frames (%v)", in, f.cfg.FromSeq, err)
 		}
 	}
 }

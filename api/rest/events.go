@@ -119,7 +119,7 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", f.from, events.SeqOf(kept.Last+1, 0))
 	}
 	if first := events.SeqOf(kept.First, 0); f.from < first {
-		if resumed || f.from > 1 {
+		if kept.First > 1 && (resumed || f.from > 1) {
 			f.gap = &gap{From: f.from, To: first - 1}
 		}
 		f.from = first

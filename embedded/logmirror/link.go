@@ -323,6 +323,13 @@ func (c Core) Position() events.Seq {
 	return max(c.Engine.Position(), c.Link.end.Last)
 }
 
+// Events returns the number of events in it.
+func (c Core) Events() uint64 {
+	c.Link.mu.Lock()
+	defer c.Link.mu.Unlock()
+	return max(c.Engine.Events(), c.Link.end.Events)
+}
+
 // End returns the end of the hub's log, a second old at most.
 func (c Core) End(context.Context) (events.Seq, error) {
 	end, err := c.Link.Look(false)

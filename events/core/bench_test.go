@@ -24,8 +24,9 @@ func life(b *testing.B, s *State, n int, now time.Time) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		frame := s.meta.Applied.Frame() + 1
 		for i := range d.Events {
-			d.Events[i].Seq = s.meta.Applied + 1
+			d.Events[i].Seq = events.SeqOf(frame, i)
 			if err := s.Apply(d.Events[i]); err != nil {
 				b.Fatal(err)
 			}
@@ -69,7 +70,7 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		for _, ev := range evs {
-			ev.ID, ev.Type, ev.At, ev.Seq = crowdID(n), "email", now, s.meta.Applied+1
+			ev.ID, ev.Type, ev.At, ev.Seq = crowdID(n), "email", now, nextFrame(s)
 			if err := s.Apply(ev); err != nil {
 				b.Fatal(err)
 			}
@@ -129,3 +130,6 @@ func BenchmarkDecodeEvent(b *testing.B) {
 		})
 	}
 }
+
+// nextFrame is the position of the next frame's first event.
+func nextFrame(s *State) events.Seq { return events.SeqOf(s.meta.Applied.Frame()+1, 0) }

@@ -1,9 +1,7 @@
 package core
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -135,21 +133,14 @@ func TestALogWithoutLimitsStillReplays(t *testing.T) {
 // replayFile applies a committed log, replays its dead, and counts them.
 func replayFile(t *testing.T, path string) (s *State, dead int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	s, err := NewState(Empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = NewState(Empty{}); err != nil {
-		t.Fatal(err)
-	}
-	for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
-		ev, err := events.DecodeEvent(line)
+	for _, l := range readText(t, path) {
+		ev, err := l.apply(s)
 		if err != nil {
-			t.Fatalf("line %d: %v", i+1, err)
-		}
-		ev.Seq = events.Seq(i + 1)
-		if err := s.Apply(ev); err != nil {
-			t.Fatalf("line %d: %v", i+1, err)
+			t.Fatalf("event %d: %v", l.seq, err)
 		}
 		if ev.Kind == events.KindDead {
 			dead++

@@ -42,8 +42,9 @@ func (w *world) try(c Command) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	for _, ev := range d.Events {
-		ev.Seq = w.s.Meta().Applied + 1
+	frame := w.s.Meta().Applied.Frame() + 1
+	for i, ev := range d.Events {
+		ev.Seq = events.SeqOf(frame, i)
 		if err := w.s.Apply(ev); err != nil {
 			w.t.Fatalf("apply what was decided: %v", err)
 		}

@@ -10,9 +10,10 @@ func init() {
 		"version": "of the program that raised it",
 		"by":      "who asked for it, if a person did",
 	}}
-	kindDocs[events.KindSnapshot] = kindDoc{"A part of a round, which re-states everything so that the log in front of it can be cut: first one with mark `begin`, then a `carried` for each item whose base lies in front of that, then those with mark `rejected` that say what is kept of submissions that became no item, and at last, in one decision, those that say what else belongs to no item. A round without its end means nothing; of a log that has been cut, the first event is a `begin` whose round is complete.", map[string]string{
+	kindDocs[events.KindSnapshot] = kindDoc{"A part of a round, which re-states everything so that the log in front of it can be cut: first one with mark `begin`, then a `carried` for each item whose base lies in front of that, then those with mark `rejected` that say what is kept of submissions that became no item, and at last those that say what else belongs to no item. A round without its end means nothing; of a log that has been cut, the first event is a `begin` whose round is complete.", map[string]string{
 		"round":   "counts the rounds, from 1",
 		"mark":    "`begin`, `rejected`, `part`, `end`",
+		"part":    "in `part` and `end`: counts them, from 1",
 		"level":   "in `begin`: the log's format level, if it is above 1; it is the event's `v` too",
 		"version": "in `begin`, with `level`: the version of the program that raised it",
 		"meta":    "in `end`: the partition's own record (position, epoch, intake position, counters)",

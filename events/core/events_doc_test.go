@@ -342,9 +342,31 @@ const eventsHead = `# Events
 
 *Rendered by ` + "`go test ./events/core -update`" + ` from the code and from really encoded events; a test fails when it is stale.*
 
-Every transition of every work item is one event in the stream of its
-partition, ` + "`WORK_EVENTS_<p>`" + `, and that stream is the only truth. An event's
-sequence is the stream's: monotonic, without gaps. Only the engine writes there.
+Every transition of every work item is one event in the log of its partition,
+and that log is the only truth. It is the JetStream stream ` + "`WORK_EVENTS_<p>`" + `; only the
+engine writes there.
+
+## Frames
+
+One append to the log is one message, a frame, on ` + "`work.frame.<p>`" + `. Its body is
+the events as JSON in the order decided, one a line, each line ended by a newline. A frame
+is stored whole or not at all, so no reader sees half a decision.
+
+| header | meaning |
+|---|---|
+| ` + "`Work-Frame`" + ` | the frame's id, which no other append has: 12 digits and capital letters that name the writer, a period, and a number in base 36 |
+| ` + "`Work-Epoch`" + ` | the epoch of the owner that wrote it |
+| ` + "`Work-Node`" + ` | the owner's name |
+| ` + "`Work-Level`" + ` | the log's format level |
+| ` + "`Work-Events`" + ` | the number of its events, 1 to 4,095 |
+| ` + "`Work-Before`" + ` | the number of events in the log before it, those that have been cut off included |
+
+An event's position is its frame's stream sequence × 4,096, plus its index in the
+frame from 0. Positions are ordered, and not contiguous: ` + "`Work-Before`" + ` counts.
+
+A reader passes over messages without a frame id, and frames of an epoch below that of the
+last ` + "`owned`" + ` event that it has read. If ` + "`Work-Before`" + ` is not the number of events that
+it knows, some are missing.
 
 ## Subjects
 
@@ -359,9 +381,6 @@ read), the kind. So a plain NATS subscriber filters on the server:
 | ` + "`work.event.*.email.dead`" + ` | e-mails that failed for good |
 | ` + "`work.event.*.*.rejected`" + ` | submissions that became no item |
 
-A tail of the stream from a sequence or a time on is a JetStream ordered
-consumer with the same subject as its filter.
-
 ## Envelope
 
 A JSON object. Fields that do not apply are left out; fields that a reader does
@@ -374,7 +393,6 @@ not know are to be ignored; times are RFC 3339 in UTC with nanoseconds.
 | ` + "`id`" + ` | the item, a ULID |
 | ` + "`type`" + ` | the work type |
 | ` + "`at`" + ` | when, by the partition's clock; never earlier than the event before |
-| ` + "`tx`" + ` | ` + "`{n, of}`" + `: the n-th of the events of one decision. They count only together: a reader holds them back until the last, and skips a group that another event interrupts. Absent: a decision of one event. |
 | ` + "`attempt`" + ` | the item's attempt, from 1, in events of a run |
 | ` + "`worker`" + ` | the worker, in events of a run |
 | ` + "`data`" + ` | the payload of the kind |

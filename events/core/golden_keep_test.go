@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ func goldenRound(w *world) {
 // base is a projection of the log so far.
 func (w *world) base() *mapBase {
 	w.t.Helper()
-	return w.baseFrom(1)
+	return w.baseFrom(0)
 }
 
 // baseFrom is a projection of the log from an event on.
@@ -68,7 +69,11 @@ func (w *world) baseFrom(first events.Seq) *mapBase {
 	w.t.Helper()
 	base := newMapBase()
 	s := w.reader(base)
-	for _, ev := range w.log[first-1:] {
+	begin := slices.IndexFunc(w.log, func(ev events.Event) bool { return ev.Seq >= first })
+	if counts, err := s.Frame(first.Frame(), 0, uint64(begin)); !counts || err != nil {
+		w.t.Fatal(counts, err)
+	}
+	for _, ev := range w.log[begin:] {
 		if err := s.Apply(ev); err != nil {
 			w.t.Fatal(err)
 		}

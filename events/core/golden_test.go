@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden log and state in testdata, and docs/reference/LIFECYCLE.md and docs/reference/EVENTS.md")
 
 const (
-	goldenLog   = "testdata/golden.jsonl" // the event of line n has sequence n
+	goldenLog   = "testdata/golden.jsonl" // an event a line, and an empty line between two frames
 	goldenState = "testdata/golden_state.txt"
 )
 
@@ -106,6 +106,56 @@ func (w *world) encoded() [][]byte {
 	return lines
 }
 
+// text is the log as text: an event a line, and an empty line between two frames.
+func (w *world) text() []byte {
+	var sb bytes.Buffer
+	for i, data := range w.encoded() {
+		if i > 0 && w.log[i].Seq.Frame() != w.log[i-1].Seq.Frame() {
+			sb.WriteByte('\n')
+		}
+		sb.Write(append(data, '\n'))
+	}
+	return sb.Bytes()
+}
+
+// line is an event in a log's text.
+type line struct {
+	seq  events.Seq
+	data []byte
+}
+
+// apply applies the event to a state.
+func (l line) apply(s *State) (events.Event, error) {
+	ev, err := events.DecodeEvent(l.data)
+	if err != nil {
+		return ev, err
+	}
+	ev.Seq = l.seq
+	return ev, s.Apply(ev)
+}
+
+// readText reads a file with a log's text.
+func readText(t *testing.T, path string) (lines []line) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := uint64(1)
+	for text := range bytes.SplitSeq(bytes.TrimSpace(data), []byte("\n")) {
+		last := len(lines) - 1
+		switch {
+		case len(text) == 0:
+			frame++
+		case last < 0 || lines[last].seq.Frame() < frame:
+			lines = append(lines, line{events.SeqOf(frame, 0), text})
+		default:
+			lines = append(lines, line{lines[last].seq + 1, text})
+		}
+	}
+	return lines
+}
+
 // golden compares content with a committed file, or writes it.
 func golden(t *testing.T, path string, content []byte) {
 	t.Helper()
@@ -150,7 +200,7 @@ func firstDifference(a, b []byte) (line int, in, other []byte) {
 // format or of a decision is seen here.
 func TestGoldenLogIsStillWritten(t *testing.T) {
 	w := goldenWorld(t)
-	golden(t, goldenLog, append(bytes.Join(w.encoded(), []byte("\n")), '\n'))
+	golden(t, goldenLog, w.text())
 	seen := map[events.Kind]bool{}
 	for _, ev := range w.log {
 		seen[ev.Kind] = true
@@ -167,23 +217,14 @@ func TestGoldenLogStillReplays(t *testing.T) {
 	if *update {
 		TestGoldenLogIsStillWritten(t)
 	}
-	data, err := os.ReadFile(goldenLog)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test ./events/core -update", err)
-	}
 	base := newMapBase()
 	s, err := NewState(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
-		ev, err := events.DecodeEvent(line)
-		if err != nil {
-			t.Fatalf("line %d: %v", i+1, err)
-		}
-		ev.Seq = events.Seq(i + 1)
-		if err := s.Apply(ev); err != nil {
-			t.Fatalf("line %d: %v", i+1, err)
+	for _, l := range readText(t, goldenLog) {
+		if _, err := l.apply(s); err != nil {
+			t.Fatalf("event %d: %v", l.seq, err)
 		}
 	}
 	if err := base.write(s.TakeChanges()); err != nil {

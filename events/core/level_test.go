@@ -96,7 +96,7 @@ func TestRaiseFormatIsRefused(t *testing.T) {
 	if d := w.do(RaiseFormat{Level: 1}); !d.Repeat {
 		t.Fatalf("lowered: %+v", d)
 	}
-	again := events.Event{Kind: events.KindFormatRaised, Seq: w.s.Meta().Applied + 1, At: w.now, Body: &events.FormatRaised{Level: next}}
+	again := events.Event{Kind: events.KindFormatRaised, Seq: nextFrame(w.s), At: w.now, Body: &events.FormatRaised{Level: next}}
 	if err := w.s.Apply(again); !errors.Is(err, events.ErrCorrupt) {
 		t.Fatalf("an event that raises the level to where it is: %v", err)
 	}
@@ -106,14 +106,10 @@ func TestRaiseFormatIsRefused(t *testing.T) {
 // nothing at all of what is left once the log has been cut behind it.
 func TestNextLevelIsRefused(t *testing.T) {
 	w := nextLevelWorld(t)
-	golden(t, goldenNext, append(bytes.Join(w.encoded(), []byte("\n")), '\n'))
-	data, err := os.ReadFile(goldenNext)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+	golden(t, goldenNext, w.text())
+	lines := readText(t, goldenNext)
 	lineOf := func(kind events.Kind) int {
-		return slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, fmt.Appendf(nil, `"kind":"%s"`, kind)) })
+		return slices.IndexFunc(lines, func(l line) bool { return bytes.Contains(l.data, fmt.Appendf(nil, `"kind":"%s"`, kind)) })
 	}
 	for name, tt := range map[string]struct{ first, refused int }{
 		"whole": {0, lineOf(events.KindFormatRaised)},
@@ -123,7 +119,7 @@ func TestNextLevelIsRefused(t *testing.T) {
 			s, err := NewState(newMapBase())
 			at := tt.first
 			for ; err == nil && at < len(lines); at++ {
-				err = applyLine(s, lines[at], events.Seq(at+1))
+				_, err = lines[at].apply(s)
 			}
 			var newer *events.NewerError
 			if !errors.As(err, &newer) || !errors.Is(err, events.ErrNewer) || at-1 != tt.refused {
@@ -139,15 +135,6 @@ func TestNextLevelIsRefused(t *testing.T) {
 	}
 }
 
-func applyLine(s *State, line []byte, seq events.Seq) error {
-	ev, err := events.DecodeEvent(line)
-	if err != nil {
-		return err
-	}
-	ev.Seq = seq
-	return s.Apply(ev)
-}
-
 // A store that has passed the raise is refused without a look at the log.
 func TestStoreOfTheNextLevelIsRefused(t *testing.T) {
 	w := nextLevelWorld(t)
@@ -158,7 +145,7 @@ func TestStoreOfTheNextLevelIsRefused(t *testing.T) {
 	if err := s.SetFormatLevel(events.FormatLevel); !errors.Is(err, events.ErrNewer) {
 		t.Fatalf("set: %v", err)
 	}
-	queued := events.Event{Kind: events.KindOwned, Seq: s.Meta().Applied + 1, At: w.now, Body: &events.Owned{Epoch: 2, Owner: "o"}}
+	queued := events.Event{Kind: events.KindOwned, Seq: nextFrame(s), At: w.now, Body: &events.Owned{Epoch: 2, Owner: "o"}}
 	if err := s.Apply(queued); !errors.Is(err, events.ErrNewer) {
 		t.Fatalf("apply: %v", err)
 	}
@@ -172,14 +159,13 @@ func TestEachLevelHasAGoldenLog(t *testing.T) {
 		if level > 1 {
 			path = fmt.Sprintf("testdata/golden_level_%d.jsonl", level)
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
+		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v: commit a log of format level %d that has all that is new in it", err, level)
 		}
 		s, err := NewState(newMapBase())
-		for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+		for _, l := range readText(t, path) {
 			if err == nil {
-				err = applyLine(s, line, events.Seq(i+1))
+				_, err = l.apply(s)
 			}
 		}
 		if err != nil || s.Level() != level {

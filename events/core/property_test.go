@@ -40,30 +40,26 @@ func TestAnySequenceOfCommands(t *testing.T) {
 	})
 }
 
-// replay folds the log into a new base, whole decisions at a time, so many
+// replay folds the log into a new base, frame by frame, so many
 // between two writes; with restarts, at random points. It returns the base's
 // content.
 func (s *sim) replay(every int, restarts bool) string { return s.replayFrom(1, every, restarts) }
 
-// replayFrom is replay of a log that begins at a position.
-func (s *sim) replayFrom(from events.Seq, every int, restarts bool) string {
+// replayFrom is replay of a log that begins with a frame.
+func (s *sim) replayFrom(from uint64, every int, restarts bool) string {
 	base := newMapBase()
 	st := s.open(base)
-	groups := 0
-	for seq := from; seq <= events.Seq(len(s.log)); seq++ {
-		ev := s.decode(seq)
-		s.must(st.Apply(ev))
-		if !ev.Tx.Last() {
-			continue
-		}
-		if groups++; groups%every == 0 {
+	frames := 0
+	for seq := from; seq <= uint64(len(s.log)); seq++ {
+		s.read(st, seq)
+		if frames++; frames%every == 0 {
 			s.must(base.write(st.TakeChanges()))
-			st.Projected(seq)
+			st.Projected(st.meta.Applied)
 		}
 		if restarts && s.chance("restart replay", 10) {
 			st = s.open(base)
 			st.maxItems, st.maxBytes = 0, 0
-			seq = max(base.meta.Applied, from-1)
+			seq = max(base.meta.Applied.Frame(), from-1)
 		}
 	}
 	s.must(base.write(st.TakeChanges()))

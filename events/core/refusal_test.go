@@ -143,7 +143,7 @@ func TestErrorsOfTheBase(t *testing.T) {
 		t.Error(err)
 	}
 	for _, k := range []events.Kind{events.KindCreated, events.KindCancelled} {
-		if err := s.Apply(events.Event{Seq: s.Meta().Applied + 1, Kind: k, ID: id, Type: "email", Body: sampleBody(k)}); !errors.Is(err, broken) || errors.Is(err, events.ErrCorrupt) {
+		if err := s.Apply(events.Event{Seq: nextFrame(s), Kind: k, ID: id, Type: "email", Body: sampleBody(k)}); !errors.Is(err, broken) || errors.Is(err, events.ErrCorrupt) {
 			t.Errorf("%s: %v", k, err)
 		}
 	}

@@ -130,15 +130,16 @@ func TestPurgeRejected(t *testing.T) {
 	w := newWorld(t)
 	w.do(Reject{Rejected: events.Rejected{Code: "bad_type", Message: "no", Intake: events.Intake{Seq: 1}}})
 	w.do(Reject{Rejected: events.Rejected{Code: "duplicate", Message: "no", Of: w.newID(), Intake: events.Intake{Seq: 1}}})
-	w.refused(events.CodeNotFound, PurgeRejected{Seq: 3})
+	w.refused(events.CodeNotFound, PurgeRejected{Seq: nextFrame(w.s)})
 	w.refused(events.CodeNotFound, PurgeRejected{})
-	w.do(PurgeRejected{Seq: 1})
+	first := w.log[0].Seq
+	w.do(PurgeRejected{Seq: first})
 	c := w.s.TakeChanges()
-	w.refused(events.CodeNotFound, PurgeRejected{Seq: 1}) // a second time, before the projection knows
-	if len(c.Rejected) != 3 || c.Rejected[0].Body == nil || !c.Rejected[0].Answer || c.Rejected[1].Answer || c.Rejected[2].Body != nil || c.Rejected[2].Seq != 1 {
+	w.refused(events.CodeNotFound, PurgeRejected{Seq: first}) // a second time, before the projection knows
+	if len(c.Rejected) != 3 || c.Rejected[0].Body == nil || !c.Rejected[0].Answer || c.Rejected[1].Answer || c.Rejected[2].Body != nil || c.Rejected[2].Seq != first {
 		t.Errorf("%+v", c.Rejected)
 	}
-	if err := w.s.Apply(events.Event{Seq: 9, Kind: events.KindRejectedPurged, At: w.now, Body: &events.RejectedPurged{Seq: 9}}); err == nil {
+	if err := w.s.Apply(events.Event{Seq: nextFrame(w.s), Kind: events.KindRejectedPurged, At: w.now, Body: &events.RejectedPurged{Seq: nextFrame(w.s)}}); err == nil {
 		t.Error("what is not there yet was purged")
 	}
 }

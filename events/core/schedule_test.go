@@ -264,7 +264,7 @@ func TestCorruptScheduleEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			minutely(w, nil)
-			if err := w.s.Apply(events.Event{Seq: 2, Kind: b.Kind(), At: w.now, Body: b}); err == nil {
+			if err := w.s.Apply(events.Event{Seq: nextFrame(w.s), Kind: b.Kind(), At: w.now, Body: b}); err == nil {
 				t.Error("it was applied")
 			}
 		})

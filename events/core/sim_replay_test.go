@@ -17,7 +17,7 @@ func (s *sim) replayCommand() Command {
 		r := s.run()
 		return Fail{Run: r, Error: pick(s, "cause", "boom 17", "boom 18", "no such file /tmp/x"), Code: pick(s, "code", "logic", "io", "net")}
 	case "purge rejected":
-		return PurgeRejected{Seq: pick(s, "rejected", append(s.rejected, 0, events.Seq(len(s.log)+1))...), Type: pick(s, "type", events.Type(""), "email")}
+		return PurgeRejected{Seq: pick(s, "rejected", append(s.rejected, 0, events.SeqOf(uint64(len(s.log)+1), 0))...), Type: pick(s, "type", events.Type(""), "email")}
 	}
 	c := Replay{ID: s.ended(), Params: json.RawMessage(pick(s, "params", "", "", `{ "b" : 1 }`, "[1,2")), MaxAttempts: pick(s, "attempts", events.Attempt(0), 1, 2, -1),
 		Reason: pick(s, "reason", "", "fixed")}

@@ -162,12 +162,12 @@ func (s *sim) meanwhile() {
 	}
 }
 
-// cutAt are the positions at which the log may begin: those of the begins of
+// cutAt are the frames with which the log may begin: those of the begins of
 // the rounds that have ended.
-func (s *sim) cutAt() (cuts []events.Seq) {
-	begun := events.Seq(0)
-	for seq := events.Seq(1); seq <= events.Seq(len(s.log)); seq++ {
-		ev := s.decode(seq)
+func (s *sim) cutAt() (cuts []uint64) {
+	begun := uint64(0)
+	for seq := uint64(1); seq <= uint64(len(s.log)); seq++ {
+		ev := s.decode(events.SeqOf(seq, len(s.log[seq-1].lines)-1))
 		switch b := ev.Body.(type) {
 		case *events.Owned:
 			if !b.Barrier {

@@ -24,7 +24,7 @@ type sim struct {
 	base    *mapBase
 	pending []*Changes // taken and not yet written
 	oracle  *State
-	log     [][]byte // encoded; the event at i has sequence i+1
+	log     []frame // the one at i has sequence i+1
 
 	ids      []events.ID
 	dispatch map[events.ID]events.Token // the dispatcher's volatile table
@@ -310,6 +310,9 @@ func (s *sim) do(c Command) Decision {
 		s.t.Fatalf("%T made %d events, at most %d were said", c, n, MaxEvents(c))
 	}
 	runs := s.limitsNow()
+	if len(dec.Events) > 0 {
+		s.log = append(s.log, frame{before: s.oracle.meta.Events})
+	}
 	for _, ev := range dec.Events {
 		s.apply(ev)
 	}
@@ -345,11 +348,19 @@ func (s *sim) observe() string {
 	return fmt.Sprint(st.meta, st.changed, len(st.dirtyItems), len(st.dirtyKeys), len(st.dirtyTypes), len(st.history), len(st.merged), len(st.types), len(st.keys.m))
 }
 
+// frame is a decision in the log.
+type frame struct {
+	before uint64 // the events before it
+	lines  [][]byte
+}
+
+// apply adds an event to the last frame.
 func (s *sim) apply(ev events.Event) {
-	ev.Seq = events.Seq(len(s.log) + 1)
+	f := &s.log[len(s.log)-1]
+	ev.Seq = events.SeqOf(uint64(len(s.log)), len(f.lines))
 	data, err := ev.AppendJSON(nil)
 	s.must(err)
-	s.log = append(s.log, data)
+	f.lines = append(f.lines, data)
 	s.must(s.live.Apply(ev))
 	s.must(s.oracle.Apply(s.decode(ev.Seq)))
 	switch b := ev.Body.(type) {
@@ -388,10 +399,22 @@ func (s *sim) apply(ev events.Event) {
 }
 
 func (s *sim) decode(seq events.Seq) events.Event {
-	ev, err := events.DecodeEvent(s.log[seq-1])
+	ev, err := events.DecodeEvent(s.log[seq.Frame()-1].lines[seq.Index()])
 	s.must(err)
 	ev.Seq = seq
 	return ev
+}
+
+// read applies a frame of the log to a state.
+func (s *sim) read(st *State, seq uint64) {
+	f := s.log[seq-1]
+	counts, err := st.Frame(seq, st.meta.Epoch, f.before)
+	if s.must(err); !counts {
+		s.t.Fatalf("frame %d is passed over", seq)
+	}
+	for i := range f.lines {
+		s.must(st.Apply(s.decode(events.SeqOf(seq, i))))
+	}
 }
 
 // project takes changes, and writes some of what has been taken.
@@ -411,8 +434,8 @@ func (s *sim) restart() {
 	s.pending = nil
 	s.live = s.open(s.base)
 	s.live.maxItems, s.live.maxBytes = tinyCache, 64
-	for seq := s.base.meta.Applied + 1; seq <= events.Seq(len(s.log)); seq++ {
-		s.must(s.live.Apply(s.decode(seq)))
+	for seq := s.base.meta.Applied.Frame() + 1; seq <= uint64(len(s.log)); seq++ {
+		s.read(s.live, seq)
 	}
 	s.findFollowUps()
 }

@@ -90,15 +90,16 @@ func TestApplyRefusesWhatWasNeverDecided(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{})
 	w.do(Own{Owner: "a"})
+	next := nextFrame(w.s)
 	for name, ev := range map[string]events.Event{
 		"an old sequence":     {Seq: 1, Kind: events.KindCancelled, ID: id, Type: "email", Body: &events.Cancelled{}},
-		"no payload":          {Seq: 99, Kind: events.KindSpawned, ID: id, Type: "email"},
-		"another payload":     {Seq: 99, Kind: events.KindClaimed, ID: id, Type: "email", Body: &events.Cancelled{}},
-		"another type":        {Seq: 99, Kind: events.KindCancelled, ID: id, Type: "call", Body: &events.Cancelled{}},
-		"no such item":        {Seq: 99, Kind: events.KindCancelled, ID: crowdID(1), Type: "email", Body: &events.Cancelled{}},
-		"created again":       {Seq: 99, Kind: events.KindCreated, ID: id, Type: "email", Body: &events.Created{}},
-		"an old epoch":        {Seq: 99, Kind: events.KindOwned, Body: &events.Owned{}},
-		"the same epoch anew": {Seq: 99, Kind: events.KindOwned, Body: &events.Owned{Epoch: 1, Owner: "b"}},
+		"no payload":          {Seq: next, Kind: events.KindSpawned, ID: id, Type: "email"},
+		"another payload":     {Seq: next, Kind: events.KindClaimed, ID: id, Type: "email", Body: &events.Cancelled{}},
+		"another type":        {Seq: next, Kind: events.KindCancelled, ID: id, Type: "call", Body: &events.Cancelled{}},
+		"no such item":        {Seq: next, Kind: events.KindCancelled, ID: crowdID(1), Type: "email", Body: &events.Cancelled{}},
+		"created again":       {Seq: next, Kind: events.KindCreated, ID: id, Type: "email", Body: &events.Created{}},
+		"an old epoch":        {Seq: next, Kind: events.KindOwned, Body: &events.Owned{}},
+		"the same epoch anew": {Seq: next, Kind: events.KindOwned, Body: &events.Owned{Epoch: 1, Owner: "b"}},
 	} {
 		s, _ := NewState(Empty{})
 		for _, ev := range w.log {
@@ -133,3 +134,39 @@ func TestAKeyChangedSinceStaysInMemory(t *testing.T) {
 
 // InMemory is how many items and bytes of params the State holds.
 func (s *State) InMemory() (items, bytes int) { return len(s.items), s.cacheBytes }
+
+// A frame of an owner that was succeeded is passed over, and one before which events are
+// missing is corrupt.
+func TestFrame(t *testing.T) {
+	w := newWorld(t)
+	w.do(Own{Owner: "a"})
+	w.do(Own{Owner: "b"})
+	n := w.s.Meta().Events
+	if n != uint64(len(w.log)) {
+		t.Fatalf("%d events are counted of %d", n, len(w.log))
+	}
+	for name, c := range map[string]struct {
+		epoch  events.Epoch
+		before uint64
+		counts bool
+		err    error
+	}{
+		"the next":                          {2, n, true, nil},
+		"a new owner's":                     {3, n, true, nil},
+		"an earlier owner's":                {1, n, false, nil},
+		"an earlier owner's, counted so":    {1, n - 1, false, nil},
+		"one behind another that is lost":   {2, n + 1, false, events.ErrCorrupt},
+		"one that does not know the others": {2, n - 1, false, events.ErrCorrupt},
+	} {
+		if counts, err := w.s.Frame(9, c.epoch, c.before); counts != c.counts || !errors.Is(err, c.err) {
+			t.Errorf("%s: %t, %v", name, counts, err)
+		}
+	}
+	s, err := NewState(Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts, err := s.Frame(9, 1, 1000); !counts || err != nil || s.Meta().Events != 1000 {
+		t.Fatalf("the first of a log that was cut: %t, %v, %+v", counts, err, s.Meta())
+	}
+}

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -158,28 +158,26 @@ func (e *Engine) touch(it *wire.Item) {
 	e.changed = make(chan struct{})
 }
 
-// Append puts events into the log, each in a frame of its own.
+// Append puts events into the log, as one frame.
 func (e *Engine) Append(evs ...events.Event) {
 	e.t.Helper()
-	for _, ev := range evs {
-		n := e.appended.Add(1)
-		msg, err := eventlog.NewMessage(wire.Default, 0, &eventlog.Write{Epoch: 1, Node: "fake", Before: n - 1, Events: []events.Event{ev}})
-		if err != nil {
-			e.t.Fatal(err)
+	before := e.appended.Add(uint64(len(evs))) - uint64(len(evs))
+	msg, err := eventlog.NewMessage(wire.Default, 0, &eventlog.Write{Epoch: 1, Node: "fake", Before: before, Events: evs})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	// Tried again under the same id: the server may just be restarting.
+	msg.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(before, 36))
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		_, err := e.JS.PublishMsg(ctx, msg)
+		cancel()
+		if err == nil {
+			e.pages.Grown()
+			return
 		}
-		// Tried again under the same id: the server may just be restarting.
-		msg.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(n, 36))
-		for tries := 0; ; tries++ {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-			_, err := e.JS.PublishMsg(ctx, msg)
-			cancel()
-			if err == nil {
-				e.pages.Grown()
-				break
-			}
-			if tries == 10 {
-				e.t.Fatal(err)
-			}
+		if tries == 10 {
+			e.t.Fatal(err)
 		}
 	}
 }

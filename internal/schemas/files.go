@@ -123,7 +123,6 @@ func envelope() schema {
 			"id":      fixed[reflect.TypeFor[events.ID]()],
 			"type":    schema{"type": "string", "description": "The work type; absent for events of the partition."},
 			"at":      schema{"type": "string", "format": "date-time"},
-			"tx":      schema{"type": "object", "required": []string{"n", "of"}, "properties": schema{"n": positive, "of": positive}, "description": "The n-th event of a decision of so many; absent: a decision of one."},
 			"attempt": positive,
 			"worker":  schema{"type": "string"},
 			"data":    schema{"type": "object", "description": "The payload of the kind."},

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -340,7 +341,7 @@ func (k *talk) events() {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	sub, err := js.SubscribeSync("work.event.>", nats.OrderedConsumer(), nats.DeliverAll())
+	sub, err := js.SubscribeSync("work.frame.>", nats.OrderedConsumer(), nats.DeliverAll())
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -351,9 +352,11 @@ func (k *talk) events() {
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		n++
-		if err := s.Validate(k.value(m.Data)); err != nil {
-			k.t.Errorf("an event on %s: %v\n%s", m.Subject, err, m.Data)
+		for line := range bytes.Lines(m.Data) {
+			n++
+			if err := s.Validate(k.value(line)); err != nil {
+				k.t.Errorf("an event on %s: %v\n%s", m.Subject, err, line)
+			}
 		}
 		if meta, err := m.Metadata(); err != nil || meta.NumPending == 0 {
 			break

@@ -14,8 +14,9 @@ import (
 // MaxFold bounds the events of one item that ItemAt folds.
 const MaxFold = 100_000
 
-// ItemAt returns an item as it was at a moment: the position through (0: any), or, if until is set, the last of its events not after that time, whichever
-// comes first. It is folded from the item's own history, and exact in what that
+// ItemAt returns an item as it was at a moment: the position through (0: any; one
+// within a decision means the whole of it), or, if until is set, the last of its events
+// not after that time, whichever comes first. It is folded from the item's own history, and exact in what that
 // holds; Notes say what it does not hold. found is false for an unknown item,
 // and for one that was not there yet.
 func (s Reader) ItemAt(id events.ID, through events.Seq, until time.Time) (full wire.Item, found bool, err error) {
@@ -66,7 +67,9 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 		if err != nil {
 			return false, err
 		}
-		if through > 0 && seq > through || !until.IsZero() && seq >= whole && h.At.After(until) {
+		ev := events.Event{Seq: seq, Kind: h.Kind, ID: now.ID, Type: now.Type, At: h.At, Attempt: events.Attempt(h.Attempt), Worker: events.WorkerID(h.Worker)}
+		together := len(evs) > 0 && evs[len(evs)-1].Together(&ev)
+		if through > 0 && seq > through && !together || !until.IsZero() && seq >= whole && h.At.After(until) {
 			later.any = true
 			later.params = later.params || h.Kind == events.KindReplayed && layout.ReplacesParams(h.Data)
 			return true, nil
@@ -77,9 +80,8 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 		if h.Kind == events.KindCarried {
 			return false, events.Refuse(events.CodeTooLarge, "the history of item %s was so long that a part of it, up to event %d, is only counted: ask for a moment before that part", now.ID, seq)
 		}
-		body, err := events.DecodeBody(h.Kind, h.Data)
-		evs = append(evs, events.Event{Seq: seq, Kind: h.Kind, ID: now.ID, Type: now.Type, At: h.At,
-			Attempt: events.Attempt(h.Attempt), Worker: events.WorkerID(h.Worker), Body: body})
+		ev.Body, err = events.DecodeBody(h.Kind, h.Data)
+		evs = append(evs, ev)
 		return true, err
 	})
 	return evs, later, err

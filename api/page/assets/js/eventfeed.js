@@ -10,7 +10,8 @@ const PAST_MS = 1000; // between two drawings of what has happened before, of wh
 const MAX_DRAWN = 12; // events of one drawing: what a person can follow
 const RECONNECT = 1000; // ms
 const LAST_RECONNECT = 15_000;
-const STEPS = [1, 10, 100, 1000, 100_000]; // how much further back each look goes, in pages
+const FRAME = 4096; // positions of a frame: the first event of a log has this one
+const STEPS = [4, 40, 400, 4000, 40_000, 4_000_000]; // how far back each look goes, in frames
 const LOOK_MS = 10_000; // of one look back
 const QUIET_MS = 1500; // without an event: a look has all that there is; longer where the engine takes long to answer
 const QUIET_TIMES = 5; // as long as the answer took
@@ -86,7 +87,7 @@ export async function lookBack(filter, before, signal, page = MAX_ROWS) {
   const until = performance.now() + LOOK_MS;
   let found = { events: [], more: true, first: end };
   for (const step of STEPS) {
-    const from = Math.max(1, end - page * step);
+    const from = Math.max(1, end - step * FRAME);
     found = await read(filter, from, end, signal, page);
     if (found.events.length >= page || !found.more || performance.now() > until) break;
   }
@@ -99,7 +100,8 @@ export const logEnd = async (signal) => Number((await get('api/v1/info', { plain
 // cutEnd is the last position that retention has cut from the log, 0 for none.
 export async function cutEnd(signal) {
   const { retention } = await get('api/v1/info', { plain: true, signal });
-  return Math.max(0, Number(retention?.log_first ?? 1) - 1);
+  const first = Number(retention?.log_first ?? 0);
+  return first > FRAME ? first - 1 : 0;
 }
 
 // lookOn gives the page behind a position, oldest first: those up to the log's end.
@@ -112,7 +114,7 @@ export async function lookOn(filter, after, signal, page = MAX_ROWS) {
 // page the last, or with early the first.
 async function read(filter, from, end, signal, page, early = false) {
   const events = [];
-  const out = { events, more: from > 1, first: from };
+  const out = { events, more: from > FRAME, first: from };
   if (from >= end) return out;
   const stop = new AbortController();
   const leave = () => stop.abort();
