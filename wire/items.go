@@ -97,7 +97,7 @@ type Item struct {
 	Priority         int                `json:"priority"`
 	Params           json.RawMessage    `json:"params,omitempty"`
 	Attempt          int                `json:"attempt"`
-	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure
+	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure, attempts_spared counted in
 	OwnAttempts      bool               `json:"own_attempts,omitempty"` // its submission or replay chose max_attempts
 	TimeoutMS        int64              `json:"timeout_ms"`             // of the next or current attempt
 	OwnTimeout       bool               `json:"own_timeout,omitempty"`  // its submission chose timeout_ms

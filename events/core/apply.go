@@ -297,6 +297,9 @@ func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
 	if b.MaxAttempts != 0 {
 		it.MaxAttempts = b.MaxAttempts
 	}
+	if b.Spared {
+		it.Spared++
+	}
 	return nil
 }
 
