@@ -356,9 +356,9 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 	limit, _ := policy.AttemptLimit(set, it, c.Code)
 	f := &events.Failed{
 		Error: events.Shorten(c.Error, events.MaxErrorText), Code: c.Code, Retryable: c.Retryable && !forCode.NoRetry, DurationMS: d.since(it.StartedAt),
-		Spared: c.early && spares(it, limit),
 	}
-	if f.Spared {
+	poisoned := f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set)
+	if f.Spared = c.early && f.Retryable && !poisoned && spares(it, limit); f.Spared {
 		limit++
 	}
 	f.MaxAttempts = max(limit, it.Attempt)
@@ -368,7 +368,7 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 		return append(evs, d.dead(it, &events.Dead{Reason: reason, Attempts: it.Attempt, Error: f.Error, Code: f.Code})...)
 	}
 	switch {
-	case f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set):
+	case poisoned:
 		evs = die(events.DeadPoisoned)
 	case !f.Retryable:
 		evs = die(events.DeadNotRetryable)
