@@ -598,6 +598,8 @@ export interface Item {
   /** shown as it was then */
   as_of?: PastPosition;
   attempt: number;
+  /** AttemptsSpared counts the attempts that were lost early with their worker since the item was last replayed: max_attempts is so much higher. */
+  attempts_spared?: number;
   available_at?: string;
   /** items that wait for this one */
   awaited?: number;
@@ -629,7 +631,7 @@ export interface Item {
   intake_seq?: number;
   labels?: { [key: string]: string };
   leases_lost?: number;
-  /** the limit that applied to the last failure */
+  /** the limit that applied to the last failure, attempts_spared counted in */
   max_attempts: number;
   merged_count?: number;
   merged_into?: string;
