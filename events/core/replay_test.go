@@ -126,6 +126,22 @@ func TestReplayDoesNotTakeADedupKey(t *testing.T) {
 	}
 }
 
+// A rejected submission can be submitted again while it is kept; a repeat of that is
+// answered even after.
+func TestSubmitRejected(t *testing.T) {
+	w := newWorld(t)
+	w.do(Reject{Rejected: events.Rejected{Code: "bad_type", Message: "no", Intake: events.Intake{Seq: 1}}})
+	again := Submit{Type: "email", ID: w.newID(), NewID: w.newID(), Rejected: 1}
+	w.do(again)
+	w.do(Submit{Type: "email", NewID: w.newID(), Rejected: 1})
+	w.do(PurgeRejected{Seq: 1}) // the projection may not know it yet
+	w.refused(events.CodeNotFound, Submit{Type: "email", NewID: w.newID(), Rejected: 1})
+	w.refused(events.CodeNotFound, Submit{Type: "email", NewID: w.newID(), Rejected: 2})
+	if !w.do(again).Repeat {
+		t.Error("a repeat is submitted anew")
+	}
+}
+
 func TestPurgeRejected(t *testing.T) {
 	w := newWorld(t)
 	w.do(Reject{Rejected: events.Rejected{Code: "bad_type", Message: "no", Intake: events.Intake{Seq: 1}}})

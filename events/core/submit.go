@@ -42,6 +42,7 @@ type Submit struct {
 	DedupPolicy events.DedupPolicy // empty: the type's
 	DedupWindow *time.Duration     // nil: the type's
 	ExpiresAt   time.Time
+	Rejected    events.Seq      // its rejected event, if it was rejected before: it must still be kept
 	Batch       events.ID       // the batch that it belongs to
 	Estimate    time.Duration   // how long a run is likely to take; 0: not said
 	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
@@ -214,6 +215,11 @@ func (d *decider) checkAllowed(t events.Type) error {
 // begin checks the submission and makes its created event, behind the
 // type_configured event of a new type.
 func (s *submission) begin() error {
+	if s.c.Rejected != 0 {
+		if err := s.mustKeep(s.c.Rejected); err != nil {
+			return err
+		}
+	}
 	var known bool
 	s.typ, known = s.state.info(s.c.Type)
 	if err := s.create(); err != nil {
