@@ -20,7 +20,7 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if !e.cfg.Assign {
 		r.Inbox, r.Most = "", nil
 	}
-	if _, err := registry.CheckRegister(&r); err != nil {
+	if err := e.registry.MayPut(r, e.Now()); err != nil { // what is refused defines no types
 		return wire.Registered{}, err
 	}
 	if err := e.define(ctx, r.Types); err != nil {

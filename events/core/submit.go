@@ -106,9 +106,13 @@ func (s *submission) repeated() (Decision, error) {
 		return Decision{}, err
 	}
 	dec := Decision{ID: of, Repeat: true, ContentDiffers: differs}
+	repeats := "repeats item " + of.String()
+	if differs {
+		repeats += ", with other content (content_differs)"
+	}
 	if s.c.Intake.Seq != 0 || s.c.Intake.Site != "" {
 		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
-			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
+			Code: string(events.CodeDuplicate), Message: repeats, Of: of, Intake: s.c.Intake,
 		}}).Events
 	}
 	return dec, nil
