@@ -30,7 +30,7 @@ var intakeFields = map[string]string{
 // kindDocs has an entry for each kind that this program writes.
 var kindDocs = map[events.Kind]kindDoc{
 	events.KindCreated: {"An item was submitted. The event holds all that its submitter said, with the type's defaults filled in. `queued` or `merged` follows in the same decision.", map[string]string{
-		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params_bytes`, nested at most 1,000 deep; `null` for none",
+		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params`, nested at most 1,000 deep; `null` for none",
 		"priority":              "0 to 9, higher first",
 		"max_attempts":          "attempts until the item is dead, 1 to 1,000",
 		"timeout_ms":            "how long one attempt may run",

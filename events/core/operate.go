@@ -39,7 +39,7 @@ func (c Replay) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	if c.Params != nil {
-		if r.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params_bytes"); err != nil {
+		if r.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params"); err != nil {
 			return Decision{}, err
 		}
 	}

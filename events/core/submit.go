@@ -262,7 +262,7 @@ func (s *submission) create() (err error) {
 		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
 	}
 	if len(c.Params) > set.MaxParams {
-		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(c.Params), set.MaxParams)
+		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params", len(c.Params), set.MaxParams)
 	}
 	cr := &events.Created{Params: c.Params, Priority: events.PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
 		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}
