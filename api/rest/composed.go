@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -199,6 +200,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 		Types    []json.RawMessage
 		Defaults json.RawMessage
 		Unset    json.RawMessage
+		Stale    string
 	}](ctx, s, wire.APITypes, wire.StatsRequest{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
@@ -220,7 +222,15 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			return &output{Status: http.StatusOK, Body: raw}, nil
 		}
 	}
-	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", events.Clip(name, 64)))
+	return nil, absent(types.Stale, "no type %s: it comes to be with its first item, its first worker, or its first setting", events.Clip(name, 64))
+}
+
+// absent returns the problem of what a list lacks; stale says why, where the list may lack it.
+func absent(stale, format string, args ...any) error {
+	if err := wire.StaleError(fmt.Sprintf(format, args...), stale); err != nil {
+		return problemOf(err)
+	}
+	return problemOf(events.Refuse(events.CodeNotFound, format, args...))
 }
 
 // patchType changes settings first, and pauses or resumes behind that.
@@ -300,7 +310,10 @@ func (s *Server) registerOneSchedule() {
 		SchedulePath
 		After
 	}) (*output, error) {
-		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.StatsRequest{MinPosition: in.MinPosition})
+		list, err := call[struct {
+			Schedules []json.RawMessage
+			Stale     string
+		}](ctx, s, wire.APISchedules, wire.StatsRequest{MinPosition: in.MinPosition})
 		if err != nil {
 			return nil, problemOf(err)
 		}
@@ -310,7 +323,7 @@ func (s *Server) registerOneSchedule() {
 				return &output{Status: http.StatusOK, Body: raw}, nil
 			}
 		}
-		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", events.Clip(in.Name, 64)))
+		return nil, absent(list.Stale, "no schedule has the name %s", events.Clip(in.Name, 64))
 	})
 }
 

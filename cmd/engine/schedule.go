@@ -248,13 +248,13 @@ func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name stri
 // oneSchedule returns a schedule by its name.
 func oneSchedule(ctx context.Context, c *streamwright.Client, name string) (streamwright.ScheduleInfo, error) {
 	list, err := c.Schedules().List(ctx)
-	if err != nil {
-		return streamwright.ScheduleInfo{}, err
-	}
 	for _, s := range list {
 		if s.Name == name {
 			return s, nil
 		}
+	}
+	if err != nil {
+		return streamwright.ScheduleInfo{}, err
 	}
 	return streamwright.ScheduleInfo{}, events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
 }

@@ -77,13 +77,13 @@ func oneType(ctx context.Context, c *streamwright.Client, name string) (streamwr
 		return streamwright.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
 	types, err := c.Types().List(ctx)
-	if err != nil {
-		return streamwright.TypeInfo{}, err
-	}
 	for _, t := range types {
 		if t.Type == name {
 			return t, nil
 		}
+	}
+	if err != nil {
+		return streamwright.TypeInfo{}, err
 	}
 	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", name)
 }

@@ -236,14 +236,20 @@ export class Client {
     return this.#query<wire.Listed>("list", filter, options);
   }
 
-  /** All items of a filter, page after page. */
+  /**
+   * All items of a filter, page after page. Where a page may lack items (its stale says
+   * why), it throws "unavailable" behind the last item.
+   */
   async *all(filter: wire.List = {}, options: RequestOptions = {}): AsyncGenerator<wire.Item, void, void> {
+    let stale: string | undefined;
     for (let cursor = filter.cursor; ; ) {
       const page = await this.list({ ...filter, cursor }, options);
       yield* page.items;
+      stale = page.stale ?? stale;
       cursor = page.next_cursor;
-      if (!cursor) return;
+      if (!cursor) break;
     }
+    if (stale) throw new StreamwrightError("unavailable", `the list is ${stale}: ask another node, or again`);
   }
 
   /**
