@@ -56,9 +56,9 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 // registerShow adds the operation that shows an item.
 func (s *Server) registerShow() {
 	handle(s, operation{
-		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet,
+		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet, also: []string{wire.APIHistory},
 		summary: "An item", about: "The item as it is, or as it was at a moment; with history=true its events are beside it.",
-		reply: typeOf[itemReply](), refusals: []int{http.StatusNotFound},
+		reply: typeOf[itemReply](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
 		History bool `query:"history" doc:"Its events as well."`
@@ -97,7 +97,7 @@ func (s *Server) registerWait() {
 	handle(s, operation{
 		id: "wait-work", method: http.MethodGet, path: "/api/v1/work/{id}/wait", tag: tagWork, endpoint: wire.APIWait, pace: waiting,
 		summary: "Wait for an item to end", about: "The item once it is completed, dead or cancelled, or as it is when the time is up: look at its state, and ask again. Where it was merged into another it is the other that is waited for.",
-		reply: typeOf[wire.Item](), refusals: []int{http.StatusNotFound},
+		reply: typeOf[wire.Item](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
 		Timeout string `query:"timeout" doc:"How long: a number of seconds, or as 1m30s. At most 300 seconds, 30 if left out."`
@@ -180,9 +180,9 @@ func (s *Server) registerOneType() {
 		return s.oneType(ctx, in.Type, in.MinPosition)
 	})
 	handle(s, operation{
-		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure, also: []string{wire.APIPause, wire.APIResume},
 		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
-		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusConflict},
+		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](),
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		JSONBody
@@ -377,7 +377,7 @@ type deadReply struct {
 // registerDead adds the operations on dead letters.
 func (s *Server) registerDead() {
 	handle(s, operation{
-		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead,
+		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead, also: []string{wire.APICauses},
 		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
 	}, func(ctx context.Context, in *deadQuery) (*output, error) {
 		sel, err := in.selection()

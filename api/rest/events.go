@@ -169,7 +169,7 @@ func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	case in.LastEventID != "":
 		last, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil || last+1 == 0 {
-			return false, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last event received", events.Clip(in.LastEventID, 64))
+			return false, events.Refuse(events.CodeBadRequest, "the header Last-Event-ID must be the id of the last event received, a whole number")
 		}
 		f.from = events.Seq(last + 1)
 		return true, nil

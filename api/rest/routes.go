@@ -49,9 +49,6 @@ func (s *Server) registerRoute(e *wire.Endpoint, r wire.Route) {
 	if r.Slow {
 		o.pace = waiting
 	}
-	for _, code := range r.Refusals {
-		o.refusals = append(o.refusals, statuses[code])
-	}
 	rt := &route{s: s, endpoint: e.Name, Route: r}
 	var rest []reflect.StructField
 	for _, f := range requestFields(e.Request) {
