@@ -206,7 +206,7 @@ func (a *itemAPI) held(ctx context.Context, c *call, req wire.HolderRequest) (an
 		return nil, err
 	}
 	if it == nil {
-		return nil, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key %q", t, req.Key)
+		return nil, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key", t)
 	}
 	return wire.Holder{ID: it.ID.String(), State: it.State}, nil
 }
