@@ -48,7 +48,7 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, q.At)
 	if err != nil {
-		return "", t, events.Refuse(events.CodeBadTime, "at is %q: it must be a position, or a time as 2030-01-31T08:00:00Z", events.Clip(q.At, 64))
+		return "", t, events.Refuse(events.CodeBadTime, "at must be a position, or a time such as 2030-01-31T08:00:00Z")
 	}
 	return "", t, nil
 }
@@ -121,7 +121,7 @@ func waitTime(text string) (int64, error) {
 		d, err = time.ParseDuration(text + "s")
 	}
 	if err != nil || d < time.Millisecond || d > MaxWait {
-		return 0, events.Refuse(events.CodeBadTime, "timeout is %q: it must be a number of seconds, or as 1m30s, and at most %v", events.Clip(text, 64), MaxWait)
+		return 0, events.Refuse(events.CodeBadTime, "timeout must be a number of seconds, or a duration such as 1m30s, and at most %v", MaxWait)
 	}
 	return d.Milliseconds(), nil
 }

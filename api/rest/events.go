@@ -196,7 +196,7 @@ func moment(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, events.Refuse(events.CodeBadTime, "since is %q: it must be a time as 2030-01-31T08:00:00Z, or as 10m for ten minutes ago", events.Clip(text, 64))
+		return t, events.Refuse(events.CodeBadTime, "since must be a time such as 2030-01-31T08:00:00Z, or such as 10m for ten minutes ago")
 	}
 	return t, nil
 }

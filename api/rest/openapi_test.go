@@ -28,11 +28,7 @@ type op struct {
 	Tags        []string
 	Role        []string `json:"x-role"`
 	Security    []map[string][]string
-	Parameters  []struct {
-		Name, In, Description string
-		Required              bool
-		Schema                json.RawMessage
-	}
+	Parameters  []parameter
 	RequestBody *struct {
 		Content map[string]struct{ Schema json.RawMessage }
 	}
@@ -40,6 +36,12 @@ type op struct {
 		Description string
 		Content     map[string]struct{ Schema json.RawMessage }
 	}
+}
+
+type parameter struct {
+	Name, In, Description string
+	Required              bool
+	Schema                json.RawMessage
 }
 
 // routes are all that the contract of the API names.

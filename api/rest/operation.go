@@ -152,7 +152,7 @@ func number(name, text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n == 0 {
-		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number above 0", name, events.Clip(text, 64))
+		return 0, events.Refuse(events.CodeBadRequest, "%s must be a whole number above 0", name)
 	}
 	return n, nil
 }

@@ -186,7 +186,7 @@ func (r *route) answer(hc huma.Context) ([]byte, error) {
 // read returns the value of a parameter as JSON has it.
 func (p param) read(text string) (any, error) {
 	bad := func(use string) error {
-		return events.Refuse(events.CodeBadRequest, "the %s parameter %s is %q: use %s", p.in, p.name, events.Clip(text, 64), use)
+		return events.Refuse(events.CodeBadRequest, "the %s parameter %s must be %s", p.in, p.name, use)
 	}
 	if p.kind == typeOf[time.Time]() {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {
