@@ -306,7 +306,7 @@ var endpoints = func() []Endpoint {
 		}},
 		{Name: APIPurgeRejected, Roles: operates, Once: true, Refuses: missing, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
 			{ID: "purge-rejected", Method: del, Path: v1 + "/rejected/{seq}", Tag: "rejected",
-				Summary: "Delete a rejected submission", About: "It can no longer be replayed."},
+				Summary: "Delete a rejected submission", About: "It can no longer be replayed. The event log holds its original until it is cut."},
 		}},
 
 		// Schedules.
