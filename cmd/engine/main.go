@@ -89,10 +89,6 @@ func (a *app) show(reply any, err error, text func()) error {
 // showList is show for a list: one entry a line as JSON, or a table with a row
 // for each. none, if not empty, tells people that there are no entries.
 func showList[T any](a *app, entries []T, err error, none string, head []string, row func(T) []string) error {
-	if err != nil && len(entries) > 0 { // it may lack some: these are shown
-		a.Notef("%s", console.Clean(err.Error()))
-		err = nil
-	}
 	switch {
 	case err != nil:
 		return err

@@ -61,7 +61,8 @@ func schedulesListCommand(a *app) *cobra.Command {
 		Example: "  engine schedules list\n  engine schedules list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showSchedules(c.Schedules().List(ctx))
+			list, err := c.Schedules().List(ctx)
+			return a.showSchedules(list, a.noteLacking(len(list), err))
 		}),
 	}
 }

@@ -37,7 +37,8 @@ func typesListCommand(a *app) *cobra.Command {
 		Example: "  engine types list\n  engine types list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showTypes(c.Types().List(ctx))
+			types, err := c.Types().List(ctx)
+			return a.showTypes(types, a.noteLacking(len(types), err))
 		}),
 	}
 }
