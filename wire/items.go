@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -195,6 +196,19 @@ type Listed struct {
 	Stale string `json:"stale,omitempty"`
 }
 
+// staleRetry is when to ask a node again that may lack something.
+const staleRetry = time.Second
+
+// StaleError returns the error of a reply in which something is not there (what says what)
+// because the node that answers may lack it: stale says why, as in [Listed]. It is nil
+// where stale is empty.
+func StaleError(what, stale string) error {
+	if stale == "" {
+		return nil
+	}
+	return &events.Error{Code: events.CodeUnavailable, RetryAfter: staleRetry, Message: fmt.Sprintf("%s %s: ask another node, or again", what, stale)}
+}
+
 // History asks for the events of an item.
 type History struct {
 	ID          string   `json:"id"`
@@ -339,6 +353,7 @@ type LogRecord struct {
 // that has none of its own: the built-in ones, overridden by engine.toml.
 type TypesReply struct {
 	Types    []TypeReply          `json:"types"`
+	Stale    string               `json:"stale,omitempty"` // as in [Listed]
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`
 	// Unset shows the effect of each setting that is left out or 0.
 	Unset *events.TypeSettings `json:"unset,omitempty"`

@@ -1299,6 +1299,8 @@ export interface ScheduleReply {
 export interface SchedulesReply {
   position?: string;
   schedules: ScheduleInfo[];
+  /** as in [Listed] */
+  stale?: string;
 }
 
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
@@ -1683,6 +1685,8 @@ export interface TypeStats {
 /** TypesReply lists the types and their settings. Defaults are the settings of a type that has none of its own: the built-in ones, overridden by engine.toml. */
 export interface TypesReply {
   defaults?: TypeSettings;
+  /** as in [Listed] */
+  stale?: string;
   types: TypeReply[];
   /** Unset shows the effect of each setting that is left out or 0. */
   unset?: TypeSettings;

@@ -146,7 +146,19 @@ describe("client", { timeout: 120_000 }, () => {
 
   it("ends a wait by its signal", async () => {
     const { id } = await client.submit({ type: "never" });
-    await assert.rejects(client.wait(id!, { signal: AbortSignal.timeout(50) }), refused("timeout"));
+    const says = (text: string) => (err: unknown) => refused("timeout")(err) && (err as Error).message === `${text}; it goes on, and can be waited for again`;
+    await assert.rejects(client.wait(id!, { signal: AbortSignal.timeout(50) }), says(`item ${id} has not ended in the time given for it`));
+    await assert.rejects(client.wait(id!, { signal: AbortSignal.abort() }), says(`stopped waiting for item ${id}`));
+  });
+
+  it("ends a list that may lack items with an error, behind those that it has", async () => {
+    const pages = [{ items: [{ id: "a" }], next_cursor: "c", stale: "as of position 7" }, { items: [{ id: "b" }] }];
+    const behind = Object.assign(Object.create(Client.prototype) as Client, { list: async () => pages.shift()! });
+    const seen: unknown[] = [];
+    await assert.rejects(async () => {
+      for await (const item of behind.all()) seen.push(item.id);
+    }, refused("unavailable"));
+    assert.deepEqual(seen, ["a", "b"]);
   });
 
   it("puts large params into the object store and gets them back", async () => {
