@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -67,7 +68,8 @@ func built(t *testing.T) string {
 }
 
 // The Node package's own tests pass: its types, which npm test checks first, and its
-// client and worker against the engine of this source tree.
+// client and worker against the engine of this source tree, which is secured where
+// [logins.Env] asks for it.
 func TestNodePackage(t *testing.T) {
 	need.Seconds(t)
 	path := installed(t)
@@ -75,7 +77,12 @@ func TestNodePackage(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", engine, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput(); err != nil {
 		t.Fatalf("build the engine: %v\n%s", err, out)
 	}
-	out, err := npm(t.Context(), path, []string{"STREAMWRIGHT_ENGINE=" + engine}, "test")
+	env := []string{"STREAMWRIGHT_ENGINE=" + engine}
+	if l := logins.Of(t); l != nil {
+		env = append(env, "STREAMWRIGHT_TEST_TOML="+l.TOML(), "NODE_EXTRA_CA_CERTS="+l.Settings(logins.All).CA)
+		env = append(env, l.Environ(logins.All)...)
+	}
+	out, err := npm(t.Context(), path, env, "test")
 	if err != nil {
 		t.Fatalf("npm test: %v\n%s", err, out)
 	}
