@@ -94,7 +94,7 @@ func (r *lifecycles) options() Options {
 	if r.rng.IntN(4) == 0 {
 		o.Durability = config.Interval
 	}
-	return o
+	return secured(r.t, o)
 }
 
 func (r *lifecycles) round() {
