@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,5 +114,28 @@ func TestLockFileNamesNoHost(t *testing.T) {
 		if name != "" && p.Integrity == "" {
 			t.Errorf("package-lock.json has no hash of %s", name)
 		}
+	}
+}
+
+// The lock file has the engines of package.json: an npm that reads the one installs as for the other.
+func TestLockFileHasTheEngines(t *testing.T) {
+	type described struct {
+		Engines map[string]string `json:"engines"`
+	}
+	var of described
+	var lock struct {
+		Packages map[string]described `json:"packages"`
+	}
+	for name, into := range map[string]any{"package.json": &of, "package-lock.json": &lock} {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if locked := lock.Packages[""].Engines; of.Engines["node"] == "" || !maps.Equal(of.Engines, locked) {
+		t.Errorf("package.json has the engines %v, package-lock.json %v: run npm install", of.Engines, locked)
 	}
 }
