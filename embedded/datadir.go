@@ -185,7 +185,7 @@ func plainStreams(dir string, names wire.Names, log *slog.Logger) error {
 		return fmt.Errorf("open data folder %s: its streams are brought over to files without compression, which need more of the disk: %w: make room, and start again", dir, err)
 	}
 	if err != nil {
-		return fmt.Errorf("open data folder %s: its streams can't be brought over to files without compression: %w: as a node of a cluster whose other nodes are whole, start with an empty folder; alone, restore a backup into an empty folder (engine restore)", dir, err)
+		return fmt.Errorf("open data folder %s: its streams can't be brought over to files without compression: %w: in a cluster whose other nodes are whole, upgrade those first, all of them, and then start this node with an empty folder; alone, restore a backup into an empty folder (engine restore)", dir, err)
 	}
 	if n > 0 {
 		log.Info("the streams are no longer compressed: they need more of the disk", "blocks", n)

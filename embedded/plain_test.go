@@ -74,7 +74,7 @@ func TestCompressedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = work(func(*streamwright.Client) {})
-	if err == nil || !strings.Contains(err.Error(), "1.blk") || !strings.Contains(err.Error(), "engine restore") {
+	if err == nil || !strings.Contains(err.Error(), "1.blk") || !strings.Contains(err.Error(), "upgrade those first") || !strings.Contains(err.Error(), "engine restore") {
 		t.Errorf("a block that can't be decompressed: %v", err)
 	}
 }
