@@ -1121,6 +1121,7 @@ export interface Reported {
   error?: Error;
   ok: boolean;
   position?: string;
+  /** State is that of the item. A refusal has it only where the run was cancelled. */
   state?: ItemState;
   /** TimeoutMS bounds the attempt, from its start. */
   timeout_ms?: number;
