@@ -169,4 +169,8 @@ func TestListsThatMayLackItemsSaySo(t *testing.T) {
 	p.see(".banner", "as of position 7")
 	p.goes("w", "#/work")
 	p.gone(".banner", "as of position 7")
+	p.goes("s", "#/schedules")
+	p.see(".banner", "as of position 7")
+	p.eval(`window.testStale = false`, nil)
+	p.gone(".banner", "as of position 7") // by itself
 }

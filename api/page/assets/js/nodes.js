@@ -60,11 +60,15 @@ async function look() {
       asking = false;
     }
   }
+  if (staleness() && connected && !troubleOf(nodes.last, age())) live.anew(); // the node may have caught up
   tell();
 }
 
+// age is that of the figures, in ms.
+const age = () => (live.phase === 'live' && live.at ? Date.now() - live.at : 0);
+
 function tell() {
-  nodes.trouble = troubleOf(nodes.last, live.phase === 'live' && live.at ? Date.now() - live.at : 0, staleness());
+  nodes.trouble = troubleOf(nodes.last, age(), staleness());
   for (const f of listeners) {
     try { f(); } catch (err) { console.error(err); }
   }

@@ -56,7 +56,7 @@ class ItemView {
       else if (skipped > 0 && this.item && !TERMINAL.has(this.item.state)) this.soon(AGAIN);
       else if (this.item?.children?.live && events.some((ev) => this.inTree?.has(ev.id))) this.soon(SOON * 4);
     }, signal);
-    live.on('back', () => this.load(), signal);
+    live.on('anew', () => this.load(), signal);
     keys('r', 'Refresh', () => this.load(), { signal });
     keys('u', 'Back to the list', () => { location.hash = href(['work']); }, { signal });
     const tick = setInterval(() => {

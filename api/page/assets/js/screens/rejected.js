@@ -33,7 +33,7 @@ function list({ place, tools, note, signal }) {
     h('section', { class: 'panel', 'aria-label': 'Rejected submissions' }, h('div', { class: 'scroll-x' }, table), none, pages.el));
   keys('r', 'Refresh', load, { signal });
   walk(body, 'a.row-link', signal);
-  live.on('back', load, signal);
+  live.on('anew', load, signal);
   live.on('stats', (stats) => { if (shown >= 0 && stats.rejected !== shown) text(note, 'Changed since – refresh to see'); }, signal);
   async function load() {
     try {
