@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -54,8 +56,8 @@ func (l *loop) onSignals() error {
 	if err := l.acked.nativeSignals(&t, now); err != nil {
 		return err
 	}
-	for w, runs := range t.Beats {
-		if err := l.leases.heard(w, runs, now); err != nil {
+	for _, w := range slices.Sorted(maps.Keys(t.Beats)) { // in order: a simulation can be repeated
+		if err := l.leases.heard(w, t.Beats[w], now); err != nil {
 			return err
 		}
 	}
