@@ -391,3 +391,35 @@ func TestConnectNoticesASilentServer(t *testing.T) {
 		t.Errorf("a ping each %s, and the caller has asked for one an hour", got)
 	}
 }
+
+// A list that may lack items ends with an error, behind those that it has.
+func TestStaleListsEndWithAnError(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	says := func(reply string) fakeengine.Stumble {
+		return fakeengine.Stumble{Meddle: func() []byte { return []byte(reply) }}
+	}
+	const stale = `"stale":"as of position 7: this node may lack what others have accepted (why)"`
+	e.Next(wire.APIList, says(`{"items":[{"id":"a"}],"next_cursor":"c",`+stale+`}`), says(`{"items":[{"id":"b"}]}`))
+	var listed []string
+	var last error
+	for it, err := range c.All(ctx, streamwright.Filter{}) {
+		if last = err; err == nil {
+			listed = append(listed, it.ID)
+		}
+	}
+	if !slices.Equal(listed, []string{"a", "b"}) {
+		t.Errorf("listed %v", listed)
+	}
+	wantCode(t, last, events.CodeUnavailable, "position 7")
+
+	e.Next(wire.APITypes, says(`{"types":[{"type":"email"}],`+stale+`}`))
+	types, err := c.Types().List(ctx)
+	wantCode(t, err, events.CodeUnavailable, "position 7")
+	e.Next(wire.APISchedules, says(`{"schedules":[{"name":"nightly"}],`+stale+`}`))
+	schedules, err := c.Schedules().List(ctx)
+	wantCode(t, err, events.CodeUnavailable, "position 7")
+	if len(types) != 1 || len(schedules) != 1 {
+		t.Errorf("listed %v and %v", types, schedules)
+	}
+}

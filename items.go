@@ -72,26 +72,36 @@ func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 }
 
 // All lists page after page. The filter's Limit is the size of a page. It ends
-// after the first error.
+// after the first error. Where a page may lack items (its Stale says why), it ends with
+// CodeUnavailable behind the last item.
 func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[WorkItem, error] {
 	return func(yield func(WorkItem, error) bool) {
+		stale := ""
 		for {
 			page, err := c.List(ctx, f)
 			if err != nil {
 				yield(WorkItem{}, err)
 				return
 			}
+			stale = cmp.Or(page.Stale, stale)
 			for _, it := range page.Items {
 				if !yield(it, nil) {
 					return
 				}
 			}
 			if f.Cursor = page.NextCursor; f.Cursor == "" {
-				return
+				break
 			}
+		}
+		if err := listStale(stale); err != nil {
+			yield(WorkItem{}, err)
 		}
 	}
 }
+
+// listStale returns the error that goes with a list that may lack something; nil if it has
+// all.
+func listStale(stale string) error { return wire.StaleError("the list is", stale) }
 
 // History returns an item's events, oldest first.
 func (c *Client) History(ctx context.Context, id string) ([]Event, error) {

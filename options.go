@@ -125,7 +125,7 @@ func OnRetry(fn func(op string, err error)) Option {
 
 // WithInlineParams bounds the params that go with the submission itself, in
 // bytes; larger ones go to the object store. Not positive: events.MaxParamsBytes.
-// An engine whose max_params_bytes is another should be given that.
+// An engine whose max_params is another should be given that.
 func WithInlineParams(n int) Option {
 	return func(s *settings) {
 		if s.inline = min(n, events.MaxParamsCeiling); n <= 0 {

@@ -61,7 +61,8 @@ func (r RejectedSubmissions) Replay(ctx context.Context, fix Correction) (Submit
 	return r.c.accepted(fix.ID, out, err)
 }
 
-// Purge forgets a rejected submission.
+// Purge forgets a rejected submission. The event log holds its original until it is
+// cut ([Engine.CutPast]); backups hold what they held.
 func (r RejectedSubmissions) Purge(ctx context.Context, seq events.Seq, reason string) error {
 	out, err := ask[wire.PurgedRejected](ctx, r.c, wire.APIPurgeRejected, wire.PurgeRejected{Seq: seq, Reason: reason})
 	r.c.ObservePosition(out.Position)

@@ -1,6 +1,7 @@
 package streamwright
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -62,10 +63,12 @@ type Schedules struct{ c *Client }
 //	_, err := client.Schedules().Set(ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "@daily"})
 func (c *Client) Schedules() Schedules { return Schedules{c} }
 
-// List returns the schedules, by name.
+// List returns the schedules, by name. Where some may be missing, since the node that
+// answers is cut off from the others, or behind them, the error is CodeUnavailable beside
+// the list.
 func (s Schedules) List(ctx context.Context) ([]ScheduleInfo, error) {
 	r, err := ask[wire.SchedulesReply](ctx, s.c, wire.APISchedules, wire.StatsRequest{MinPosition: s.c.Position()})
-	return r.Schedules, err
+	return r.Schedules, cmp.Or(err, listStale(r.Stale))
 }
 
 // Set makes a schedule, or replaces the one with its name. A schedule whose

@@ -1,6 +1,7 @@
 package streamwright
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -37,10 +38,11 @@ type Types struct{ c *Client }
 //	_, err := client.Types().Pause(ctx, "email", streamwright.PauseOptions{Reason: "provider is down"})
 func (c *Client) Types() Types { return Types{c} }
 
-// List returns the types and their settings.
+// List returns the types and their settings. Where some may be missing, since the node that
+// answers is cut off from the others, the error is CodeUnavailable beside the list.
 func (t Types) List(ctx context.Context) ([]TypeInfo, error) {
 	r, err := ask[wire.TypesReply](ctx, t.c, wire.APITypes, wire.StatsRequest{MinPosition: t.c.Position()})
-	return r.Types, err
+	return r.Types, cmp.Or(err, listStale(r.Stale))
 }
 
 // Configure changes some of a type's settings and returns the type as changed:

@@ -154,7 +154,7 @@ func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any
 		return nil, err
 	}
 	defaults := a.defaults()
-	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults, Stale: a.lacking(ctx)}
 	for i, t := range types {
 		reply.Types[i] = a.reply(t)
 	}

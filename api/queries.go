@@ -58,22 +58,29 @@ func (a *itemAPI) get(ctx context.Context, c *call, req wire.Get) (any, error) {
 	return lookup(ctx, a.engine, id, func() (wire.Item, bool, error) { return a.Queries.Full(id) })
 }
 
-// Documents returns an item's state, params and result, nil for none, byte for
-// byte as they were submitted and reported, where the reply to a get has them
-// compacted.
-func (s *Service) Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error) {
+// Document returns an item's params or result, byte for byte as they were submitted or
+// reported, where the reply to a get has them compacted. An item that has none is
+// CodeNotFound.
+func (s *Service) Document(ctx context.Context, id string, result bool) ([]byte, error) {
 	known, err := parseID(id)
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, err
 	}
 	if err := s.engine.await(ctx, ""); err != nil {
-		return 0, nil, nil, err
+		return nil, err
 	}
 	it, err := lookup(ctx, s.engine, known, func() (wire.Item, bool, error) { return s.Queries.Full(known) })
+	doc, name := it.Params, "params"
+	if result {
+		doc, name = it.Result, "result"
+	}
+	if err == nil && len(doc) == 0 {
+		err = events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", id, name, it.State)
+	}
 	if events.CodeOf(err) == events.CodeNotFound {
 		err = s.absent(ctx, err)
 	}
-	return it.State, it.Params, it.Result, err
+	return doc, err
 }
 
 // lookup finds something of an item. What is not there is looked for once more
@@ -201,7 +208,7 @@ func (a *itemAPI) held(ctx context.Context, c *call, req wire.HolderRequest) (an
 		return nil, err
 	}
 	if it == nil {
-		return nil, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key %q", t, req.Key)
+		return nil, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key", t)
 	}
 	return wire.Holder{ID: it.ID.String(), State: it.State}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/textproto"
 
-	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -23,8 +22,8 @@ func (a *rejectedAPI) handle(h *handlers) {
 		return page, err
 	})
 	on(h, wire.APIShowRejected, a.show)
-	at(h, wire.APIReplayRejected, a.replay)
-	at(h, wire.APIPurgeRejected, a.purge)
+	on(h, wire.APIReplayRejected, a.replay)
+	on(h, wire.APIPurgeRejected, a.purge)
 }
 
 func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (any, error) {
@@ -60,22 +59,35 @@ func (a *rejectedAPI) find(seq events.Seq) (wire.Rejected, error) {
 	return r, err
 }
 
-// replay submits a rejected submission anew, with corrections.
-func (a *rejectedAPI) replay(c *call, req wire.ReplayRejected) {
-	if full := a.Full(); full != nil {
-		c.reply(nil, full.Why)
-		return
+// latest is find once the projection has come to the event: it may be new.
+func (a *rejectedAPI) latest(ctx context.Context, seq events.Seq) (wire.Rejected, error) {
+	if seq <= a.Core.Position() {
+		if err := a.awaitSeq(ctx, seq, awaitTimeout); err != nil {
+			return wire.Rejected{}, err
+		}
 	}
-	cmd, err := a.corrected(req)
-	c.decide(cmd, err, func(o dispatcher.Outcome) any { return submitted(o) })
+	return a.find(seq)
+}
+
+// replay submits a rejected submission anew, with corrections.
+func (a *rejectedAPI) replay(ctx context.Context, _ *call, req wire.ReplayRejected) (any, error) {
+	if full := a.Full(); full != nil {
+		return nil, full.Why
+	}
+	r, err := a.latest(ctx, req.Seq)
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := a.corrected(r, req)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.one(ctx, cmd)
+	return submitted(o), err
 }
 
 // corrected returns the submission that a replay of a rejected one makes.
-func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err error) {
-	r, err := a.find(req.Seq)
-	if err != nil {
-		return cmd, err
-	}
+func (a *rejectedAPI) corrected(r wire.Rejected, req wire.ReplayRejected) (cmd core.Submit, err error) {
 	if r.Truncated && req.Params == nil {
 		return cmd, events.Refuse(events.CodeBadRequest, "of the submission of event %d only a part is kept (%d bytes were sent): give the params", req.Seq, r.Size)
 	}
@@ -90,7 +102,9 @@ func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err e
 		sub.ID = req.ID
 	}
 	sub.Trigger = fmt.Sprintf("rejected:%d", req.Seq)
-	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
+	cmd, err = sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
+	cmd.Rejected = req.Seq
+	return cmd, err
 }
 
 // correctedSubject returns where the submission would have been published to.
@@ -125,9 +139,11 @@ func correctedHeaders(had map[string][]string, corrections map[string]string) ma
 }
 
 // purge forgets a rejected submission.
-func (a *rejectedAPI) purge(c *call, req wire.PurgeRejected) {
-	r, err := a.find(req.Seq)
-	c.decide(core.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason}, err, func(o dispatcher.Outcome) any {
-		return wire.PurgedRejected{Seq: req.Seq, Position: wire.PositionOf(o.Position)}
-	})
+func (a *rejectedAPI) purge(ctx context.Context, _ *call, req wire.PurgeRejected) (any, error) {
+	r, err := a.latest(ctx, req.Seq)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.one(ctx, core.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason})
+	return wire.PurgedRejected{Seq: req.Seq, Position: wire.PositionOf(o.Position)}, err
 }

@@ -36,7 +36,7 @@ func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	reply := wire.SchedulesReply{Schedules: make([]wire.ScheduleInfo, len(all)), Position: wire.PositionOf(at)}
+	reply := wire.SchedulesReply{Schedules: make([]wire.ScheduleInfo, len(all)), Position: wire.PositionOf(at), Stale: a.lacking(ctx)}
 	for i := range all {
 		if reply.Schedules[i], err = a.info(&all[i]); err != nil {
 			return nil, err

@@ -15,9 +15,6 @@ import (
 // accepted. What it has it answers, but what it lacks may be elsewhere: it must not say of
 // that that there is none.
 
-// staleRetry is when to ask a node again that may lack something.
-const staleRetry = time.Second
-
 // stale says why this node may lack what was durable when it was asked; nil: it has all.
 // It waits for freshWithin at most until the projection shows that.
 func (e *engine) stale(ctx context.Context) error {
@@ -45,12 +42,10 @@ func (e *engine) stale(ctx context.Context) error {
 // absent returns the answer to a question about what is not there: refusal, or that nobody can
 // tell here.
 func (e *engine) absent(ctx context.Context, refusal error) error {
-	why := e.stale(ctx)
-	if why == nil {
-		return refusal
+	if err := wire.StaleError(refusal.Error(), e.lacking(ctx)); err != nil {
+		return err
 	}
-	return &events.Error{Code: events.CodeUnavailable, RetryAfter: staleRetry,
-		Message: fmt.Sprintf("%v as of position %s, and this node may lack what others have accepted (%v): ask another node, or again", refusal, wire.PositionOf(e.Queries.Applied()), why)}
+	return refusal
 }
 
 // sure returns the answer of a query that has found nothing: it asks once more if there is more

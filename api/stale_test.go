@@ -69,13 +69,15 @@ func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
 				t.Errorf("%s: %s of what is not there: %v", way, endpoint, err)
 			}
 		}
-		if _, _, _, err := r.svc.Documents(r.ctx(), elsewhere); events.CodeOf(err) != code {
-			t.Errorf("%s: the documents of what is not there: %v", way, err)
+		for _, id := range []string{elsewhere, here.ID} { // here is not completed, as far as this node knows
+			if _, err := r.svc.Document(r.ctx(), id, true); events.CodeOf(err) != code {
+				t.Errorf("%s: a result that is not there: %v", way, err)
+			}
 		}
 		if _, err := r.svc.Call(r.ctx(), wire.APIGet, []byte(id(here.ID))); err != nil {
 			t.Errorf("%s: get of what is there: %v", way, err)
 		}
-		for _, endpoint := range []string{wire.APIList, wire.APIDead, wire.APICauses, wire.APIRejected} {
+		for _, endpoint := range []string{wire.APIList, wire.APIDead, wire.APICauses, wire.APIRejected, wire.APISchedules} {
 			data, err := r.svc.Call(r.ctx(), endpoint, []byte("{}"))
 			var page struct{ Stale string }
 			if err == nil {
@@ -114,5 +116,19 @@ func TestAnIdleOwnerWithoutTheOthersIsNotWell(t *testing.T) {
 	}
 	if ready := rig.svc.Ready(t.Context()); ready.Ready {
 		t.Errorf("ready %+v", ready)
+	}
+}
+
+// An owner without the others says of its types, too, that some may be missing.
+func TestTypesOfAnOwnerWithoutTheOthers(t *testing.T) {
+	a := &apart{}
+	way := "an owner"
+	a.way.Store(&way)
+	r := newRig(t, func(c *Config) { a.Core = c.Core; c.Core, c.Reached = a, a.reached })
+	for _, way := range []string{"an owner", "an owner without the others"} {
+		a.way.Store(&way)
+		if all := ask[wire.TypesReply](r, wire.APITypes, nil); (all.Stale == "") != a.is("an owner") {
+			t.Errorf("%s: stale %q", way, all.Stale)
+		}
 	}
 }

@@ -195,9 +195,9 @@ func (s *Starting) Call(ctx context.Context, endpoint string, _ []byte) ([]byte,
 	return json.Marshal(s.nodes(ctx))
 }
 
-// Documents refuses as Call does.
-func (s *Starting) Documents(context.Context, string) (events.ItemState, []byte, []byte, error) {
-	return 0, nil, nil, s.Refusal()
+// Document refuses as Call does.
+func (s *Starting) Document(context.Context, string, bool) ([]byte, error) {
+	return nil, s.Refusal()
 }
 
 // Refusal returns the error of a request that an engine that starts can't answer.

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -162,5 +163,30 @@ func (r *rig) rejections(n int) func() []any {
 			}
 		}
 		return seqs
+	}
+}
+
+// A submission that was rejected a moment ago, which the projection may not show yet, is
+// purged and replayed; one that was purged a moment ago is not replayed.
+func TestRejectedJustNow(t *testing.T) {
+	r := newRig(t, nil)
+	reject := func() events.Seq {
+		before := r.eng.Position()
+		if _, err := r.nc.RequestWithContext(r.ctx(), wire.Default.Submit("email"), []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		for r.eng.Position() == before {
+			runtime.Gosched()
+		}
+		return r.eng.Position()
+	}
+	ask[wire.TypeReply](r, wire.APIConfigure, json.RawMessage(`{"type":"email","settings":{"capacity":7}}`))
+	for range 20 {
+		ask[wire.PurgedRejected](r, wire.APIPurgeRejected, wire.PurgeRejected{Seq: reject()})
+		seq := reject()
+		ask[wire.Submitted](r, wire.APIReplayRejected, wire.ReplayRejected{Seq: seq, Params: json.RawMessage(`{}`)})
+		ask[wire.PurgedRejected](r, wire.APIPurgeRejected, wire.PurgeRejected{Seq: seq})
+		_, err := try[wire.Submitted](r, wire.APIReplayRejected, wire.ReplayRejected{Seq: seq, Params: json.RawMessage(`{}`)})
+		wantCode(t, err, events.CodeNotFound)
 	}
 }

@@ -62,12 +62,7 @@ func (s *Server) fields() []field {
 		at("http", &s.HTTP, address, "127.0.0.1:8484", "host and port of the HTTP API, `/healthz`, `/readyz` and `/metrics`, or `off`; `--http`"),
 		at("pprof", &s.PProf, address.that(checkPProf), Off, "host and port of Go's profiler, on this machine alone (such as 127.0.0.1:6060), or `off`; `--pprof`"),
 		at("durability", &s.Durability, choice(Always, Interval), Always, "when an acknowledged write is on disk: `always` before the acknowledgement, `interval` within a second; `--durability`"),
-		zero("nats_url", &s.NATSURL, text.that(func(s string) error {
-			if u, err := url.Parse(s); err != nil || u.Host == "" {
-				return fmt.Errorf("is %q: it must be a URL such as nats://127.0.0.1:4222", s)
-			}
-			return nil
-		}), "", "an existing NATS to use instead of embedding one; `--nats-url`"),
+		zero("nats_url", &s.NATSURL, text.that(checkNATSURL), "", "an existing NATS to use instead of embedding one; `--nats-url`"),
 		at("prefix", &s.Prefix, text.that(func(s string) error {
 			if len(s) > MaxPrefixLen || !namePattern.MatchString(s) {
 				return fmt.Errorf("is %q: it must be at most %d characters of a-z and 0-9, with single - or _ between them", s, MaxPrefixLen)
@@ -338,6 +333,22 @@ func IsAddress(addr string) bool {
 	_, port, err := net.SplitHostPort(addr)
 	n, perr := strconv.Atoi(port)
 	return addr == Off || err == nil && perr == nil && n >= 0 && n <= 65535
+}
+
+// checkNATSURL does not quote the URL, nor what net/url says, which quotes parts of it: it
+// may have a password in it.
+func checkNATSURL(s string) error {
+	const use = "use one such as nats://127.0.0.1:4222; a password in it must have its special characters percent-encoded"
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL: " + use)
+	case u.Scheme == "":
+		return errors.New("is a URL without a scheme: " + use)
+	case u.Host == "":
+		return errors.New("is a URL without a host: " + use)
+	}
+	return nil
 }
 
 func checkPProf(addr string) error {

@@ -19,8 +19,12 @@ import (
 // Alive is the option with which a connection finds out within 15 seconds that its server
 // has fallen silent, as one does whose machine loses power, and goes to another. The NATS
 // client's own defaults take up to six minutes.
+//
+// Pings notice nothing while a write blocks, as it does once what is sent has filled the
+// socket's buffer: a write that takes 10 seconds ends the connection, too.
 func Alive(o *nats.Options) error {
 	o.PingInterval, o.MaxPingsOut = 5*time.Second, 2
+	o.FlusherTimeout, o.ReconnectOnFlusherError = 10*time.Second, true
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	}
 	d := &table.Dispatch{
 		ID: id, Token: tok, Type: run.Type, Lane: lane, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
-		Claimed: true, Worker: seat.Worker, Inbox: seat.Inbox, Orphan: true, Heard: now,
+		Claimed: true, Worker: seat.Worker, Inbox: seat.Inbox, Orphan: true,
 	}
 	l.table.Add(d)
 	l.leases.nextOrphan = clock.Sooner(l.leases.nextOrphan, now.Add(l.leases.leaseOf(d)))

@@ -46,6 +46,8 @@ func (f *flight) tableFollows(before, after *events.Item) {
 		if !d.Claimed {
 			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
 			f.roomChanged(d.Type, d.Group)
+		} else if before == nil || !after.StartedAt.Equal(before.StartedAt) {
+			d.Heard = f.l.clock.Now()
 		}
 	case run && after.State == events.StateCancelled && (d.Inbox == "" || d.Sent):
 		// The worker keeps the slot until it lets go.

@@ -199,7 +199,18 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err := l.assigner.begin(d, r); err != nil {
 		return wire.Reported{}, err
 	}
-	return l.runCommand(cmd, d)
+	answer, err := l.runCommand(cmd, d)
+	if err == nil && answer.Error != nil && d != nil && d.ID.String() == r.ID {
+		// A worker whose run was cancelled may report on it before it hears of that.
+		it, err := l.state.Item(d.ID)
+		if err != nil {
+			return wire.Reported{}, err
+		}
+		if it != nil && it.State == events.StateCancelled {
+			answer.State = it.State
+		}
+	}
+	return answer, err
 }
 
 // keptFrom handles the refusal of a worker's claim. A dispatch that an unhealthy or

@@ -87,6 +87,11 @@ func (le *leases) ackWait(t events.Type) time.Duration {
 // if that is longer.
 func (le *leases) leaseOf(d *table.Dispatch) time.Duration { return max(d.Lease, le.ackWait(d.Type)) }
 
+// heartbeat returns the longest time between two heartbeats of a dispatch's worker.
+func (le *leases) heartbeat(d *table.Dispatch) time.Duration {
+	return min(le.l.cfg.Heartbeat, le.leaseOf(d)/beatsPerLease)
+}
+
 // lentLonger reports whether the worker of a dispatch was told a longer lease than the
 // consumer has: the server then gives the worker up too early.
 func (le *leases) lentLonger(d *table.Dispatch) bool { return d.Lease > le.ackWait(d.Type) }

@@ -223,7 +223,7 @@ func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 		return false, err
 	}
 	if !d.Orphan {
-		le.l.table.Orphaned(d, clock.Later(d.Heard, d.At))
+		le.l.table.Orphaned(d, d.LeaseFrom())
 		le.watchOrphans(le.l.clock.Now())
 	}
 	return true, nil
@@ -231,7 +231,11 @@ func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 
 // expire ends the run under a token because its lease has expired. REQUIRES: room.
 func (le *leases) expire(id events.ID, token events.Token) error {
-	dec, it, err := le.l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
+	c := core.ExpireLease{ID: id, Token: token, Random: random()}
+	if d := le.l.table.ByToken[token]; d != nil {
+		c.Heard, c.Heartbeat = d.Heard, le.heartbeat(d)
+	}
+	dec, it, err := le.l.decide(c)
 	if fatal(err) != nil {
 		return err
 	}
@@ -264,7 +268,7 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 func (le *leases) watchOrphans(now time.Time) {
 	le.nextOrphan = time.Time{}
 	for _, d := range le.l.table.Orphans {
-		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.Heard.Add(le.leaseOf(d)), now.Add(time.Millisecond)))
+		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.LeaseFrom().Add(le.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 
@@ -272,7 +276,7 @@ func (le *leases) watchOrphans(now time.Time) {
 // lease.
 func (le *leases) expireOrphans(now time.Time) error {
 	for d := range table.InOrder(le.l.table.Orphans) {
-		if d.Heard.Add(le.leaseOf(d)).After(now) {
+		if d.LeaseFrom().Add(le.leaseOf(d)).After(now) {
 			continue
 		}
 		if d.Lingering {
@@ -285,7 +289,7 @@ func (le *leases) expireOrphans(now time.Time) error {
 		if err := le.expire(d.ID, d.Token); err != nil {
 			return err
 		}
-		d.Heard = now // until the decision is durable and frees it
+		d.KeptFrom = now // until the decision is durable and frees it
 	}
 	le.watchOrphans(now)
 	return nil

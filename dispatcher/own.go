@@ -237,7 +237,7 @@ func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
 			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
-			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, Priority: it.Priority, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()}
+			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, Priority: it.Priority, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Native: it.Worker.Native()}
 			l.table.Add(d)
 			if !d.Native {
 				l.assigner.adopted = append(l.assigner.adopted, d)

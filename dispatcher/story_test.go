@@ -76,6 +76,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.scheduleVerb(td)
 	case "clock":
 		return st.clockVerb(td)
+	case "deaf":
+		st.world.deaf = true // to the ends of leases
 	case "tick":
 		d, err := time.ParseDuration(td.CmdArgs[0].Key)
 		st.ok(err)
@@ -158,7 +160,11 @@ func (st *story) describe(ev *events.Event) string {
 		}
 		return fmt.Sprintf("%s by %s, attempt %d%s", who, ev.Worker, ev.Attempt, tries)
 	case *events.Failed:
-		return fmt.Sprintf("%s: %s", who, b.Code)
+		spared := ""
+		if b.Spared {
+			spared = ", spared"
+		}
+		return fmt.Sprintf("%s: %s%s", who, b.Code, spared)
 	case *events.Dead:
 		return who + ": " + b.Reason + st.because(b.By)
 	case *events.Released:
@@ -344,6 +350,8 @@ func (st *story) configure(td *datadriven.TestData) {
 			set.DedupWindowMS = int64(n)
 		case "max_attempts":
 			set.MaxAttempts = events.Attempt(n)
+		case "timeout_ms":
+			set.TimeoutMS = int64(n)
 		default:
 			st.t.Fatalf("unknown setting %s", a.Key)
 		}

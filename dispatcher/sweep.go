@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
@@ -45,12 +44,12 @@ func (sw *sweeper) sweep(now time.Time) error {
 				key := lanes.Key{Type: d.Type, Name: d.Lane}
 				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.Seq})
 			}
-		case now.Sub(clock.Later(d.Heard, d.At)) <= lease+l.cfg.Gone:
+		case now.Sub(d.LeaseFrom()) <= lease+l.cfg.Gone:
 		case d.Lingering:
 			l.flight.letGo(d)
 		case len(l.leases.late) < natsio.MaxSignals:
 			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.ID, Token: tok, Seq: d.Seq})
-			d.Heard = now // until the decision is durable and frees it
+			d.KeptFrom = now // until the decision is durable and frees it
 		}
 	}
 	l.ready.CloseLanes(now)

@@ -20,7 +20,7 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if !e.cfg.Assign {
 		r.Inbox, r.Most = "", nil
 	}
-	if _, err := registry.CheckRegister(&r); err != nil {
+	if err := e.registry.MayPut(r, e.Now()); err != nil { // what is refused defines no types
 		return wire.Registered{}, err
 	}
 	if err := e.define(ctx, r.Types); err != nil {
@@ -95,6 +95,9 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 	return nil
 }
 
+// beatsPerLease is how many heartbeats a worker sends in a lease, at least.
+const beatsPerLease = 3
+
 // consumers makes the consumers that a worker pulls from.
 func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
 	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}, Assigns: e.cfg.Assign}
@@ -116,7 +119,7 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 			out.Consumers[t] = append(out.Consumers[t], name)
 		}
 		out.LeaseMS[t] = reply.lease.Milliseconds()
-		beat = min(beat, reply.lease/3)
+		beat = min(beat, reply.lease/beatsPerLease)
 	}
 	out.HeartbeatMS = beat.Milliseconds()
 	return out, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -210,6 +211,7 @@ func TestAssignedWithinTheSlots(t *testing.T) {
 // What runs when the engine stops is completed with the next one, which knows the worker
 // again; what waited goes on.
 func TestAssignedRunsOutliveTheEngine(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
 	o := assigning(quiet(t.TempDir()))
@@ -265,6 +267,7 @@ func TestAssignedRunsOutliveTheEngine(t *testing.T) {
 // while it has no slot free. Those of a worker that goes spread over the others, which keep
 // theirs. Other types have their own way.
 func TestATypeSaysWhoIsAssignedItsItems(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
 	o := assigning(quiet(t.TempDir()))

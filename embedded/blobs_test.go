@@ -41,7 +41,7 @@ func handleLarge(t *testing.T, e *Engine, typ string, h workers.Handler) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	w, err := workers.New(nc, workers.Config{Concurrency: 2, Logger: e.log})
+	w, err := workers.New(nc, workers.Config{Names: e.clientNames(), Concurrency: 2, Logger: e.log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,6 +275,7 @@ func TestObjectStoreAway(t *testing.T) {
 }
 
 func TestClientsMayNotDeleteTheObjectStore(t *testing.T) {
+	logins.Open(t, "it tries what a user may not, as TestRolesAreNoMoreOnNATS does")
 	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true})

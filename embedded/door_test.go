@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -236,6 +237,7 @@ func TestUsersPublishByTheDoor(t *testing.T) {
 // An engine that stops and starts under load: who repeats what was not acknowledged has no
 // publish fail, and everything is there once.
 func TestPublishesSurviveStops(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
 	o := quiet(t.TempDir())

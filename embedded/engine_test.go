@@ -244,7 +244,7 @@ func TestEngineDoesNotStart(t *testing.T) {
 	}{
 		{"folder in use", quiet(dir), "held by process"},
 		{"newer folder", quiet(newer), "use a newer program"},
-		{"NATS port in use", Options{Dir: t.TempDir(), NATSListen: strings.TrimPrefix(first.URL(), "nats://"), HTTP: config.Off}, "choose another address (nats_listen)"},
+		{"NATS port in use", Options{Dir: t.TempDir(), NATSListen: first.URL()[strings.Index(first.URL(), "//")+2:], HTTP: config.Off}, "choose another address (nats_listen)"},
 		{"HTTP port in use", Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: first.HTTP()}, "choose another address (http)"},
 		{"NATS unreachable", Options{Dir: t.TempDir(), NATSURL: "nats://127.0.0.1:1", HTTP: config.Off}, "start it, or correct nats_url"},
 		{"small payload", Options{Dir: t.TempDir(), NATSURL: small.ClientURL(), HTTP: config.Off}, "max_payload"},
@@ -407,6 +407,7 @@ func TestEngineRunsCommands(t *testing.T) {
 
 // The buckets show what is so, and come back when they are deleted.
 func TestEngineBuckets(t *testing.T) {
+	logins.Open(t, "it deletes buckets of the engine's")
 	slow(t)
 	t.Parallel()
 	e := mustStart(t, quiet(t.TempDir()))

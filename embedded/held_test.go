@@ -167,6 +167,7 @@ func TestHolderWithUsers(t *testing.T) {
 // Without the bucket the engine is asked. One that is left from before tells
 // nobody anything.
 func TestHolderWithoutBucket(t *testing.T) {
+	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
 	dir := t.TempDir()

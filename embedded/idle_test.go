@@ -54,9 +54,10 @@ func TestIdleWorkersLive(t *testing.T) {
 
 func idleWorkersLive(t *testing.T, assign bool, n int) {
 	const idle, perConn = 10 * time.Minute, 50
+	defer time.Sleep(time.Second) // the NATS client looks each 100 ms whether a subscription is drained
 	o := assigning(Options{Memory: true})
 	o.Config.Workers.NoAssign = !assign
-	e, err := Start(t.Context(), o)
+	e, err := Start(t.Context(), secured(t, o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func idleWorkersLive(t *testing.T, assign bool, n int) {
 		}
 		defer nc.Close()
 		for range min(perConn, n-len(stops)) {
-			w, err := workers.New(nc, workers.Config{ID: events.WorkerID(fmt.Sprintf("w%d", len(stops))), Names: e.names(), Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
+			w, err := workers.New(nc, workers.Config{ID: events.WorkerID(fmt.Sprintf("w%d", len(stops))), Names: e.clientNames(), Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -109,3 +109,19 @@ func TestItemsInTheLog(t *testing.T) {
 		t.Errorf("the worker logged %d lines of an item that it completed", n)
 	}
 }
+
+// log_transitions of a configuration reaches the log of items.
+func TestTransitionsInTheLog(t *testing.T) {
+	for setting, want := range map[string]bool{"off": false, "all": true} {
+		out, log := logAt(slog.LevelInfo)
+		e := mustStart(t, Options{Memory: true, Logger: log, Config: configOf(t, "[server]\nlog_transitions = \""+setting+"\"\n")})
+		it := submit(t, e, wire.Submit{Type: "email"})
+		if _, _, err := mustClient(t, e).Cancel(testContext(t), it.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the item is in the log", func() bool { return len(out.about(t, it.ID)) > 0 })
+		if lines := out.about(t, it.ID); (lines["item transition"] != nil) != want {
+			t.Errorf("log_transitions = %q: %v", setting, lines)
+		}
+	}
+}

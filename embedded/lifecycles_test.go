@@ -89,12 +89,12 @@ func (r *lifecycles) options() Options {
 		o.HTTP, o.NATSListen = "127.0.0.1:0", "127.0.0.1:0"
 	}
 	if r.rng.IntN(2) == 0 {
-		o.Config = configOf(r.t, "[types.long]\nexec = [\"sleep\", \"600\"]\n")
+		o.Config = configOf(r.t, "[types.long]\nexec = [\"sleep\", \"3\"]\n")
 	}
 	if r.rng.IntN(4) == 0 {
 		o.Durability = config.Interval
 	}
-	return o
+	return secured(r.t, o)
 }
 
 func (r *lifecycles) round() {
@@ -128,7 +128,7 @@ func (r *lifecycles) stop(e *Engine) {
 		ctx, cancel := r.some(2 * time.Second)
 		stops.Go(func() {
 			defer cancel()
-			if err := e.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, workers.ErrAbandoned) {
+			if err := e.Stop(ctx); !stoppedWell(err) {
 				r.t.Errorf("stop: %v", err)
 			}
 			if e.srv.ns().Running() || e.dir.lock != nil {
@@ -136,20 +136,27 @@ func (r *lifecycles) stop(e *Engine) {
 			}
 		})
 	}
-	o, ctx := r.options(), context.Background()
+	o := r.options()
+	ctx, cancel := r.some(2 * time.Second) // it may run an item
 	stops.Go(func() {
-		next, err := Start(ctx, o)
+		defer cancel()
+		next, err := Start(context.Background(), o)
 		for errors.Is(err, ErrInUse) && e.srv.ns().Running() {
-			next, err = Start(ctx, o)
+			next, err = Start(context.Background(), o)
 		}
 		if err == nil {
 			err = next.Stop(ctx)
 		}
-		if err != nil && !errors.Is(err, ErrInUse) {
+		if !stoppedWell(err) && !errors.Is(err, ErrInUse) {
 			r.t.Errorf("the next engine in the folder: %v", err)
 		}
 	})
 	stops.Wait()
+}
+
+// stoppedWell reports whether an engine's stop went well, but for the time it was given.
+func stoppedWell(err error) bool {
+	return err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, workers.ErrAbandoned)
 }
 
 // client opens a client, uses and closes it, beside all else.

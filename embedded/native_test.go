@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -70,18 +71,14 @@ func TestNativeWorkersOverARestart(t *testing.T) {
 
 func startNative(t *testing.T, o Options) (*Engine, *streamwright.Client, jetstream.Consumer) {
 	t.Helper()
-	e, err := Start(testContext(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Stop(testContext(t)) })
+	e := mustStart(t, o)
 	c := mustClient(t, e)
 	nc, err := e.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := connect.JetStream(nc, e.clientNames())
 	if err != nil {
 		t.Fatal(err)
 	}

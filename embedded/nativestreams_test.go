@@ -21,10 +21,7 @@ func TestNativeStreamsAreSeenAndBounded(t *testing.T) {
 	o := quiet(t.TempDir())
 	o.HTTP = "127.0.0.1:0"
 	o.Config = config.Default()
-	plain, err := Start(testContext(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := mustStart(t, o)
 	if page := scrape(t, plain); strings.Contains(page, `stream="native`) || !strings.Contains(page, `streamwright_stream_messages{stream="leases"} 0`) {
 		t.Errorf("without a native type the page has\n%s", streamLines(page))
 	}
@@ -60,9 +57,7 @@ func TestNativeStreamsAreSeenAndBounded(t *testing.T) {
 			t.Fatalf("no %s in\n%s", missing, streamLines(page))
 		}
 	}
-	nc := fine(e.Connect())(t)
-	defer nc.Close()
-	js := fine(jetstream.New(nc))(t)
+	js := jetstreamOf(t, e)
 	for _, name := range []string{"WORK_NATIVE_ACKS", "WORK_NATIVE_SIGNALS"} {
 		c := fine(js.Stream(testContext(t), name))(t).CachedInfo().Config
 		if c.MaxMsgs != 200_000 || c.MaxAge != 72*time.Hour || c.MaxMsgSize != 128<<10 || c.Discard != jetstream.DiscardOld || c.Retention != jetstream.LimitsPolicy {

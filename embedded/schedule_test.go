@@ -53,10 +53,7 @@ func TestEverySecondOverARestart(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	dir := t.TempDir()
-	e, err := Start(testContext(t), quiet(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := mustStart(t, quiet(dir))
 	c, err := e.Client(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -104,10 +101,7 @@ func TestTheFileOwnsASchedule(t *testing.T) {
 	}
 	run := func(o Options, fn func(c *streamwright.Client, list []streamwright.ScheduleInfo)) {
 		t.Helper()
-		e, err := Start(testContext(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := mustStart(t, o)
 		defer stopEngine(t, e)
 		c, err := e.Client(testContext(t))
 		if err != nil {

@@ -133,6 +133,9 @@ type Failed struct {
 	// MaxAttempts is the limit that applied, at least the attempt that failed.
 	// Older events may lack it: the item's limit applied then.
 	MaxAttempts Attempt `json:"max_attempts,omitempty"`
+	// Spared says that the worker was lost early in the attempt, which therefore
+	// raises the limit by one; MaxAttempts counts it in.
+	Spared bool `json:"spared,omitempty"`
 }
 
 // Dead is the payload of dead.

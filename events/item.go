@@ -17,7 +17,7 @@ type Item struct {
 	State          ItemState         `json:"state"`
 	Priority       Priority          `json:"priority"`
 	Attempt        Attempt           `json:"attempt,omitzero"`      // runs begun
-	MaxAttempts    Attempt           `json:"max_attempts,omitzero"` // the limit that applied to the last failure, at first the one it was submitted with
+	MaxAttempts    Attempt           `json:"max_attempts,omitzero"` // the limit that applied to the last failure, at first the one it was submitted with; it counts AttemptsBefore and Spared in
 	Timeout        time.Duration     `json:"timeout_ns,omitzero"`
 	Worker         WorkerID          `json:"worker,omitzero"` // of the current or last claim
 	Token          Token             `json:"token,omitzero"`  // of the current or last claim
@@ -59,6 +59,7 @@ type Item struct {
 	OwnTimeout     bool          `json:"own_timeout,omitzero"`      // its submission chose Timeout
 	AttemptsBefore Attempt       `json:"attempts_before,omitempty"` // those made before it was last replayed
 	LeasesLost     int           `json:"leases_lost,omitzero"`      // runs that ended with a lost lease
+	Spared         Attempt       `json:"spared,omitzero"`           // attempts lost early with their worker since it was last replayed: each raises the limit by one
 	Probe          bool          `json:"probe,omitzero"`            // its run is a trial of a half-open circuit
 	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
 	HasCheckpoint bool       `json:"has_checkpoint,omitzero"`

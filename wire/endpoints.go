@@ -3,6 +3,7 @@ package wire
 import (
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -85,7 +86,10 @@ type Endpoint struct {
 	Waits    bool // may be open for long: a user's quota bounds how many are
 	Once     bool // asked twice, it may do more than asked once, or answer otherwise
 	Makes    bool // makes what the request's id names: asked again without one, it makes another
+	Defines  bool // makes a type known that nobody has used
 	Private  bool // between the engine's own parts: not part of the protocol
+
+	Refuses []events.Code // that are specific to it: see Refusals
 
 	Routes []Route // on HTTP, where the request needs nothing but its fields
 }
@@ -95,14 +99,22 @@ type Endpoint struct {
 // own projection.
 func (e *Endpoint) OwnerOnly() bool { return e.Owner || !e.ReadOnly && !e.Stream }
 
-// makes lists why a submission is refused, beside what is wrong with itself.
-var makes = []events.Code{events.CodeIDConflict, events.CodeQueueFull, events.CodeTooManyTypes, events.CodeTypeNotAllowed}
+// makes and defines list why what an endpoint makes, or a new type, is refused, beside what
+// is wrong with itself.
+var (
+	makes   = []events.Code{events.CodeIDConflict, events.CodeQueueFull}
+	defines = []events.Code{events.CodeTooManyTypes, events.CodeTypeNotAllowed}
+)
 
 // Refusals lists the codes that follow from what the endpoint does, beside those that any may
 // return.
-func (e *Endpoint) Refusals() (codes []events.Code) {
+func (e *Endpoint) Refusals() []events.Code {
+	codes := slices.Clone(e.Refuses)
 	if e.Makes {
 		codes = append(codes, makes...)
+	}
+	if e.Makes || e.Defines {
+		codes = append(codes, defines...)
 	}
 	if e.Request.Kind() == reflect.Struct {
 		if _, waits := e.Request.FieldByName("MinPosition"); waits {
@@ -120,9 +132,6 @@ type Route struct {
 	Method, Path   string
 	Tag            string
 	Summary, About string
-	// Refusals lists the codes that are specific to this operation, beside those
-	// that any operation may return.
-	Refusals []events.Code
 
 	Renamed map[string]string // parameters of the path that are fields of another name
 	Fixed   map[string]any    // fields that the path decides
@@ -144,60 +153,63 @@ var endpoints = func() []Endpoint {
 		missing   = []events.Code{events.CodeNotFound}
 		conflicts = []events.Code{events.CodeNotFound, events.CodeWrongState}
 		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
+		inFile    = []events.Code{events.CodeSetInFile}
+		fixed     = []events.Code{events.CodeNotFound, events.CodeSetInFile}
+		sessions  = []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse}
 		position  = []string{"min_position"}
 	)
 	return []Endpoint{
 		// For producers.
-		{Name: APISubmit, Roles: submits, Makes: true, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
-		{Name: APIBatch, Roles: submits, Makes: true, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
-			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"}, Refusals: []events.Code{events.CodeWrongState, events.CodeQueueFull},
+		{Name: APISubmit, Roles: submits, Makes: true, Refuses: missing, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
+		{Name: APIBatch, Roles: submits, Makes: true, Refuses: conflicts, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
+			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"},
 				Summary: "Open a batch",
 				About: "A batch is an item that runs nothing. It waits for the items that are submitted with its id in batch, and completes when their number is settled, by count or by sealing it, and the last of them has ended. " +
 					"GET /api/v1/work/{id} shows its progress, DELETE cancels those of its items that have not ended, GET /api/v1/work?batch={id} lists its items. callback is submitted with it and runs when it has ended. With an id the request may be repeated."},
-			{ID: "seal-batch", Method: post, Path: v1 + "/batches/{id}/seal", Tag: "work", Fixed: map[string]any{"seal": true}, Refusals: conflicts,
+			{ID: "seal-batch", Method: post, Path: v1 + "/batches/{id}/seal", Tag: "work", Fixed: map[string]any{"seal": true},
 				Hidden:  []string{"name", "callback", "labels", "priority", "source", "tenant", "traceparent", "trigger"},
 				Summary: "Settle how many items a batch has", About: "The batch ends with the last of them. Sealing it again with the same count changes nothing."},
 		}},
-		{Name: APIGet, Roles: reads, ReadOnly: true, Request: typeOf[Get](), Reply: typeOf[Item]()},
+		{Name: APIGet, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Get](), Reply: typeOf[Item]()},
 		{Name: APIList, Roles: reads, ReadOnly: true, Request: typeOf[List](), Reply: typeOf[Listed](), Routes: []Route{
 			{ID: "list-work", Method: get, Path: v1 + "/work", Tag: "work",
 				Summary: "List items", About: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last."},
 		}},
-		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Request: typeOf[Wait](), Reply: typeOf[Item]()},
-		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
-			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work", Refusals: conflicts,
+		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Refuses: missing, Request: typeOf[Wait](), Reply: typeOf[Item]()},
+		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Refuses: conflicts, Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
+			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work",
 				Summary: "Cancel an item", About: "It is cancelled at once. was_running says that it was claimed or running, worker_told that its worker was sent the cancel; a worker that missed it learns of it with its next heartbeat or report. Cancelling again changes nothing."},
 		}},
-		{Name: APIHistory, Roles: reads, ReadOnly: true, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
-			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work", Refusals: missing,
+		{Name: APIHistory, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
+			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work",
 				Summary: "Show an item's events", About: "Everything that has happened to the item, oldest first, with the time that it spent in each state."},
 		}},
-		{Name: APILogs, Roles: reads, ReadOnly: true, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
+		{Name: APILogs, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
 		{Name: APIEvents, Roles: reads, ReadOnly: true, Waits: true, Request: typeOf[ReadEvents](), Reply: typeOf[EventsReply]()},
-		{Name: APITree, Roles: reads, ReadOnly: true, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
-			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work", Refusals: missing,
+		{Name: APITree, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
+			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work",
 				Summary: "Show what an item has spawned, and what has spawned it", About: "The item with the items below it, and the path of the items above it."},
 		}},
-		{Name: APIWhy, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[Why](), Reply: typeOf[WhyReply](), Routes: []Route{
-			{ID: "work-why", Method: get, Path: v1 + "/work/{id}/why", Tag: "work", Refusals: missing,
+		{Name: APIWhy, Roles: reads, ReadOnly: true, Owner: true, Refuses: missing, Request: typeOf[Why](), Reply: typeOf[WhyReply](), Routes: []Route{
+			{ID: "work-why", Method: get, Path: v1 + "/work/{id}/why", Tag: "work",
 				Summary: "Explain why an item is not running", About: "What stands in its way now, the most telling first."},
 		}},
 		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Owner: true, Private: true, Request: typeOf[QueuePositions](), Reply: typeOf[PlaceReply]()},
-		{Name: APIHeld, Roles: reads, ReadOnly: true, Request: typeOf[HolderRequest](), Reply: typeOf[Holder](), Routes: []Route{
-			{ID: "type-holder", Method: get, Path: v1 + "/types/{type}/holder", Tag: "types", Refusals: missing,
+		{Name: APIHeld, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[HolderRequest](), Reply: typeOf[Holder](), Routes: []Route{
+			{ID: "type-holder", Method: get, Path: v1 + "/types/{type}/holder", Tag: "types",
 				Summary: "Show the item that holds a dedup key", About: "The live item of the type that a submission with this dedup key would be a duplicate of; 404 if there is none. The answer may be outdated when it arrives: the submission alone decides."},
 		}},
-		{Name: APIReschedule, Roles: operates, Request: typeOf[Reschedule](), Reply: typeOf[Rescheduled](), Routes: []Route{
-			{ID: "reschedule-work", Method: patch, Path: v1 + "/work/{id}", Tag: "work", Refusals: conflicts,
+		{Name: APIReschedule, Roles: operates, Refuses: conflicts, Request: typeOf[Reschedule](), Reply: typeOf[Rescheduled](), Routes: []Route{
+			{ID: "reschedule-work", Method: patch, Path: v1 + "/work/{id}", Tag: "work",
 				Summary: "Change a queued item's order", About: "Its priority, or when it is due. Only queued items can be changed."},
 		}},
 
 		// Of workers.
-		{Name: APIRegister, Roles: works, Request: typeOf[Register](), Reply: typeOf[Registered]()},
-		{Name: APIHeartbeat, Roles: works, Request: typeOf[Heartbeat](), Reply: typeOf[HeartbeatReply]()},
-		{Name: APIReport, Roles: works, Request: typeOf[[]Report](), Reply: typeOf[[]Reported]()},
-		{Name: APIProbed, Roles: works, Request: typeOf[Probed](), Reply: typeOf[OK]()},
-		{Name: APIUnregister, Roles: works, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
+		{Name: APIRegister, Roles: works, Defines: true, Refuses: sessions, Request: typeOf[Register](), Reply: typeOf[Registered]()},
+		{Name: APIHeartbeat, Roles: works, Refuses: sessions, Request: typeOf[Heartbeat](), Reply: typeOf[HeartbeatReply]()},
+		{Name: APIReport, Roles: works, Refuses: sessions, Request: typeOf[[]Report](), Reply: typeOf[[]Reported]()},
+		{Name: APIProbed, Roles: works, Refuses: sessions, Request: typeOf[Probed](), Reply: typeOf[OK]()},
+		{Name: APIUnregister, Roles: works, Refuses: sessions, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
 
 		// For operators and observers.
 		{Name: APIStats, Roles: reads, ReadOnly: true, Owner: true, Request: typeOf[StatsRequest](), Reply: typeOf[StatsReply](), Routes: []Route{
@@ -220,31 +232,31 @@ var endpoints = func() []Endpoint {
 			{ID: "nodes", Method: get, Path: v1 + "/nodes", Tag: "engine", Hidden: position,
 				Summary: "Show the nodes", About: "All engines of this log: which of them owns it, how far the others are behind, where the streams are, and what is at risk."},
 		}},
-		{Name: APINodeRemove, Roles: operates, Once: true, Request: typeOf[NodeRemove](), Reply: typeOf[Changed](), Routes: []Route{
-			{ID: "remove-node", Method: del, Path: v1 + "/nodes/{node}", Tag: "engine", Refusals: conflicts,
+		{Name: APINodeRemove, Roles: operates, Once: true, Refuses: conflicts, Request: typeOf[NodeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "remove-node", Method: del, Path: v1 + "/nodes/{node}", Tag: "engine",
 				Summary: "Remove a dead node", About: "The other nodes of the cluster no longer count it, and keep its copies of the streams themselves. It must not be online, and can't come back with its folder."},
 		}},
-		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
-		{Name: APITypeRemove, Roles: operates, Once: true, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
-			{ID: "delete-type", Method: del, Path: v1 + "/types/{type}", Tag: "types", Refusals: conflicts,
+		{Name: APIConfigure, Roles: operates, Defines: true, Refuses: inFile, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
+		{Name: APITypeRemove, Roles: operates, Once: true, Refuses: conflicts, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "delete-type", Method: del, Path: v1 + "/types/{type}", Tag: "types",
 				Summary: "Remove an unused type", About: "Its settings and its pause go with it. Refused while it has items (ended ones that are still kept, too), a schedule or a worker (wrong_state), or a table in engine.toml (set_in_file). Its next submission makes it known again."},
 		}},
-		{Name: APIPause, Roles: operates, Request: typeOf[Pause](), Reply: typeOf[Changed](), Routes: []Route{
+		{Name: APIPause, Roles: operates, Defines: true, Request: typeOf[Pause](), Reply: typeOf[Changed](), Routes: []Route{
 			{ID: "pause-type", Method: post, Path: v1 + "/types/{type}/pause", Tag: "types",
 				Summary: "Pause a type", About: "Its items wait until it is resumed, or until the time given; running items go on. For a paused type, the end of the pause is changed. A type can be paused before its first item."},
 		}},
-		{Name: APIResume, Roles: operates, Request: typeOf[Resume](), Reply: typeOf[Changed](), Routes: []Route{
-			{ID: "resume-type", Method: post, Path: v1 + "/types/{type}/resume", Tag: "types", Refusals: missing,
+		{Name: APIResume, Roles: operates, Refuses: missing, Request: typeOf[Resume](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "resume-type", Method: post, Path: v1 + "/types/{type}/resume", Tag: "types",
 				Summary: "Resume a paused type", About: "Its items run again."},
 		}},
-		{Name: APICircuitReset, Roles: operates, Request: typeOf[CircuitReset](), Reply: typeOf[Changed](), Routes: []Route{
-			{ID: "reset-type-circuit", Method: post, Path: v1 + "/types/{type}/circuit/reset", Tag: "types", Hidden: []string{"worker"}, Refusals: missing,
+		{Name: APICircuitReset, Roles: operates, Refuses: missing, Request: typeOf[CircuitReset](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "reset-type-circuit", Method: post, Path: v1 + "/types/{type}/circuit/reset", Tag: "types", Hidden: []string{"worker"},
 				Summary: "Close a type's circuit", About: "Its items run again at once."},
-			{ID: "reset-worker-circuit", Method: post, Path: v1 + "/workers/{id}/circuit/reset", Tag: "workers", Renamed: map[string]string{"id": "worker"}, Hidden: []string{"type"}, Refusals: missing,
+			{ID: "reset-worker-circuit", Method: post, Path: v1 + "/workers/{id}/circuit/reset", Tag: "workers", Renamed: map[string]string{"id": "worker"}, Hidden: []string{"type"},
 				Summary: "Close a worker's circuit", About: "It gets work again at once."},
 		}},
-		{Name: APIDrain, Roles: operates, Request: typeOf[Drain](), Reply: typeOf[OK](), Routes: []Route{
-			{ID: "drain-worker", Method: post, Path: v1 + "/workers/{id}/drain", Tag: "workers", Renamed: map[string]string{"id": "worker"}, Refusals: missing,
+		{Name: APIDrain, Roles: operates, Refuses: missing, Request: typeOf[Drain](), Reply: typeOf[OK](), Routes: []Route{
+			{ID: "drain-worker", Method: post, Path: v1 + "/workers/{id}/drain", Tag: "workers", Renamed: map[string]string{"id": "worker"},
 				Summary: "Drain a worker", About: "It finishes what it runs, and gets no more. The drain is recorded, and outlives a restart of the engine and of the worker; it ends when the worker unregisters."},
 		}},
 		{Name: APIUndrain, Roles: operates, Request: typeOf[Undrain](), Reply: typeOf[Changed](), Routes: []Route{
@@ -258,25 +270,25 @@ var endpoints = func() []Endpoint {
 			{ID: "causes", Method: get, Path: v1 + "/causes", Tag: "dead letters",
 				Summary: "List the causes of death", About: "Deaths with the same type, reason and code whose error texts differ only in numbers, ids, paths and quoted texts have one cause."},
 		}},
-		{Name: APIReplay, Roles: operates, Once: true, Request: typeOf[Replay](), Reply: typeOf[ReplayReply](), Routes: []Route{
-			{ID: "replay-work", Method: post, Path: v1 + "/work/{id}/replay", Tag: "work", Refusals: adds,
+		{Name: APIReplay, Roles: operates, Once: true, Refuses: adds, Request: typeOf[Replay](), Reply: typeOf[ReplayReply](), Routes: []Route{
+			{ID: "replay-work", Method: post, Path: v1 + "/work/{id}/replay", Tag: "work",
 				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
-			{ID: "replay-dead", Method: post, Path: v1 + "/dead/{id}/replay", Tag: "dead letters", Refusals: adds,
+			{ID: "replay-dead", Method: post, Path: v1 + "/dead/{id}/replay", Tag: "dead letters",
 				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
 		}},
-		{Name: APIPurge, Roles: operates, Once: true, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
-			{ID: "purge-dead", Method: del, Path: v1 + "/dead/{id}", Tag: "dead letters", Refusals: conflicts,
+		{Name: APIPurge, Roles: operates, Once: true, Refuses: conflicts, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
+			{ID: "purge-dead", Method: del, Path: v1 + "/dead/{id}", Tag: "dead letters",
 				Summary: "Delete an item that has ended", About: "Its history is deleted with it. The event log holds its params and result until it is cut."},
 		}},
-		{Name: APIBulk, Roles: operates, Once: true, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
-			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true, Refusals: missing,
+		{Name: APIBulk, Roles: operates, Once: true, Refuses: missing, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
+			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true,
 				Summary: "Replay many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
-			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true, Refusals: missing,
+			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true,
 				Summary: "Purge many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
-			{ID: "bulk-cancel", Method: post, Path: v1 + "/work/cancel", Tag: "work", Fixed: map[string]any{"action": BulkCancel}, Slow: true, Refusals: missing,
+			{ID: "bulk-cancel", Method: post, Path: v1 + "/work/cancel", Tag: "work", Fixed: map[string]any{"action": BulkCancel}, Slow: true,
 				Hidden:  []string{"available_at", "delay_ms", "max_attempts", "now", "params", "patch", "priority"},
 				Summary: "Cancel many items", About: "One page of those of the selection that have not ended, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
-			{ID: "bulk-reschedule", Method: post, Path: v1 + "/work/reschedule", Tag: "work", Fixed: map[string]any{"action": BulkReschedule}, Slow: true, Refusals: missing,
+			{ID: "bulk-reschedule", Method: post, Path: v1 + "/work/reschedule", Tag: "work", Fixed: map[string]any{"action": BulkReschedule}, Slow: true,
 				Hidden:  []string{"max_attempts", "params", "patch", "reason"},
 				Summary: "Change the order of many queued items", About: "Their priority, or when they are due. One page of the queued items of the selection, at most 1,000. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
 		}},
@@ -284,17 +296,17 @@ var endpoints = func() []Endpoint {
 			{ID: "rejected", Method: get, Path: v1 + "/rejected", Tag: "rejected",
 				Summary: "List rejected submissions", About: "A page of plain publishes that became no item, newest first, without their originals."},
 		}},
-		{Name: APIShowRejected, Roles: reads, ReadOnly: true, Request: typeOf[GetRejected](), Reply: typeOf[Rejected](), Routes: []Route{
-			{ID: "get-rejected", Method: get, Path: v1 + "/rejected/{seq}", Tag: "rejected", Hidden: []string{"intake_seq"}, Refusals: missing,
+		{Name: APIShowRejected, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[GetRejected](), Reply: typeOf[Rejected](), Routes: []Route{
+			{ID: "get-rejected", Method: get, Path: v1 + "/rejected/{seq}", Tag: "rejected", Hidden: []string{"intake_seq"},
 				Summary: "Show a rejected submission", About: "With its original body and headers."},
 		}},
-		{Name: APIReplayRejected, Roles: operates, Makes: true, Request: typeOf[ReplayRejected](), Reply: typeOf[Submitted](), Routes: []Route{
-			{ID: "replay-rejected", Method: post, Path: v1 + "/rejected/{seq}/replay", Tag: "rejected", Refusals: adds,
+		{Name: APIReplayRejected, Roles: operates, Makes: true, Refuses: adds, Request: typeOf[ReplayRejected](), Reply: typeOf[Submitted](), Routes: []Route{
+			{ID: "replay-rejected", Method: post, Path: v1 + "/rejected/{seq}/replay", Tag: "rejected",
 				Summary: "Submit a rejected submission again", About: "With the corrections in the body."},
 		}},
-		{Name: APIPurgeRejected, Roles: operates, Once: true, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
-			{ID: "purge-rejected", Method: del, Path: v1 + "/rejected/{seq}", Tag: "rejected", Refusals: missing,
-				Summary: "Delete a rejected submission", About: "It can no longer be replayed."},
+		{Name: APIPurgeRejected, Roles: operates, Once: true, Refuses: missing, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
+			{ID: "purge-rejected", Method: del, Path: v1 + "/rejected/{seq}", Tag: "rejected",
+				Summary: "Delete a rejected submission", About: "It can no longer be replayed. The event log holds its original until it is cut."},
 		}},
 
 		// Schedules.
@@ -302,24 +314,24 @@ var endpoints = func() []Endpoint {
 			{ID: "schedules", Method: get, Path: v1 + "/schedules", Tag: "schedules",
 				Summary: "List the schedules", About: "By name, with their next tick and what became of the last."},
 		}},
-		{Name: APIScheduleSet, Roles: operates, Request: typeOf[Schedule](), Reply: typeOf[ScheduleReply](), Routes: []Route{
-			{ID: "put-schedule", Method: put, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: []events.Code{events.CodeSetInFile},
+		{Name: APIScheduleSet, Roles: operates, Refuses: inFile, Request: typeOf[Schedule](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "put-schedule", Method: put, Path: v1 + "/schedules/{name}", Tag: "schedules",
 				Summary: "Set a schedule", About: "Create it, or replace the one of this name; setting the same again changes nothing. A schedule of engine.toml can't be changed (set_in_file)."},
 		}},
-		{Name: APIScheduleRemove, Roles: operates, Once: true, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
-			{ID: "delete-schedule", Method: del, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: conflicts,
+		{Name: APIScheduleRemove, Roles: operates, Once: true, Refuses: fixed, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "delete-schedule", Method: del, Path: v1 + "/schedules/{name}", Tag: "schedules",
 				Summary: "Remove a schedule", About: "The items that it has made stay."},
 		}},
-		{Name: APISchedulePause, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
-			{ID: "pause-schedule", Method: post, Path: v1 + "/schedules/{name}/pause", Tag: "schedules", Refusals: missing,
+		{Name: APISchedulePause, Roles: operates, Refuses: fixed, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "pause-schedule", Method: post, Path: v1 + "/schedules/{name}/pause", Tag: "schedules",
 				Summary: "Pause a schedule", About: "Its ticks pass without an item."},
 		}},
-		{Name: APIScheduleResume, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
-			{ID: "resume-schedule", Method: post, Path: v1 + "/schedules/{name}/resume", Tag: "schedules", Refusals: missing,
+		{Name: APIScheduleResume, Roles: operates, Refuses: fixed, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "resume-schedule", Method: post, Path: v1 + "/schedules/{name}/resume", Tag: "schedules",
 				Summary: "Resume a schedule", About: "Its ticks make items again."},
 		}},
-		{Name: APIScheduleFire, Roles: operates, Makes: true, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
-			{ID: "fire-schedule", Method: post, Path: v1 + "/schedules/{name}/fire", Tag: "schedules", Refusals: adds,
+		{Name: APIScheduleFire, Roles: operates, Makes: true, Refuses: adds, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
+			{ID: "fire-schedule", Method: post, Path: v1 + "/schedules/{name}/fire", Tag: "schedules",
 				Summary: "Make an item of a schedule now", About: "With an id in the body, repeating the request returns the same item."},
 		}},
 		{Name: APITicks, Roles: reads, ReadOnly: true, Request: typeOf[Ticks](), Reply: typeOf[TicksReply](), Routes: []Route{
@@ -337,7 +349,7 @@ var endpoints = func() []Endpoint {
 			{ID: "accept-clock", Method: post, Path: v1 + "/clock/accept", Tag: "engine",
 				Summary: "Confirm the NATS server's clock", About: "From then on its time is the engine's, however far the two are apart. Everything that is due by it then happens. It is recorded, and may set the clock back."},
 		}},
-		{Name: APIState, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StateAt](), Reply: typeOf[StateReply]()},
+		{Name: APIState, Roles: reads, ReadOnly: true, Stream: true, Refuses: missing, Request: typeOf[StateAt](), Reply: typeOf[StateReply]()},
 		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[Verify](), Reply: typeOf[VerifyReply]()},
 		{Name: APIRebuild, Roles: operates, Stream: true, Request: typeOf[StatsRequest](), Reply: typeOf[VerifyReply]()},
 	}

@@ -171,14 +171,14 @@ func TestFlowReportBounds(t *testing.T) {
 
 func TestItemShowsItsFlow(t *testing.T) {
 	id := freshID(time.Now())
-	it := &events.Item{ID: id, Type: "t", State: events.StateWaiting, HasCheckpoint: true, LeasesLost: 2, Group: "acme",
+	it := &events.Item{ID: id, Type: "t", State: events.StateWaiting, HasCheckpoint: true, LeasesLost: 2, Spared: 1, Group: "acme",
 		DedupWindow: time.Minute, Progress: events.Progress{Percent: 30, Message: "on it", At: time.Now()},
 		Relations: &events.Relations{Parent: id, Waits: slices.Repeat([]events.ID{id}, wire.MaxShownWaits+5), Awaited: 3, By: id,
 			Spawns: 2, Children: []events.ID{id, id}, Live: 1, Failed: 1, Continues: true, Continuation: "bind"}}
 	got := wire.FromItem(it, nil, nil, nil)
 	if got.Parent != id.String() || got.WaitsLeft != 105 || len(got.Waits) != 100 || got.Awaited != 3 || got.By != id.String() ||
 		*got.Children != (wire.ChildCounts{Total: 2, Live: 1, Failed: 1, Spawns: 2}) || !got.Continues || got.Continuation != "bind" ||
-		got.Progress.Percent != 30 || !got.HasCheckpoint || got.LeasesLost != 2 || got.DedupWindowMS != 60_000 || got.Group != "acme" {
+		got.Progress.Percent != 30 || !got.HasCheckpoint || got.LeasesLost != 2 || got.AttemptsSpared != 1 || got.DedupWindowMS != 60_000 || got.Group != "acme" {
 		t.Errorf("got %+v", got.ItemFlow)
 	}
 	plain, err := json.Marshal(wire.FromItem(&events.Item{ID: id, Type: "t", State: events.StateQueued}, nil, nil, nil))

@@ -137,7 +137,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 	case HeaderPriority:
 		p, err := events.ParsePriority(v)
 		if err != nil {
-			return events.Refuse(events.CodeBadPriority, "header %s: %v", name, err)
+			return events.Refuse(events.CodeBadPriority, "header %s must be 0 to 9 (higher first), or low, medium, high", name)
 		}
 		n := Priority(p)
 		s.Priority = &n
@@ -147,7 +147,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.IdempotencyKey = v
 	case HeaderAvailableAt:
 		if s.AvailableAt, err = time.Parse(time.RFC3339, v); err != nil {
-			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, events.Clip(v, maxQuoted))
+			return events.Refuse(events.CodeBadTime, "header %s must be a time in RFC 3339, such as 2030-01-31T08:00:00Z", name)
 		}
 	case HeaderDelay:
 		s.DelayMS, err = parseMillis(name, v)
@@ -155,7 +155,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.TimeoutMS, err = parsePositive(name, v)
 	case HeaderMaxAttempts:
 		if s.MaxAttempts, err = strconv.Atoi(v); err != nil || s.MaxAttempts < 1 {
-			return events.Refuse(events.CodeBadHeader, "header %s: %q is no number of attempts: use 1 to %d", name, events.Clip(v, maxQuoted), events.MaxAttemptsCeiling)
+			return events.Refuse(events.CodeBadHeader, "header %s must be a number of attempts, 1 to %d", name, events.MaxAttemptsCeiling)
 		}
 	case HeaderSource:
 		s.Source = v
@@ -177,7 +177,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 func parseMillis(name, v string) (int64, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, events.Refuse(events.CodeBadTime, "header %s: %q is no duration: write it as 90s, 5m or 1h30m", name, events.Clip(v, maxQuoted))
+		return 0, events.Refuse(events.CodeBadTime, "header %s must be a duration, such as 90s, 5m or 1h30m", name)
 	}
 	return Millis(d), nil
 }

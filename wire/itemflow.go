@@ -34,6 +34,9 @@ type ItemFlow struct {
 	// for, or that spawned it.
 	By         string `json:"by,omitempty"`
 	LeasesLost int    `json:"leases_lost,omitempty"`
+	// AttemptsSpared counts the attempts that were lost early with their worker since the
+	// item was last replayed: max_attempts is so much higher.
+	AttemptsSpared int `json:"attempts_spared,omitempty"`
 }
 
 // ChildCounts counts what an item has spawned the last time.
@@ -75,7 +78,7 @@ type Progress struct {
 func itemFlow(it *events.Item) ItemFlow {
 	f := ItemFlow{
 		ExpiresAt: it.ExpiresAt, EstimatedDurationMS: it.Estimate.Milliseconds(), DedupWindowMS: it.DedupWindow.Milliseconds(),
-		Group: it.Group, LeasesLost: it.LeasesLost, HasCheckpoint: it.HasCheckpoint,
+		Group: it.Group, LeasesLost: it.LeasesLost, AttemptsSpared: int(it.Spared), HasCheckpoint: it.HasCheckpoint,
 		Progress: fromProgress(it.Progress),
 	}
 	r := it.Relations

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -97,7 +98,7 @@ type Item struct {
 	Priority         int                `json:"priority"`
 	Params           json.RawMessage    `json:"params,omitempty"`
 	Attempt          int                `json:"attempt"`
-	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure
+	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure, attempts_spared counted in
 	OwnAttempts      bool               `json:"own_attempts,omitempty"` // its submission or replay chose max_attempts
 	TimeoutMS        int64              `json:"timeout_ms"`             // of the next or current attempt
 	OwnTimeout       bool               `json:"own_timeout,omitempty"`  // its submission chose timeout_ms
@@ -193,6 +194,19 @@ type Listed struct {
 	// Stale says why the page may lack items: the node that answers is cut off from the others,
 	// or behind them; empty: it has all.
 	Stale string `json:"stale,omitempty"`
+}
+
+// staleRetry is when to ask a node again that may lack something.
+const staleRetry = time.Second
+
+// StaleError returns the error of a reply in which something is not there (what says what)
+// because the node that answers may lack it: stale says why, as in [Listed]. It is nil
+// where stale is empty.
+func StaleError(what, stale string) error {
+	if stale == "" {
+		return nil
+	}
+	return &events.Error{Code: events.CodeUnavailable, RetryAfter: staleRetry, Message: fmt.Sprintf("%s %s: ask another node, or again", what, stale)}
 }
 
 // History asks for the events of an item.
@@ -339,6 +353,7 @@ type LogRecord struct {
 // that has none of its own: the built-in ones, overridden by engine.toml.
 type TypesReply struct {
 	Types    []TypeReply          `json:"types"`
+	Stale    string               `json:"stale,omitempty"` // as in [Listed]
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`
 	// Unset shows the effect of each setting that is left out or 0.
 	Unset *events.TypeSettings `json:"unset,omitempty"`

@@ -11,19 +11,20 @@ import (
 // of an object in the patch replace the document's, null removes one, and any
 // other patch replaces the whole document. Values that the patch does not name
 // keep their bytes; members come out in the order of their names. Both must be
-// valid JSON; an empty document counts as null.
+// valid JSON, without names that occur twice in an object that is patched or patches; an
+// empty document counts as null.
 func MergePatch(doc, patch []byte) ([]byte, error) {
 	if !isObject(patch) {
 		return bytes.TrimSpace(patch), nil
 	}
 	target, changes := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if isObject(doc) {
-		if err := json.Unmarshal(doc, &target); err != nil {
-			return nil, events.Refuse(events.CodeBadParams, "the document is not JSON: %s", JSONFault(err))
+		if err := ReadStrict(doc, &target); err != nil {
+			return nil, events.Refuse(events.CodeBadParams, "the document can't be patched: %s", JSONFault(err))
 		}
 	}
-	if err := json.Unmarshal(patch, &changes); err != nil {
-		return nil, events.Refuse(events.CodeBadRequest, "the patch is not JSON: %s", JSONFault(err))
+	if err := ReadStrict(patch, &changes); err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the patch can't be read: %s", JSONFault(err))
 	}
 	for name, change := range changes {
 		if bytes.Equal(bytes.TrimSpace(change), []byte("null")) {

@@ -32,7 +32,9 @@ func TestMergePatch(t *testing.T) {
 			t.Errorf("%s patched with %s is %s (%v), want %s", c[0], c[1], got, err, c[2])
 		}
 	}
-	for _, c := range [][2]string{{`{`, `{"a":1}`}, {`{}`, `{"a"`}} {
+	for _, c := range [][2]string{
+		{`{`, `{"a":1}`}, {`{}`, `{"a"`}, {`{}`, `{"a":1,"a":2}`}, {`{}`, `{"a":{"b":1,"b":2}}`}, {`{"a":1,"a":2}`, `{"b":1}`}, {`{"a":{"b":1,"b":2}}`, `{"a":{"c":1}}`},
+	} {
 		if _, err := wire.MergePatch([]byte(c[0]), []byte(c[1])); err == nil {
 			t.Errorf("%s patched with %s is no error", c[0], c[1])
 		}

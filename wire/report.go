@@ -57,7 +57,7 @@ func (r *Report) run() (core.Run, error) {
 	if err != nil {
 		return core.Run{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	if r.Attempt < 0 || r.Attempt > events.MaxAttemptsCeiling {
+	if r.Attempt < 0 {
 		return core.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the Work-Attempt header of the dispatched message back, or leave it out", r.Attempt)
 	}
 	return core.Run{ID: id, Token: token, Worker: worker, Attempt: events.Attempt(r.Attempt)}, nil

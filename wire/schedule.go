@@ -73,6 +73,7 @@ type ScheduleReply struct {
 type SchedulesReply struct {
 	Schedules []ScheduleInfo `json:"schedules"`
 	Position  Position       `json:"position,omitempty"`
+	Stale     string         `json:"stale,omitempty"` // as in [Listed]
 }
 
 // Bounds of the ticks that a request shows.

@@ -89,7 +89,7 @@ func (t *SubmitOptions) readValue(name, v string) (err error) {
 		return err
 	case HeaderExpiresAt:
 		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {
-			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, events.Clip(v, maxQuoted))
+			return events.Refuse(events.CodeBadTime, "header %s must be a time in RFC 3339, such as 2030-01-31T08:00:00Z", name)
 		}
 	}
 	return nil

@@ -178,10 +178,11 @@ type Reported struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	// TimeoutMS bounds the attempt, from its start.
-	TimeoutMS int64            `json:"timeout_ms,omitempty"`
-	State     events.ItemState `json:"state,omitempty"`
-	Position  Position         `json:"position,omitempty"`
-	Error     *Error           `json:"error,omitempty"`
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// State is that of the item. A refusal has it only where the run was cancelled.
+	State    events.ItemState `json:"state,omitempty"`
+	Position Position         `json:"position,omitempty"`
+	Error    *Error           `json:"error,omitempty"`
 	// Checkpoint and Continuation come with a claim or a start: the data that an
 	// earlier run of the item saved, and, if the item has spawned, how its children
 	// ended.

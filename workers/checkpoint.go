@@ -40,7 +40,7 @@ func Progress(ctx context.Context, percent int, message string) {
 // returns nil once the engine has it durably, so work that it records as done
 // need not be done again after a crash. It waits for as long as that takes (the
 // engine may be restarting), up to the end of ctx, whose cause it then returns;
-// [ErrLeaseLost] if the engine no longer counts the run.
+// [ErrLeaseLost] if the engine no longer counts the run, [ErrCancelled] if it was cancelled.
 func Checkpoint(ctx context.Context, v any) error {
 	item := itemOf(ctx)
 	if item == nil {

@@ -60,6 +60,7 @@ type fakeEngine struct {
 	subs      []*nats.Subscription
 	// refuse, if set, may answer a report before the table does.
 	refuse     func(r wire.Report) *wire.Error
+	refusedAs  events.ItemState // that refuse answers
 	beatReply  wire.HeartbeatReply
 	onRegister func(r wire.Register) *wire.Error
 	changed    chan struct{} // closed and replaced at every change
@@ -219,7 +220,7 @@ func (f *fakeEngine) report(m *nats.Msg) any {
 	for i, r := range rs {
 		if f.refuse != nil {
 			if e := f.refuse(r); e != nil {
-				out[i].Error = e
+				out[i].Error, out[i].State = e, f.refusedAs
 				continue
 			}
 		}

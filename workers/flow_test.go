@@ -267,8 +267,19 @@ func TestCheckpointErrors(t *testing.T) {
 // A run whose report is refused because it does not count is ended, and its end
 // is told, so that the engine can let go of its slot.
 func TestARefusedReportEndsTheRun(t *testing.T) {
-	for _, code := range []events.Code{events.CodeStaleToken, events.CodeWrongState} {
+	for _, tt := range []struct {
+		code  events.Code
+		state events.ItemState
+		want  error
+		lost  int
+	}{
+		{events.CodeStaleToken, events.StateNone, ErrLeaseLost, 1},
+		{events.CodeWrongState, events.StateNone, ErrLeaseLost, 1},
+		{events.CodeWrongState, events.StateCancelled, ErrCancelled, 0},
+	} {
+		code := tt.code
 		r := newRig(t)
+		r.refusedAs = tt.state
 		r.refuse = func(rep wire.Report) *wire.Error {
 			if rep.Event == wire.ReportCheckpoint {
 				return &wire.Error{Code: code, Message: "not yours"}
@@ -286,16 +297,16 @@ func TestARefusedReportEndsTheRun(t *testing.T) {
 		r.start(w)
 		id := r.submit("steps", `{}`)
 		for range 2 {
-			if err := recv(t, "the lost lease", cause); !errors.Is(err, ErrLeaseLost) {
-				t.Errorf("%s: got %v", code, err)
+			if err := recv(t, "the end of the run", cause); !errors.Is(err, tt.want) {
+				t.Errorf("%s, %s: got %v", code, tt.state, err)
 			}
 		}
 		r.untilAcked()
 		if got := r.told(id); !slices.Equal(got, []string{wire.ReportRelease}) {
 			t.Errorf("%s: reports %v", code, got)
 		}
-		if n := w.Stats().LeasesLost; n != 1 {
-			t.Errorf("%d leases lost", n)
+		if n := int(w.Stats().LeasesLost); n != tt.lost {
+			t.Errorf("%s, %s: %d leases lost", code, tt.state, n)
 		}
 	}
 }

@@ -147,10 +147,12 @@ func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 	case pull.Over(code):
 		// The run does not count any more: it was cancelled, has timed out, or
 		// another has its item. The engine may still count its slot.
-		err = ErrLeaseLost
+		if err = ErrLeaseLost; reply.State == events.StateCancelled {
+			err = ErrCancelled
+		}
 		if r.state == running && r.stop == nil {
 			r.refused = true
-			l.w.endRun(r, ErrLeaseLost, true)
+			l.w.endRun(r, err, true)
 		}
 	default:
 		err = reply.Error.Err()

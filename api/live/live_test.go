@@ -66,8 +66,8 @@ func (e *engine) Call(_ context.Context, endpoint string, _ []byte) ([]byte, err
 	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.total.Queued, "running": 2, "claimed": 1}, OldestMS: 70}}})
 }
 
-func (e *engine) Documents(context.Context, string) (events.ItemState, []byte, []byte, error) {
-	return events.StateNone, nil, nil, errors.New("a fake has no items")
+func (e *engine) Document(context.Context, string, bool) ([]byte, error) {
+	return nil, errors.New("a fake has no items")
 }
 
 func (e *engine) count(endpoint string) int {

@@ -17,8 +17,8 @@ import (
 // needsKey is the key of the roles in an operation's metadata.
 const needsKey = "needs"
 
-// endpointKey is the key of the engine's endpoint in an operation's metadata.
-const endpointKey = "endpoint"
+// endpointsKey is the key of the engine's endpoints that an operation asks in its metadata.
+const endpointsKey = "endpoints"
 
 // IdentityOf returns the identity that makes the request of this context.
 func IdentityOf(ctx context.Context) access.Identity {

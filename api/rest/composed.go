@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -47,7 +48,7 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, q.At)
 	if err != nil {
-		return "", t, events.Refuse(events.CodeBadTime, "at is %q: it must be a position, or a time as 2030-01-31T08:00:00Z", events.Clip(q.At, 64))
+		return "", t, events.Refuse(events.CodeBadTime, "at must be a position, or a time such as 2030-01-31T08:00:00Z")
 	}
 	return "", t, nil
 }
@@ -55,9 +56,9 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 // registerShow adds the operation that shows an item.
 func (s *Server) registerShow() {
 	handle(s, operation{
-		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet,
+		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet, also: []string{wire.APIHistory},
 		summary: "An item", about: "The item as it is, or as it was at a moment; with history=true its events are beside it.",
-		reply: typeOf[itemReply](), refusals: []int{http.StatusNotFound},
+		reply: typeOf[itemReply](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
 		History bool `query:"history" doc:"Its events as well."`
@@ -96,7 +97,7 @@ func (s *Server) registerWait() {
 	handle(s, operation{
 		id: "wait-work", method: http.MethodGet, path: "/api/v1/work/{id}/wait", tag: tagWork, endpoint: wire.APIWait, pace: waiting,
 		summary: "Wait for an item to end", about: "The item once it is completed, dead or cancelled, or as it is when the time is up: look at its state, and ask again. Where it was merged into another it is the other that is waited for.",
-		reply: typeOf[wire.Item](), refusals: []int{http.StatusNotFound},
+		reply: typeOf[wire.Item](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
 		Timeout string `query:"timeout" doc:"How long: a number of seconds, or as 1m30s. At most 300 seconds, 30 if left out."`
@@ -120,7 +121,7 @@ func waitTime(text string) (int64, error) {
 		d, err = time.ParseDuration(text + "s")
 	}
 	if err != nil || d < time.Millisecond || d > MaxWait {
-		return 0, events.Refuse(events.CodeBadTime, "timeout is %q: it must be a number of seconds, or as 1m30s, and at most %v", events.Clip(text, 64), MaxWait)
+		return 0, events.Refuse(events.CodeBadTime, "timeout must be a number of seconds, or a duration such as 1m30s, and at most %v", MaxWait)
 	}
 	return d.Milliseconds(), nil
 }
@@ -179,9 +180,9 @@ func (s *Server) registerOneType() {
 		return s.oneType(ctx, in.Type, in.MinPosition)
 	})
 	handle(s, operation{
-		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure, also: []string{wire.APIPause, wire.APIResume},
 		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
-		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusConflict},
+		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](),
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		JSONBody
@@ -199,6 +200,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 		Types    []json.RawMessage
 		Defaults json.RawMessage
 		Unset    json.RawMessage
+		Stale    string
 	}](ctx, s, wire.APITypes, wire.StatsRequest{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
@@ -220,7 +222,15 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			return &output{Status: http.StatusOK, Body: raw}, nil
 		}
 	}
-	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", events.Clip(name, 64)))
+	return nil, absent(types.Stale, "no type %s: it comes to be with its first item, its first worker, or its first setting", events.Clip(name, 64))
+}
+
+// absent returns the problem of what a list lacks; stale says why, where the list may lack it.
+func absent(stale, format string, args ...any) error {
+	if err := wire.StaleError(fmt.Sprintf(format, args...), stale); err != nil {
+		return problemOf(err)
+	}
+	return problemOf(events.Refuse(events.CodeNotFound, format, args...))
 }
 
 // patchType changes settings first, and pauses or resumes behind that.
@@ -300,7 +310,10 @@ func (s *Server) registerOneSchedule() {
 		SchedulePath
 		After
 	}) (*output, error) {
-		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.StatsRequest{MinPosition: in.MinPosition})
+		list, err := call[struct {
+			Schedules []json.RawMessage
+			Stale     string
+		}](ctx, s, wire.APISchedules, wire.StatsRequest{MinPosition: in.MinPosition})
 		if err != nil {
 			return nil, problemOf(err)
 		}
@@ -310,7 +323,7 @@ func (s *Server) registerOneSchedule() {
 				return &output{Status: http.StatusOK, Body: raw}, nil
 			}
 		}
-		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", events.Clip(in.Name, 64)))
+		return nil, absent(list.Stale, "no schedule has the name %s", events.Clip(in.Name, 64))
 	})
 }
 
@@ -364,7 +377,7 @@ type deadReply struct {
 // registerDead adds the operations on dead letters.
 func (s *Server) registerDead() {
 	handle(s, operation{
-		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead,
+		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead, also: []string{wire.APICauses},
 		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
 	}, func(ctx context.Context, in *deadQuery) (*output, error) {
 		sel, err := in.selection()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/blobs"
-	"github.com/streamwright/streamwright/events"
 )
 
 // mountDocuments serves an item's params and result, also where the item only has a
@@ -25,7 +24,7 @@ func (s *Server) mountDocuments() {
 	} {
 		pattern := "GET /api/v1/work/{id}/" + d.name
 		s.Mount(pattern, needed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := s.serveDocument(w, r, d.name, d.result); err != nil {
+			if err := s.serveDocument(w, r, d.result); err != nil {
 				writeProblem(w, err)
 			}
 		}))
@@ -35,19 +34,13 @@ func (s *Server) mountDocuments() {
 
 // serveDocument replies with a document of an item; an error means that nothing has
 // been written.
-func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name string, result bool) error {
+func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, result bool) error {
 	ctx, cancel := context.WithTimeout(r.Context(), RequestTime)
 	defer cancel()
 	id := r.PathValue("id")
-	state, doc, other, err := s.cfg.Engine.Documents(ctx, id)
+	doc, err := s.cfg.Engine.Document(ctx, id, result)
 	if err != nil {
 		return s.whyEnded(ctx, err)
-	}
-	if result {
-		doc = other
-	}
-	if len(doc) == 0 {
-		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", id, name, state)
 	}
 	repliesJSON(w)
 	if s.cfg.Documents == nil || !blobs.IsRef(doc) {

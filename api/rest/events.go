@@ -169,7 +169,7 @@ func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	case in.LastEventID != "":
 		last, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil || last+1 == 0 {
-			return false, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last event received", events.Clip(in.LastEventID, 64))
+			return false, events.Refuse(events.CodeBadRequest, "the header Last-Event-ID must be the id of the last event received, a whole number")
 		}
 		f.from = events.Seq(last + 1)
 		return true, nil
@@ -196,7 +196,7 @@ func moment(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, events.Refuse(events.CodeBadTime, "since is %q: it must be a time as 2030-01-31T08:00:00Z, or as 10m for ten minutes ago", events.Clip(text, 64))
+		return t, events.Refuse(events.CodeBadTime, "since must be a time such as 2030-01-31T08:00:00Z, or such as 10m for ten minutes ago")
 	}
 	return t, nil
 }

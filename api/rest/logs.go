@@ -44,7 +44,7 @@ func (s *Server) registerLogs() {
 		summary: "An item's log",
 		about: "What its runs have written, oldest first. With follow=true it is a stream of server-sent events: event log with the record's sequence as id and the record as data; event end with the item once it has ended and all is told. " +
 			"One who connects again with Last-Event-ID after that gets 204, which ends a browser's EventSource. The log of an item that was merged is that of the other.",
-		reply: typeOf[wire.LogsReply](), refusals: []int{http.StatusNotFound},
+		reply: typeOf[wire.LogsReply](),
 	}
 	op := s.doc.operation(o)
 	op.Responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: s.doc.schema(typeOf[wire.LogRecord](), "LogRecord")}
@@ -94,7 +94,7 @@ func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Conte
 	if in.LastEventID != "" {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil {
-			return nil, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last record received", events.Clip(in.LastEventID, 64))
+			return nil, events.Refuse(events.CodeBadRequest, "the header Last-Event-ID must be the id of the last record received, a whole number")
 		}
 		f.behind = n
 	}

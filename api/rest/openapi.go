@@ -102,10 +102,7 @@ func schemaName(t reflect.Type, hint string) string {
 }
 
 // always are the statuses with which any operation may refuse a request.
-var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
-
-// ofBodies are the statuses with which an operation may refuse a body.
-var ofBodies = []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge}
+var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusInternalServerError, http.StatusServiceUnavailable}
 
 // bodyBounded tells huma that the bounds of a body are the server's: its own are
 // 1 MiB and 5 seconds.
@@ -130,7 +127,7 @@ func (d *document) operation(o operation) huma.Operation {
 	}
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
-		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace, endpointKey: o.endpoint},
+		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace, endpointsKey: append([]string{o.endpoint}, o.also...)},
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
 		MaxBodyBytes: bodyBounded, BodyReadTimeout: bodyBounded,
@@ -159,11 +156,15 @@ func (d *document) refusalsOf(op *huma.Operation) {
 		d.refusals(op, []int{http.StatusTooManyRequests}) // by quota: see countRequest and guarded
 	}
 	if op.RequestBody != nil {
-		d.refusals(op, ofBodies)
+		d.refusals(op, []int{http.StatusRequestTimeout})
 	}
 	positioned := func(p *huma.Param) bool { return p.In == "query" && p.Name == "min_position" }
-	endpoint, _ := op.Metadata[endpointKey].(string)
-	if e, ok := wire.EndpointOf(endpoint); ok {
+	endpoints, _ := op.Metadata[endpointsKey].([]string)
+	for _, name := range endpoints {
+		e, ok := wire.EndpointOf(name)
+		if !ok {
+			continue // what is mounted has none
+		}
 		for _, code := range e.Refusals() {
 			if code != events.CodePositionAhead || op.RequestBody != nil || slices.ContainsFunc(op.Parameters, positioned) {
 				d.refusals(op, []int{statuses[code]})

@@ -28,10 +28,7 @@ type op struct {
 	Tags        []string
 	Role        []string `json:"x-role"`
 	Security    []map[string][]string
-	Parameters  []struct {
-		Name, In, Description string
-		Required              bool
-	}
+	Parameters  []parameter
 	RequestBody *struct {
 		Content map[string]struct{ Schema json.RawMessage }
 	}
@@ -39,6 +36,12 @@ type op struct {
 		Description string
 		Content     map[string]struct{ Schema json.RawMessage }
 	}
+}
+
+type parameter struct {
+	Name, In, Description string
+	Required              bool
+	Schema                json.RawMessage
 }
 
 // routes are all that the contract of the API names.
@@ -132,11 +135,6 @@ func TestOpenAPIIsWhole(t *testing.T) {
 	}
 	if len(d.Servers) != 1 || d.Servers[0].URL != "/" {
 		t.Errorf("the document has the servers %v", d.Servers)
-	}
-	for name := range d.Components.Schemas {
-		if !strings.Contains(text, `"#/components/schemas/`+name+`"`) {
-			t.Errorf("no operation has the schema %s", name)
-		}
 	}
 	tags, ids := map[string]bool{}, map[string]string{}
 	for _, tag := range d.Tags {

@@ -23,6 +23,7 @@ type operation struct {
 	summary, about   string
 
 	endpoint string       // of the engine; says which roles are needed
+	also     []string     // further endpoints that are asked
 	roles    access.Roles // where there is no endpoint
 	pace     pace
 
@@ -32,7 +33,7 @@ type operation struct {
 	reply        reflect.Type // of 200
 	created      bool         // may also answer 201
 	stream       bool         // the reply is a text/event-stream of these
-	refusals     []int        // statuses beside the usual ones
+	refusals     []int        // statuses beside the usual ones and those of the endpoints
 }
 
 // JSONBody is embedded in the input of an operation with a body. The engine reads
@@ -151,7 +152,7 @@ func number(name, text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n == 0 {
-		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number above 0", name, events.Clip(text, 64))
+		return 0, events.Refuse(events.CodeBadRequest, "%s must be a whole number above 0", name)
 	}
 	return n, nil
 }

@@ -116,9 +116,8 @@ func refusedByHuma(status int, msg string, errs []error) *Problem {
 // maxDetail bounds what a problem document quotes of a request, in bytes.
 const maxDetail = 1000
 
-// complaint is one thing that huma has against a request. Only what is in the URL is quoted:
-// bodies and headers have secrets, and what huma calls the value of an unknown field is all
-// that stands beside it.
+// complaint is one thing that huma has against a request. No value is quoted: it may be a
+// secret, and what huma calls the value of an unknown field is all that stands beside it.
 func complaint(err error) string {
 	var d *huma.ErrorDetail
 	if !errors.As(err, &d) {
@@ -135,7 +134,7 @@ func complaint(err error) string {
 	case where == "header":
 		return fmt.Sprintf("the header %s: %s", name, d.Message)
 	}
-	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, events.Clip(fmt.Sprint(d.Value), 64), d.Message)
+	return fmt.Sprintf("the %s parameter %s: %s", where, name, d.Message)
 }
 
 // unreadBody is huma's message for a body that can't be read.

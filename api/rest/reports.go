@@ -26,7 +26,6 @@ func (s *Server) reportWork(b WorkerBridge) {
 		about: "At most 1,000 reports, which are decided in order and answered each on its own, also those that can't be read; the status is 200 then. " +
 			"A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing. A result of more than 256 KiB goes to the object store: see docs/guides/BLOBS.md.",
 		body: typeOf[workReports](), reply: typeOf[workReported](),
-		refusals: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *struct {
 		WorkerPath
 		JSONBody

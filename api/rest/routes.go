@@ -49,9 +49,6 @@ func (s *Server) registerRoute(e *wire.Endpoint, r wire.Route) {
 	if r.Slow {
 		o.pace = waiting
 	}
-	for _, code := range r.Refusals {
-		o.refusals = append(o.refusals, statuses[code])
-	}
 	rt := &route{s: s, endpoint: e.Name, Route: r}
 	var rest []reflect.StructField
 	for _, f := range requestFields(e.Request) {
@@ -189,7 +186,7 @@ func (r *route) answer(hc huma.Context) ([]byte, error) {
 // read returns the value of a parameter as JSON has it.
 func (p param) read(text string) (any, error) {
 	bad := func(use string) error {
-		return events.Refuse(events.CodeBadRequest, "the %s parameter %s is %q: use %s", p.in, p.name, events.Clip(text, 64), use)
+		return events.Refuse(events.CodeBadRequest, "the %s parameter %s must be %s", p.in, p.name, use)
 	}
 	if p.kind == typeOf[time.Time]() {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {

@@ -279,7 +279,7 @@ func TestUnknownItemsAndBadRequests(t *testing.T) {
 	}
 	r.refused(404, "not_found", "", "DELETE", "/api/v1/work/"+nobody, "")
 	r.refused(404, "not_found", "", "POST", "/api/v1/work/"+nobody+"/replay", "")
-	r.refused(404, "not_found", "nope", "GET", "/api/v1/types/echo/holder?key=nope", "")
+	r.refused(404, "not_found", "holds the dedup key", "GET", "/api/v1/types/echo/holder?key=nope", "")
 	r.refused(400, "bad_request", "key", "GET", "/api/v1/types/echo/holder", "")
 	r.refused(400, "bad_type", "", "GET", "/api/v1/types/Echo/holder?key=k", "")
 	r.refused(400, "bad_request", `the parameter "stat"`, "GET", "/api/v1/work?stat=queued", "")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,11 +31,27 @@ var quotable = map[string]bool{
 	"dedup_policy": true, "after_policy": true, "child_policy": true, "capabilities": true, "types": true, "action": true, "node": true, "cursor": true, "sort": true, "states": true,
 	"min_position": true, "from": true, "to": true, "kinds": true, "kind": true, "available_at": true, "expires_at": true, "until": true, "created_after": true, "created_before": true,
 	"cron": true, "zone": true, "policy": true, "overlap": true, "catch_up": true, "position": true, "since": true, "group": true, "cause": true, "step": true, "range": true, "by": true,
-	"at_position": true, "missed": true,
+	"at_position": true, "missed": true, "host": true,
 }
 
 // planter makes requests with the secret in every field.
-type planter struct{ depth int }
+type planter struct {
+	depth int
+	terse bool // without the fields that are quotable, but for ids and types: these are good
+}
+
+// bodiesOf returns what texts makes of a request that is refused for its words, and of one
+// whose words are good.
+func bodiesOf(t reflect.Type) []string {
+	return append(texts(planter{}.good("", t)), texts(planter{terse: true}.good("", t))...)
+}
+
+// goodWords are the words of a terse request.
+var goodWords = map[string]string{
+	"id": nobody, "ids": nobody, "after": nobody, "parent": nobody, "batch": nobody, "type": "word", "types": "word", "name": "word", "worker": "word",
+	"event": "fail", "action": "cancel",
+	"reason": "word", // of what is then done, which the log tells
+}
 
 var times = reflect.TypeFor[time.Time]()
 
@@ -62,6 +79,9 @@ func (p planter) good(name string, t reflect.Type) any {
 	case reflect.Bool:
 		return false
 	case reflect.String:
+		if word := goodWords[name]; p.terse && word != "" {
+			return word
+		}
 		if quotable[name] {
 			return "word"
 		}
@@ -75,7 +95,7 @@ func (p planter) good(name string, t reflect.Type) any {
 func (p planter) fields(t reflect.Type) map[string]any {
 	m := map[string]any{}
 	for _, f := range reflect.VisibleFields(t) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous && f.IsExported() && name != "" && name != "-" {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous && f.IsExported() && name != "" && name != "-" && !(p.terse && quotable[name] && goodWords[name] == "") {
 			m[name] = p.good(name, f.Type)
 		}
 	}
@@ -175,7 +195,7 @@ func TestRefusalsQuoteNoSecrets(t *testing.T) {
 	}
 	requests := 0
 	for _, e := range wire.Endpoints() {
-		for _, body := range texts(planter{}.good("", e.Request)) {
+		for _, body := range bodiesOf(e.Request) {
 			answer, err := nc.RequestMsg(&nats.Msg{Subject: wire.Default.API(e.Name), Data: []byte(body)}, patience)
 			if err != nil {
 				t.Fatalf("%s %.200s: %v", e.Name, body, err)
@@ -205,9 +225,10 @@ func (r *rig) plantHTTP(check func(way string, answer []byte, body string)) (req
 		for method, op := range d.Paths[path] {
 			method = strings.ToUpper(method)
 			way := method + " " + path
-			if _, stream := op.Responses["200"].Content["text/event-stream"]; stream || strings.Contains(path, "/blobs") {
-				continue // feeds have no end, and a blob is any bytes
+			if strings.Contains(path, "/blobs") {
+				continue // a blob is any bytes
 			}
+			_, stream := op.Responses["200"].Content["text/event-stream"]
 			send := func(at, body string, headers ...string) {
 				res := r.send(method, at, body, headers...)
 				requests++
@@ -215,7 +236,18 @@ func (r *rig) plantHTTP(check func(way string, answer []byte, body string)) (req
 					check(way, res.body, body)
 				}
 			}
+			if stream { // it has no end unless it is refused
+				if slices.ContainsFunc(op.Parameters, func(p parameter) bool { return p.Name == "Last-Event-ID" }) {
+					send(at+map[bool]string{true: "?follow=true"}[strings.HasSuffix(path, "/logs")], "", "Last-Event-ID", secret)
+				}
+				continue
+			}
 			send(at, "", "Work-Session", secret, "Authorization", "Bearer "+secret, "Last-Event-ID", secret)
+			for _, p := range op.Parameters {
+				if kind := string(p.Schema); p.In == "query" && strings.Contains(kind, `"string"`) && !quotable[p.Name] {
+					send(at+"?"+p.Name+"="+secret, "")
+				}
+			}
 			send(at, `{"token":"`+secret+`"}`, "Work-Session", strings.Repeat(secret, 20))
 			if op.RequestBody == nil {
 				continue
@@ -225,7 +257,7 @@ func (r *rig) plantHTTP(check func(way string, answer []byte, body string)) (req
 				r.t.Errorf("what is the body of %s? add it to this test", way)
 				continue
 			}
-			for _, body := range texts(planter{}.good("", typ)) {
+			for _, body := range bodiesOf(typ) {
 				send(at, body)
 			}
 		}
@@ -262,4 +294,65 @@ func httpBody(way string) reflect.Type {
 		return reflect.TypeFor[wire.Submit]()
 	}
 	return nil
+}
+
+// What became of a plain publish with a secret in a header is told without it.
+func TestRejectionsQuoteNoHeaders(t *testing.T) {
+	r := start(t, "")
+	nc, err := r.e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	publish := func(name, value string) {
+		t.Helper()
+		if _, err := nc.RequestMsg(&nats.Msg{Subject: wire.Default.Submit("word"), Header: nats.Header{name: {value}}, Data: []byte("{}")}, patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := func(name string) (page wire.RejectedListed) {
+		t.Helper()
+		publish(name, secret)
+		r.eventually("it is rejected", func() bool {
+			page = want[wire.RejectedListed](r, http.StatusOK, "GET", "/api/v1/rejected?limit=1000", "")
+			return len(page.Rejected) > 0 && strings.Contains(page.Rejected[0].Message, name)
+		})
+		return page
+	}
+	first := last("Work-Nosuch").Rejected[0].Message
+	known := regexp.MustCompile(`Work-[A-Z][A-Za-z-]+`).FindAllString(first, -1)
+	if len(known) < 15 || strings.Contains(first, secret[:6]) {
+		t.Fatalf("the headers are %q: %s", known, first)
+	}
+	for _, name := range known {
+		if !slices.Contains([]string{wire.HeaderID, wire.HeaderAfter, wire.HeaderBatch, wire.HeaderAfterPolicy, wire.HeaderDedupPolicy, wire.HeaderCapabilities}, name) { // ids and words, as in JSON
+			publish(name, secret)
+		}
+	}
+	page := last("Work-Last")
+	if len(page.Rejected) < 8 {
+		t.Errorf("only %d are rejected", len(page.Rejected))
+	}
+	for _, one := range page.Rejected {
+		if where, leaks := leak([]byte(one.Message)); leaks {
+			t.Errorf("the rejection quotes the secret: %s", where)
+		}
+	}
+	answer, err := nc.Request(wire.Default.API(wire.APIEvents), []byte(`{"from_seq":1,"kinds":["rejected"]}`), patience)
+	var log wire.EventsReply
+	if err == nil {
+		err = json.Unmarshal(answer.Data, &log)
+	}
+	if err != nil || len(log.Events) != len(page.Rejected) {
+		t.Fatalf("the log has %d rejections, %v: %s", len(log.Events), err, answer.Data)
+	}
+	for _, ev := range log.Events {
+		var data struct{ Message string }
+		if err := json.Unmarshal(ev.Data, &data); err != nil || data.Message == "" {
+			t.Fatalf("the event is %s: %v", ev.Data, err)
+		}
+		if where, leaks := leak([]byte(data.Message)); leaks {
+			t.Errorf("the event quotes the secret: %s", where)
+		}
+	}
 }

@@ -34,9 +34,8 @@ type Caller interface {
 	// Call makes a request of an endpoint, such as wire.APISubmit, with the JSON
 	// that it has over NATS.
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
-	// Documents returns an item's state, params and result, nil for none, byte
-	// for byte.
-	Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error)
+	// Document returns an item's params or result, byte for byte.
+	Document(ctx context.Context, id string, result bool) ([]byte, error)
 }
 
 // Authenticator identifies who makes a request. An error with the code

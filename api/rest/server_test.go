@@ -34,8 +34,8 @@ func (f fakeEngine) Call(ctx context.Context, endpoint string, body []byte) ([]b
 	return f(ctx, endpoint, body)
 }
 
-func (fakeEngine) Documents(context.Context, string) (events.ItemState, []byte, []byte, error) {
-	return events.StateNone, nil, nil, errors.New("a fake has no items")
+func (fakeEngine) Document(context.Context, string, bool) ([]byte, error) {
+	return nil, errors.New("a fake has no items")
 }
 
 // tokens are the roles of those who show a token.

@@ -23,7 +23,6 @@ func (s *Server) registerSubmit() {
 			"The status is 201 if an item was created, 200 if nothing was: a repeat, or a merge into another by its dedup key. When this is answered, the item is durable.\n\n" +
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
-		refusals: []int{http.StatusNotFound},
 	}, s.submit)
 }
 

@@ -38,7 +38,7 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 		return b.Register(ctx, in.Body)
 	})
 	handleWorker(s, workerOperation{
-		"poll-work", http.MethodPost, workerPath + "/poll", wire.APIRegister, waiting, 0, "Wait for work",
+		"poll-work", http.MethodPost, workerPath + "/poll", wire.APIHeartbeat, waiting, 0, "Wait for work",
 		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
 	}, func(ctx context.Context, in *struct {
 		WorkerPath
@@ -95,8 +95,8 @@ type workerOperation struct {
 func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error)) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{tagWorkerAPI}, DefaultStatus: o.status,
-		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointKey: o.endpoint}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
-		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable},
+		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointsKey: []string{o.endpoint}}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
+		Errors: always,
 	}, func(ctx context.Context, in *In) (*struct{ Body Out }, error) {
 		reply, err := handler(ctx, in)
 		if err != nil {

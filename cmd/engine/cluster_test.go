@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -27,6 +33,43 @@ func TestClusterOfOne(t *testing.T) {
 	}
 	if r := engine(t, "", "status", "--json", "--server", e.URL()).wants(t, 0); json.Valid([]byte(r.out)) == false {
 		t.Errorf("status --json prints %q", r.out)
+	}
+}
+
+// Three nodes that don't reach each other have no leader: each of them says so, and what to do.
+func TestClusterWithoutALeader(t *testing.T) {
+	peers := make([]string, 3)
+	for i := range peers {
+		peers[i] = need.Address(t).String()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var nodes sync.WaitGroup
+	defer nodes.Wait()
+	defer cancel()
+	for i := range peers {
+		seen := slices.Clone(peers)
+		for j := range seen {
+			if j != i {
+				seen[j] = need.Address(t).String() // nobody is there
+			}
+		}
+		o := embedded.Options{
+			Dir: t.TempDir(), NATSListen: need.Address(t).String(), HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
+			Cluster: config.Cluster{Name: "test", Node: fmt.Sprintf("n%d", i+1), Listen: peers[i], Peers: seen},
+		}
+		nodes.Go(func() {
+			if e, err := embedded.Start(ctx, o); err == nil {
+				t.Errorf("node %s has a leader", o.Cluster.Node)
+				_ = e.Stop(context.Background())
+			}
+		})
+		var r ran
+		need.Eventually(t, o.Cluster.Node+" answers", func() bool {
+			r = engine(t, "", "cluster", "--server", "nats://"+o.NATSListen)
+			return r.code == 0
+		})
+		r.wants(t, 0, "no node owns the log", o.Cluster.Node, "starting", "AT RISK: the cluster test has no leader: 0 of its 3 nodes are linked to "+o.Cluster.Node,
+			"start the others, or see that they reach each other")
 	}
 }
 

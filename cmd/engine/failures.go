@@ -228,6 +228,11 @@ func rejectedPurgeCommand(a *app) *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
 		Use: "purge SEQ", Short: "Forget a rejected submission", Example: "  engine rejected purge 1042 --note 'a test'", Args: cobra.ExactArgs(1),
+		Long: `Forget a rejected submission: it is no longer listed, and can't be replayed.
+
+The event log holds its original until it is cut, which the engine does when the
+log has grown, and engine cut at once: until then engine tail --since shows it.
+Backups hold what they held when they were made: delete them yourself.`,
 		RunE: seqArg(a, func(ctx context.Context, c *streamwright.Client, seq events.Seq) error {
 			err := c.Rejected().Purge(ctx, seq, note)
 			return a.show(map[string]any{"seq": seq, "position": c.Position()}, err, func() { a.Printf("%s  purged\n", seq) })

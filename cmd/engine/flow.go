@@ -231,6 +231,7 @@ func (f fields) flow(it streamwright.WorkItem) {
 	f.span("estimated run", it.EstimatedDurationMS)
 	f.span("dedup window", it.DedupWindowMS)
 	f.number("leases lost", uint64(it.LeasesLost))
+	f.number("attempts spared", uint64(it.AttemptsSpared))
 	f.text("group", it.Group)
 }
 

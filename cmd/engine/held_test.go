@@ -12,7 +12,7 @@ import (
 
 func TestHeld(t *testing.T) {
 	t.Setenv("NATS_URL", realEngine(t))
-	engine(t, "", "held", "check", "project 17").wants(t, 1, `holds the dedup key "project 17"`, "not_found")
+	engine(t, "", "held", "check", "project 17").wants(t, 1, "holds the dedup key", "not_found")
 	engine(t, "", "held", "Check", "project 17").wants(t, 2, "bad_type")
 	engine(t, "", "held", "check").wants(t, 2, "--help")
 

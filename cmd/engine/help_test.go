@@ -183,6 +183,8 @@ func TestWrongCalls(t *testing.T) {
 		"types set email lease=5x":                        "it must be a duration such as",
 		"types set email circuit.ratio=x":                 "it must be a number",
 		"types set email circuit.count_no_retry=x":        "it must be true or false",
+		`types set email codes={"a":{},"a":{}}`:           "the field \"a\" occurs twice",
+		`types set email rates=[]{}`:                      "something follows the JSON document",
 		"types set email rates=x":                         "'x' at byte 1: expected a value",
 		"types set email per_priority={x}":                "expected the name of a field, in double quotes",
 		`types set email codes={"busy":1}`:                "it must be a table",

@@ -338,3 +338,13 @@ func (a *app) noteStale(why string) {
 		a.Notef("stale, %s: ask another node for all of it", console.Clean(why))
 	}
 }
+
+// noteLacking shows the error of a list that has n entries and may lack others: they are
+// shown then. Any other error it returns.
+func (a *app) noteLacking(n int, err error) error {
+	if err == nil || n == 0 {
+		return err
+	}
+	a.Notef("%s", console.Clean(err.Error()))
+	return nil
+}

@@ -254,8 +254,10 @@ pruned, cut or made due by it until it is plausible, or accepted.`,
 		Long: `Confirm that the NATS server's clock is right: the engine's time is the
 server's from then on. Check the machine's clock first. What is due by that
 time happens at once: items expire, and ended ones are pruned. If the event log
-lies in the future, its clock is set back; items keep the due times that they
-were given under the wrong clock (engine reschedule).`,
+lies in the future, its clock is set back, and delays, retries and timeouts that
+were counted by it move back with it. Idempotency keys, dedup windows and the
+retention of ended items keep the end that the wrong clock gave them (engine
+purge forgets an item and its keys).`,
 		Example: "  engine clock accept --by ada",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {

@@ -31,11 +31,11 @@ func TestOneGrammar(t *testing.T) {
 	do("version").wants(t, 0, "engine "+embedded.Version)
 	do("version --json").wants(t, 0, `"version":"`+embedded.Version+`"`)
 	id := strings.TrimSpace(do("batches open --name b").wants(t, 0).out)
-	for old, says := range map[string]string{
-		"schedule": "nightly", "schedule pause nightly": "paused", "pause report": "report is paused", "resume report": "report goes on",
-		"undrain w": "not marked", "circuit reset report": "the circuit of report was closed already", "batch " + id: "b: 0 of 0 done",
+	for _, old := range []struct{ line, says string }{
+		{"schedule", "nightly"}, {"schedule pause nightly", "paused"}, {"pause report", "report is paused"}, {"resume report", "report goes on"},
+		{"undrain w", "not marked"}, {"circuit reset report", "the circuit of report was closed already"}, {"batch " + id, "b: 0 of 0 done"},
 	} {
-		do(old).wants(t, 0, says)
+		do(old.line).wants(t, 0, old.says)
 	}
 	do("circuit reset").wants(t, 2, "--worker")
 	do("drain w").wants(t, 1, "not_found")

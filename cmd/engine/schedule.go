@@ -61,7 +61,8 @@ func schedulesListCommand(a *app) *cobra.Command {
 		Example: "  engine schedules list\n  engine schedules list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showSchedules(c.Schedules().List(ctx))
+			list, err := c.Schedules().List(ctx)
+			return a.showSchedules(list, a.noteLacking(len(list), err))
 		}),
 	}
 }
@@ -248,13 +249,13 @@ func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name stri
 // oneSchedule returns a schedule by its name.
 func oneSchedule(ctx context.Context, c *streamwright.Client, name string) (streamwright.ScheduleInfo, error) {
 	list, err := c.Schedules().List(ctx)
-	if err != nil {
-		return streamwright.ScheduleInfo{}, err
-	}
 	for _, s := range list {
 		if s.Name == name {
 			return s, nil
 		}
+	}
+	if err != nil {
+		return streamwright.ScheduleInfo{}, err
 	}
 	return streamwright.ScheduleInfo{}, events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
 }

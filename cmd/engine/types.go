@@ -37,7 +37,8 @@ func typesListCommand(a *app) *cobra.Command {
 		Example: "  engine types list\n  engine types list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showTypes(c.Types().List(ctx))
+			types, err := c.Types().List(ctx)
+			return a.showTypes(types, a.noteLacking(len(types), err))
 		}),
 	}
 }
@@ -77,13 +78,13 @@ func oneType(ctx context.Context, c *streamwright.Client, name string) (streamwr
 		return streamwright.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
 	types, err := c.Types().List(ctx)
-	if err != nil {
-		return streamwright.TypeInfo{}, err
-	}
 	for _, t := range types {
 		if t.Type == name {
 			return t, nil
 		}
+	}
+	if err != nil {
+		return streamwright.TypeInfo{}, err
 	}
 	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", name)
 }
@@ -285,14 +286,8 @@ func writtenValue(s config.Setting, text string) (any, error) {
 
 // jsonValue decodes JSON as engine.toml would have it.
 func jsonValue(text string) (any, error) {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
 	var v any
-	err := d.Decode(&v)
-	if err == nil && d.More() {
-		err = errors.New("it goes on after its end")
-	}
-	if err != nil {
+	if err := wire.ReadStrict([]byte(text), &v); err != nil {
 		return nil, fmt.Errorf("%s; use JSON, such as '{\"busy\":{\"delay_factor\":4}}' or '[{\"per\":\"type\",\"at\":\"submit\",\"n\":10,\"interval\":\"1s\"}]'", wire.JSONFault(err))
 	}
 	return numbers(v), nil
@@ -309,12 +304,10 @@ func numbers(v any) any {
 		for i, x := range v {
 			v[i] = numbers(x)
 		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
+	case float64:
+		if n := int64(v); float64(n) == v {
 			return n
 		}
-		x, _ := v.Float64()
-		return x
 	}
 	return v
 }

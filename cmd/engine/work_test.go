@@ -3,11 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -33,4 +39,53 @@ func TestWorkPrintsTheEnginesAnswer(t *testing.T) {
 			t.Errorf("got %s, want %s", &out, want)
 		}
 	}
+}
+
+// Ctrl-C while a run goes on: the worker says that it waits for it, and ends when it has ended.
+func TestWorkInterrupted(t *testing.T) {
+	e, err := embedded.Start(t.Context(), embedded.Options{Memory: true, NATSListen: "127.0.0.1:0", HTTP: config.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Stop(context.Background()) }()
+	began, end := filepath.Join(t.TempDir(), "began"), filepath.Join(t.TempDir(), "end")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out bytes.Buffer
+	said := &spoken{}
+	code := make(chan int, 1)
+	go func() {
+		script := `: > "$0"; until [ -e "$1" ]; do sleep 0.01; done; echo 7`
+		code <- run(ctx, []string{"work", "email", "--server", e.URL(), "--", "sh", "-c", script, began, end}, nil, &out, said)
+	}()
+	engine(t, "", "submit", "email", "--server", e.URL()).wants(t, 0)
+	need.Eventually(t, "the run begins", func() bool { _, err := os.Stat(began); return err == nil })
+	interrupt()
+	need.Eventually(t, "the worker says what it waits for", func() bool {
+		return strings.Contains(said.text(), "stopping: waiting for 1 run to finish, until ")
+	})
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-code; c != 0 || !strings.Contains(out.String(), "completed") {
+		t.Errorf("exit code %d, out:\n%s\nerr:\n%s", c, &out, said.text())
+	}
+}
+
+// spoken keeps what is written to it, and may be read meanwhile.
+type spoken struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *spoken) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }

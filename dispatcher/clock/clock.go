@@ -63,6 +63,9 @@ type Clock struct {
 	// blind is set from a start in front of the log's own times until the server's
 	// clock is plausible: then base can't be trusted either.
 	blind bool
+	// leapt is how far the clock followed the server's at its start in front of the last
+	// known time, if that is more than MaxAhead and nobody could tell whether it is right.
+	leapt time.Duration
 }
 
 // Source holds what a clock needs besides the server's time.
@@ -107,6 +110,8 @@ func New(src Source, st Start) *Clock {
 	default:
 		if c.verdict = c.judge(st.Server.Sub(ref)); c.verdict != wire.ClockPlausible {
 			c.base, c.doubted, c.blind = ref, ref, c.verdict == wire.ClockBehind
+		} else if ahead := st.Server.Sub(ref); ahead > MaxAhead && !c.measured && !c.confirmed() {
+			c.leapt = ahead
 		}
 	}
 	c.measured = c.measured || c.verdict == wire.ClockPlausible

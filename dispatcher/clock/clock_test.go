@@ -1,6 +1,9 @@
 package clock
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +94,54 @@ func TestAheadAtAStart(t *testing.T) {
 
 // While the engine runs, it knows what time has passed: a jump above minutes is not
 // followed, unless the machine has slept or its clock is synchronised.
+// Who follows a clock that is far ahead and can't tell whether it is right says so.
+func TestFollowedAheadAtAStartIsLogged(t *testing.T) {
+	last := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	yes := true
+	for name, c := range map[string]struct {
+		ahead   time.Duration
+		off     time.Duration // measured
+		synced  *bool
+		empty   bool // log
+		accept  *Acceptance
+		maxJump time.Duration
+		warned  bool
+	}{
+		"a night off":                    {ahead: 9 * time.Hour, warned: true},
+		"just above the bound":           {ahead: MaxAhead + time.Second, warned: true},
+		"any jump is allowed":            {ahead: 9000 * time.Hour, maxJump: -1, warned: true},
+		"a short stop":                   {ahead: MaxAhead},
+		"a night off, measured":          {ahead: 9 * time.Hour, off: 9 * time.Hour},
+		"a night off, synchronised":      {ahead: 9 * time.Hour, synced: &yes},
+		"a night off, and accepted":      {ahead: 9 * time.Hour, accept: &Acceptance{By: "ada", done: make(chan struct{})}},
+		"a log that has nothing in it":   {ahead: 9 * time.Hour, empty: true},
+		"too far, so it isn't followed":  {ahead: 25 * time.Hour},
+		"a clock that has not gone back": {ahead: -time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{local: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), server: last.Add(c.ahead), synced: c.synced}
+			var log bytes.Buffer
+			p := &Partition{Source: m.source(), Log: slog.New(slog.NewTextHandler(&log, nil)), Known: func() (time.Time, bool) {
+				if c.off > 0 {
+					return last.Add(c.off), true
+				}
+				return time.Time{}, false
+			}}
+			if c.maxJump != 0 {
+				p.MaxJump = c.maxJump
+			}
+			at := last
+			if c.empty {
+				at = time.Time{}
+			}
+			p.Begin(p.New(m.server, at, c.accept), c.accept)
+			if warned := strings.Contains(log.String(), "can't be measured"); warned != c.warned {
+				t.Errorf("it logs %q", log.String())
+			}
+		})
+	}
+}
+
 func TestAheadWhileRunning(t *testing.T) {
 	no := false
 	for name, c := range map[string]struct {

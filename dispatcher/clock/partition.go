@@ -64,6 +64,8 @@ func (p *Partition) Begin(c *Clock, accept *Acceptance) {
 		close(accept.done)
 	case !s.Plausible():
 		p.doubt(s)
+	case c.leapt > 0:
+		p.Log.Warn("the engine follows the server's clock, which is far ahead of the last time that it knows: how long it was off can't be measured; if the clock is wrong, correct it, and then run engine clock accept", "ahead", c.leapt, "time", s.Engine)
 	}
 	p.note(s)
 }

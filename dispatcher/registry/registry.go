@@ -135,23 +135,15 @@ func New(gone time.Duration, changed func()) *Registry {
 
 // Put registers a worker, or renews its registration, and returns its session.
 func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh bool, err error) {
-	id, err := CheckRegister(&reg)
+	id, err := checkRegister(&reg)
 	if err != nil {
 		return "", false, err
 	}
 	r.mu.Lock()
 	w := r.workers[id]
-	if w != nil && w.info.Session != reg.Session && !r.mayHave(w, now) {
+	if err := r.mayJoin(id, &reg, now); err != nil {
 		r.mu.Unlock()
-		return "", false, events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
-	}
-	if r.left.known[seat{id, reg.Session}] {
-		r.mu.Unlock()
-		return "", false, events.Refuse(events.CodeUnknownWorker, "worker %s has unregistered, which has ended this session: register anew, without a session", id)
-	}
-	if w == nil && len(r.workers) >= MaxWorkers {
-		r.mu.Unlock()
-		return "", false, events.Refuse(events.CodeUnavailable, "%d workers are registered, which is the most: give each worker more slots instead", MaxWorkers)
+		return "", false, err
 	}
 	if reg.Session == "" {
 		reg.Session = rand.Text()
@@ -179,7 +171,33 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 	return reg.Session, fresh, nil
 }
 
-func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
+// MayPut returns the refusal that Put would answer with now.
+func (r *Registry) MayPut(reg wire.Register, now time.Time) error {
+	id, err := checkRegister(&reg)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mayJoin(id, &reg, now)
+}
+
+// mayJoin refuses a registration that other workers or its own session stand against.
+// REQUIRES: mu.
+func (r *Registry) mayJoin(id events.WorkerID, reg *wire.Register, now time.Time) error {
+	w := r.workers[id]
+	switch {
+	case w != nil && w.info.Session != reg.Session && !r.mayHave(w, now):
+		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
+	case r.left.known[seat{id, reg.Session}]:
+		return events.Refuse(events.CodeUnknownWorker, "worker %s has unregistered, which has ended this session: register anew, without a session", id)
+	case w == nil && len(r.workers) >= MaxWorkers:
+		return events.Refuse(events.CodeUnavailable, "%d workers are registered, which is the most: give each worker more slots instead", MaxWorkers)
+	}
+	return nil
+}
+
+func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	id, err := events.ParseWorkerID(reg.Worker)
 	if err != nil {
 		return "", events.Refuse(events.CodeBadRequest, "%v", err)

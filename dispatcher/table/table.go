@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
@@ -29,7 +30,8 @@ type Dispatch struct {
 	Inbox     string    // of the worker that it was assigned to; empty: it went to a lane, or an earlier owner sent it
 	Sent      bool      // it was sent to the inbox
 	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
-	Heard     time.Time // last heartbeat that named the run
+	Heard     time.Time // when its worker last claimed it, started it, or named it in a heartbeat; zero: not known
+	KeptFrom  time.Time // its lease is granted anew from then, whoever was heard; zero: it was not
 	Seq       uint64    // message's sequence in its stream; 0: not known
 	Spent     time.Time // when the message was first seen delivered and not claimed
 
@@ -43,6 +45,9 @@ type Dispatch struct {
 // Unseen reports whether a native dispatch's message is stored, and no worker is known to
 // have it.
 func (d *Dispatch) Unseen() bool { return d.Seq != 0 && !d.Claimed && !d.Lingering }
+
+// LeaseFrom returns the time from which its lease counts.
+func (d *Dispatch) LeaseFrom() time.Time { return clock.Later(clock.Later(d.Heard, d.KeptFrom), d.At) }
 
 // GroupKey identifies a group of a type's items.
 type GroupKey struct {
@@ -199,8 +204,8 @@ func (t *Table) Forget(typ events.Type) {
 	delete(t.Unclaimed, typ)
 }
 
-// Orphaned notes that the dispatch's message is gone.
-func (t *Table) Orphaned(d *Dispatch, now time.Time) {
-	d.Orphan, d.Heard = true, now
+// Orphaned notes that the dispatch's message is gone. Its lease counts from a time.
+func (t *Table) Orphaned(d *Dispatch, from time.Time) {
+	d.Orphan, d.KeptFrom = true, from
 	t.Orphans[d.Token] = d
 }

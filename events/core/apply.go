@@ -309,9 +309,14 @@ func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) e
 
 func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
 	it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
-	hasStarted(it) // its worker may have failed, or been lost, before it reported the start
+	if !it.StartedAt.IsZero() || b.Code != events.FailLeaseExpired { // its worker may report a failure without the start
+		hasStarted(it)
+	}
 	if b.MaxAttempts != 0 {
 		it.MaxAttempts = b.MaxAttempts
+	}
+	if b.Spared {
+		it.Spared++
 	}
 	return nil
 }

@@ -333,6 +333,7 @@ func TestPauses(t *testing.T) {
 	w := newWorld(t)
 	w.refused(events.CodeNotFound, ResumeType{Type: "email"})
 	w.refused(events.CodeBadType, PauseType{Type: "E Mail"})
+	w.refused(events.CodeBadType, PauseType{Type: events.BatchType})
 	if d := w.do(PauseType{Type: "email", Reason: "maintenance"}); len(d.Events) != 2 { // before its first item
 		t.Errorf("a pause of a new type is %d events", len(d.Events))
 	}

@@ -30,7 +30,7 @@ var intakeFields = map[string]string{
 // kindDocs has an entry for each kind that this program writes.
 var kindDocs = map[events.Kind]kindDoc{
 	events.KindCreated: {"An item was submitted. The event holds all that its submitter said, with the type's defaults filled in. `queued` or `merged` follows in the same decision.", map[string]string{
-		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params_bytes`, nested at most 1,000 deep; `null` for none",
+		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params`, nested at most 1,000 deep; `null` for none",
 		"priority":              "0 to 9, higher first",
 		"max_attempts":          "attempts until the item is dead, 1 to 1,000",
 		"timeout_ms":            "how long one attempt may run",
@@ -95,6 +95,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"retryable":    "whether another attempt makes sense, by the report and by the policy of the code",
 		"duration_ms":  "from the start of the handler, 0 if it had not started",
 		"max_attempts": "the limit that applied, at least the attempt that failed; absent in old events: the item's `max_attempts`",
+		"spared":       "true: the worker was lost early in the attempt, and `max_attempts` is one higher for it",
 	}},
 	events.KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
 		"reason":   "`exhausted`, `not_retryable`; `poisoned`: its runs have lost so many leases (`poison_after`); `child_dead`: a child is dead or cancelled; `children_not_made`: a child of a spawn in parts was refused, or can't be had; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `upstream_failed`: it is a batch with items that have failed",

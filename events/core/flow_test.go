@@ -495,6 +495,22 @@ func TestWhatHasStartedDoesNotExpire(t *testing.T) {
 	}
 }
 
+// A worker that is lost before it has reported the start leaves the item to its expiry.
+func TestLostBeforeTheStartExpires(t *testing.T) {
+	w := newWorld(t)
+	expires := w.now.Add(time.Hour)
+	id := w.submit(Submit{ExpiresAt: expires, MaxAttempts: 2})
+	w.claimOnly(id)
+	w.do(ExpireLease{ID: id, Token: w.item(id).Token})
+	w.state(id, events.StateQueued)
+	w.now = expires
+	w.do(Due{ID: id})
+	if it := w.item(id); it.State != events.StateCancelled || it.Reason != "expired" {
+		t.Fatalf("%s %s", it.State, it.Reason)
+	}
+	w.readBack()
+}
+
 // A run that never started leaves the item to its expiry.
 func TestWhatHasNotStartedExpires(t *testing.T) {
 	w := newWorld(t)

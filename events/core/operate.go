@@ -39,7 +39,7 @@ func (c Replay) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	if c.Params != nil {
-		if r.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params_bytes"); err != nil {
+		if r.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params"); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -61,7 +61,7 @@ func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings
 	switch {
 	case further > 0:
 	case it.OwnAttempts:
-		further = it.MaxAttempts - it.AttemptsBefore
+		further = it.MaxAttempts - it.AttemptsBefore - it.Spared
 	default:
 		_, further, _ = set.For(p)
 	}
@@ -93,7 +93,7 @@ func foldReplayed(a *applier, e *entry, it *events.Item, b *events.Replayed) err
 	}
 	clearRun(it)
 	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, a.ev.At
-	it.Reason, it.LeasesLost, it.AttemptsBefore, it.OwnAttempts = "", 0, it.Attempt, b.OwnAttempts
+	it.Reason, it.LeasesLost, it.Spared, it.AttemptsBefore, it.OwnAttempts = "", 0, 0, it.Attempt, b.OwnAttempts
 	it.HoldsKey = it.DedupKey != "" // see keyIsFree
 	if b.Params == nil {
 		return nil

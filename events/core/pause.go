@@ -29,6 +29,9 @@ type DuePause struct{ Type events.Type }
 // decide pauses a type, which becomes known by it. Another pause of a paused type can
 // only move its end, and keeps the reason and author that it does not replace.
 func (c PauseType) decide(d *decider) (Decision, error) {
+	if c.Type == events.BatchType {
+		return Decision{}, events.Refuse(events.CodeBadType, "type %s can't be paused: batches run nothing; pause the types of their items", c.Type)
+	}
 	known, err := Define{Type: c.Type}.decide(d)
 	if err != nil {
 		return Decision{}, err

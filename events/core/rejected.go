@@ -206,14 +206,19 @@ func RejectedGone(seq events.Seq) error {
 	return events.Refuse(events.CodeNotFound, "no rejected submission of event %d is kept: the newest %d are, up to %d MiB; list them (rejected)", seq, events.MaxRejectedKept, events.MaxRejectedKeptBytes>>20)
 }
 
+// mustKeep refuses what is about the rejected submission of an event that is not kept.
+func (d *decider) mustKeep(seq events.Seq) error {
+	kept, err := d.state.RejectedKept(seq)
+	if err == nil && !kept {
+		err = RejectedGone(seq)
+	}
+	return err
+}
+
 // decide forgets a rejected submission.
 func (c PurgeRejected) decide(d *decider) (Decision, error) {
-	kept, err := d.state.RejectedKept(c.Seq)
-	if err != nil {
+	if err := d.mustKeep(c.Seq); err != nil {
 		return Decision{}, err
-	}
-	if !kept {
-		return Decision{}, RejectedGone(c.Seq)
 	}
 	reason, err := reasonOr(c.Reason, "purged")
 	if err != nil {

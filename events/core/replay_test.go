@@ -126,6 +126,23 @@ func TestReplayDoesNotTakeADedupKey(t *testing.T) {
 	}
 }
 
+// A rejected submission can be submitted again while it is kept; a repeat of that is
+// answered even after.
+func TestSubmitRejected(t *testing.T) {
+	w := newWorld(t)
+	w.do(Reject{Rejected: events.Rejected{Code: "bad_type", Message: "no", Intake: events.Intake{Seq: 1}}})
+	at := w.s.Meta().Applied
+	again := Submit{Type: "email", ID: w.newID(), NewID: w.newID(), Rejected: at}
+	w.do(again)
+	w.do(Submit{Type: "email", NewID: w.newID(), Rejected: at})
+	w.do(PurgeRejected{Seq: at}) // the projection may not know it yet
+	w.refused(events.CodeNotFound, Submit{Type: "email", NewID: w.newID(), Rejected: at})
+	w.refused(events.CodeNotFound, Submit{Type: "email", NewID: w.newID(), Rejected: at + 1})
+	if !w.do(again).Repeat {
+		t.Error("a repeat is submitted anew")
+	}
+}
+
 func TestPurgeRejected(t *testing.T) {
 	w := newWorld(t)
 	w.do(Reject{Rejected: events.Rejected{Code: "bad_type", Message: "no", Intake: events.Intake{Seq: 1}}})

@@ -237,6 +237,8 @@ type Fail struct {
 	Retryable  bool
 	RetryAfter time.Duration // 0: the type's backoff
 	Random     uint64        // for jitter
+
+	early bool // the worker was lost early in the run
 }
 
 func (c Fail) decide(d *decider) (Decision, error) {
@@ -279,11 +281,15 @@ func (c Release) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
 }
 
-// ExpireLease says that the lease of the dispatch Token has run out.
+// ExpireLease says that the lease of the dispatch Token has run out. Heard is when its
+// worker last reported the run or named it in a heartbeat, zero if that is not known;
+// the next heartbeat was due a Heartbeat later.
 type ExpireLease struct {
-	ID     events.ID
-	Token  events.Token
-	Random uint64
+	ID        events.ID
+	Token     events.Token
+	Heard     time.Time
+	Heartbeat time.Duration
+	Random    uint64
 }
 
 // decide ends the run that a dispatch led to, if it is still the item's.
@@ -297,7 +303,21 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 	}
 	return d.failed(it, Fail{
 		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: events.FailLeaseExpired, Retryable: true, Random: c.Random,
+		early: c.early(it),
 	}), nil
+}
+
+// early reports whether the worker was lost before it started the item, or in the first
+// tenth of its timeout. The worker may have run the item until its next heartbeat was due.
+// A last word before the start leaves the duration open: the clock was set back since.
+func (c ExpireLease) early(it *events.Item) bool {
+	switch {
+	case it.Worker.Native(): // its start is not reported
+		return false
+	case it.State == events.StateClaimed:
+		return true
+	}
+	return !c.Heard.IsZero() && !c.Heard.Before(it.StartedAt) && c.Heard.Add(c.Heartbeat).Sub(it.StartedAt) <= it.Timeout/10
 }
 
 // Due says that the item's timer ([events.Item.TimerAt]) may have passed.
@@ -336,15 +356,19 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 	limit, _ := policy.AttemptLimit(set, it, c.Code)
 	f := &events.Failed{
 		Error: events.Shorten(c.Error, events.MaxErrorText), Code: c.Code, Retryable: c.Retryable && !forCode.NoRetry, DurationMS: d.since(it.StartedAt),
-		MaxAttempts: max(limit, it.Attempt),
 	}
+	poisoned := f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set)
+	if f.Spared = c.early && f.Retryable && !poisoned && spares(it, limit); f.Spared {
+		limit++
+	}
+	f.MaxAttempts = max(limit, it.Attempt)
 	evs := make([]events.Event, 0, 2)
 	evs = append(evs, d.runEvent(it, f))
 	die := func(reason string) []events.Event {
 		return append(evs, d.dead(it, &events.Dead{Reason: reason, Attempts: it.Attempt, Error: f.Error, Code: f.Code})...)
 	}
 	switch {
-	case f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set):
+	case poisoned:
 		evs = die(events.DeadPoisoned)
 	case !f.Retryable:
 		evs = die(events.DeadNotRetryable)
@@ -354,6 +378,13 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 		evs = append(evs, d.event(it, d.retry(it, c, set, forCode)))
 	}
 	return Decision{ID: it.ID, Events: append(evs, d.circuitsAfter(it, f)...)}
+}
+
+// spares reports whether a run that is lost early raises the item's limit. Each lost lease
+// brings the item nearer to where none is spared, so that it runs less than twice as often
+// as it may, whatever poison_after is; and an item that may run once runs once.
+func spares(it *events.Item, limit events.Attempt) bool {
+	return events.Attempt(it.LeasesLost)+1 < limit-it.AttemptsBefore-it.Spared
 }
 
 // retry queues an item for its next attempt. The first retry after a lost lease

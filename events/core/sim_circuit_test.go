@@ -96,6 +96,9 @@ func (s *sim) checkCircuits() {
 		if it.OwnAttempts {
 			limit = it.MaxAttempts
 		}
+		if int(it.Spared) > it.LeasesLost {
+			s.t.Fatalf("%s has lost %d leases, and is spared %d attempts", id, it.LeasesLost, it.Spared)
+		}
 		if it.Attempt > limit {
 			s.t.Fatalf("%s has made %d attempts", id, it.Attempt)
 		}

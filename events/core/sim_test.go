@@ -280,7 +280,7 @@ func (s *sim) signal() Command {
 		return Recount{ID: s.anID()}
 	}
 	r := s.run()
-	return ExpireLease{ID: r.ID, Token: r.Token, Random: rapid.Uint64().Draw(s.t, "random")}
+	return ExpireLease{ID: r.ID, Token: r.Token, Heard: pick(s, "heard", time.Time{}, s.now, s.now.Add(-time.Minute)), Heartbeat: pick(s, "heartbeat", 0, time.Minute), Random: rapid.Uint64().Draw(s.t, "random")}
 }
 
 // do decides by both states, twice, and applies; follow-ups may come behind. It

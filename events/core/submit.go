@@ -42,6 +42,7 @@ type Submit struct {
 	DedupPolicy events.DedupPolicy // empty: the type's
 	DedupWindow *time.Duration     // nil: the type's
 	ExpiresAt   time.Time
+	Rejected    events.Seq      // its rejected event, if it was rejected before: it must still be kept
 	Batch       events.ID       // the batch that it belongs to
 	Estimate    time.Duration   // how long a run is likely to take; 0: not said
 	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
@@ -105,9 +106,13 @@ func (s *submission) repeated() (Decision, error) {
 		return Decision{}, err
 	}
 	dec := Decision{ID: of, Repeat: true, ContentDiffers: differs}
+	repeats := "repeats item " + of.String()
+	if differs {
+		repeats += ", with other content (content_differs)"
+	}
 	if s.c.Intake.Seq != 0 || s.c.Intake.Site != "" {
 		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
-			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
+			Code: string(events.CodeDuplicate), Message: repeats, Of: of, Intake: s.c.Intake,
 		}}).Events
 	}
 	return dec, nil
@@ -214,6 +219,11 @@ func (d *decider) checkAllowed(t events.Type) error {
 // begin checks the submission and makes its created event, behind the
 // type_configured event of a new type.
 func (s *submission) begin() error {
+	if s.c.Rejected != 0 {
+		if err := s.mustKeep(s.c.Rejected); err != nil {
+			return err
+		}
+	}
 	var known bool
 	s.typ, known = s.state.info(s.c.Type)
 	if err := s.create(); err != nil {
@@ -252,7 +262,7 @@ func (s *submission) create() (err error) {
 		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
 	}
 	if len(c.Params) > set.MaxParams {
-		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(c.Params), set.MaxParams)
+		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params", len(c.Params), set.MaxParams)
 	}
 	cr := &events.Created{Params: c.Params, Priority: events.PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
 		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}

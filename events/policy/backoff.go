@@ -44,8 +44,9 @@ func ForCode(s events.TypeSettings, code string) events.CodePolicy {
 	return builtinCodes[code]
 }
 
-// AttemptLimit returns how many attempts an item may make that fails with a
-// code, and whose limit that is. The most specific wins: the item's own number,
+// AttemptLimit returns the last attempt that an item may make that fails with a
+// code, and whose limit that is. Attempts made before a replay, and those that were
+// spared, come on top. The most specific wins: the item's own number,
 // then the type's policy for the code, the type's number, the built-in policy, the
 // default.
 func AttemptLimit(s events.TypeSettings, it *events.Item, code string) (limit events.Attempt, from string) {
@@ -68,7 +69,7 @@ func AttemptLimit(s events.TypeSettings, it *events.Item, code string) (limit ev
 	default:
 		from = "the default"
 	}
-	return it.AttemptsBefore + limit, from
+	return it.AttemptsBefore + it.Spared + limit, from
 }
 
 // NextTimeout returns the timeout of the attempt after one that failed with a

@@ -379,7 +379,7 @@ func soon() []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(20*time.Millisecond, 20*time.Millisecond),
 		nats.PingInterval(500 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(time.Second), nats.IgnoreDiscoveredServers(),
-		nats.ReconnectBufSize(-1),
+		nats.ReconnectBufSize(-1), nats.FlusherTimeout(time.Second), nats.ReconnectOnFlusherError(),
 	}
 }
 

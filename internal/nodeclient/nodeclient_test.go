@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -67,7 +69,8 @@ func built(t *testing.T) string {
 }
 
 // The Node package's own tests pass: its types, which npm test checks first, and its
-// client and worker against the engine of this source tree.
+// client and worker against the engine of this source tree, which is secured where
+// [logins.Env] asks for it.
 func TestNodePackage(t *testing.T) {
 	need.Seconds(t)
 	path := installed(t)
@@ -75,7 +78,12 @@ func TestNodePackage(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", engine, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput(); err != nil {
 		t.Fatalf("build the engine: %v\n%s", err, out)
 	}
-	out, err := npm(t.Context(), path, []string{"STREAMWRIGHT_ENGINE=" + engine}, "test")
+	env := []string{"STREAMWRIGHT_ENGINE=" + engine}
+	if l := logins.Of(t); l != nil {
+		env = append(env, "STREAMWRIGHT_TEST_TOML="+l.TOML(), "NODE_EXTRA_CA_CERTS="+l.Settings(logins.All).CA)
+		env = append(env, l.Environ(logins.All)...)
+	}
+	out, err := npm(t.Context(), path, env, "test")
 	if err != nil {
 		t.Fatalf("npm test: %v\n%s", err, out)
 	}
@@ -106,5 +114,28 @@ func TestLockFileNamesNoHost(t *testing.T) {
 		if name != "" && p.Integrity == "" {
 			t.Errorf("package-lock.json has no hash of %s", name)
 		}
+	}
+}
+
+// The lock file has the engines of package.json: an npm that reads the one installs as for the other.
+func TestLockFileHasTheEngines(t *testing.T) {
+	type described struct {
+		Engines map[string]string `json:"engines"`
+	}
+	var of described
+	var lock struct {
+		Packages map[string]described `json:"packages"`
+	}
+	for name, into := range map[string]any{"package.json": &of, "package-lock.json": &lock} {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if locked := lock.Packages[""].Engines; of.Engines["node"] == "" || !maps.Equal(of.Engines, locked) {
+		t.Errorf("package.json has the engines %v, package-lock.json %v: run npm install", of.Engines, locked)
 	}
 }

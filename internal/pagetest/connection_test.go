@@ -141,3 +141,36 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 	p.click(".connection", "Connection")
 	p.see("dialog", "requires a token")
 }
+
+// A list of a node that is behind the others says so above, until it has all or another
+// screen is shown.
+func TestListsThatMayLackItemsSaySo(t *testing.T) {
+	w := start(t)
+	w.submit(itemOf("email"))
+	p := open(t, desktop, w.url+"#/workers")
+	p.see("h1", "Workers")
+	p.eval(`(() => {
+		const real = window.fetch;
+		window.fetch = async (...args) => {
+			const res = await real(...args);
+			if (!window.testStale || !String(args[0]).includes('/schedules')) return res;
+			return new Response(JSON.stringify({ ...await res.json(), stale: 'as of position 7: this node may lack what others have accepted' }), res);
+		};
+		window.testStale = true;
+	})()`, nil)
+	p.goes("s", "#/schedules")
+	p.see(".banner", "as of position 7")
+	p.see(".connection", "stale")
+	p.eval(`window.testStale = false`, nil)
+	p.press("r")
+	p.gone(".banner", "as of position 7")
+	p.eval(`window.testStale = true`, nil)
+	p.press("r")
+	p.see(".banner", "as of position 7")
+	p.goes("w", "#/work")
+	p.gone(".banner", "as of position 7")
+	p.goes("s", "#/schedules")
+	p.see(".banner", "as of position 7")
+	p.eval(`window.testStale = false`, nil)
+	p.gone(".banner", "as of position 7") // by itself
+}

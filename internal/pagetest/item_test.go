@@ -189,3 +189,20 @@ func TestRescheduleAnItem(t *testing.T) {
 	p.click("dialog", "Reschedule")
 	p.see(".item-state", "queued")
 }
+
+// A panic's stack is nowhere in a table: lists and histories show its first line.
+func TestPanicsShowTheirFirstLine(t *testing.T) {
+	w := start(t)
+	w.worker("w1", 1, map[string]workers.Handler{"email": func(context.Context, *workers.RawItem) (any, error) {
+		panic("the template is missing")
+	}})
+	id := w.submit(streamwright.Item{Type: "email", MaxAttempts: 1})
+	if it := w.await(id, events.StateDead); !strings.Contains(it.Error.Message, "goroutine") {
+		t.Fatalf("the item's error has no stack: %s", it.Error.Message)
+	}
+	for _, hash := range []string{"#/work?state=dead", "#/dead", "#/dead?items=1", "#/work/" + id} {
+		p := open(t, desktop, w.url+hash)
+		p.see("td", "the template is missing")
+		p.gone("td", "goroutine")
+	}
+}

@@ -5,9 +5,7 @@ package process
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,15 +52,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	done := make(chan error, 1)
 	script := `trap '' TERM; sh -c 'trap "" TERM; echo $$ > $PIDFILE; while :; do sleep 1000; done' & wait`
 	go func() { done <- Check([]string{"sh", "-c", script}, Env("PIDFILE="+file), Grace(time.Hour))(ctx) }()
-	var pid int
-	await(t, "the pid", func() bool {
-		b, err := os.ReadFile(file)
-		if err != nil || !strings.HasSuffix(string(b), "\n") {
-			return false
-		}
-		pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
-		return err == nil
-	})
+	pid := pidIn(t, file)
 	cancel(workers.ErrTimeout)
 	select {
 	case err := <-done:

@@ -142,15 +142,7 @@ func watched(t *testing.T, script string, cause error, opts ...Option) (*ran, in
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan *ran, 1)
 	go func() { done <- sh(ctx, script, "{}", append(opts, Env("PIDFILE="+file))...) }()
-	var pid int
-	await(t, "the pid", func() bool {
-		b, err := os.ReadFile(file)
-		if err != nil || !strings.HasSuffix(string(b), "\n") {
-			return false
-		}
-		pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
-		return err == nil
-	})
+	pid := pidIn(t, file)
 	if cause != nil {
 		cancel(cause)
 	}
@@ -162,6 +154,20 @@ func watched(t *testing.T, script string, cause error, opts ...Option) (*ran, in
 		t.Fatal("the handler does not return")
 		return nil, 0
 	}
+}
+
+// pidIn waits until a file has a pid and a newline, and returns the pid.
+func pidIn(t *testing.T, file string) (pid int) {
+	t.Helper()
+	await(t, "the pid", func() bool {
+		b, err := os.ReadFile(file)
+		if err != nil || !strings.HasSuffix(string(b), "\n") {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+		return err == nil
+	})
+	return pid
 }
 
 func await(t *testing.T, what string, ok func() bool) {

@@ -1,6 +1,6 @@
 import { connect } from "streamwright";
 
-const client = await connect({ servers: process.env.NATS_URL });
+const client = await connect({ servers: process.env.NATS_URL, user: process.env.NATS_USER, pass: process.env.NATS_PASSWORD });
 const { id } = await client.submit({ type: "email", params: { to: "ann@example.org" }, priority: 8 });
 const item = await client.wait(id, { signal: AbortSignal.timeout(60_000) });
 console.log(item.state, item.result);

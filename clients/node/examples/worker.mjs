@@ -1,6 +1,6 @@
 import { connect, Worker, WorkError } from "streamwright";
 
-const client = await connect({ servers: process.env.NATS_URL });
+const client = await connect({ servers: process.env.NATS_URL, user: process.env.NATS_USER, pass: process.env.NATS_PASSWORD });
 const worker = new Worker(client, {
   concurrency: 8,
   types: {

@@ -10,7 +10,7 @@ import { DedupBucket, dedupEntry, watchHolder, type AskHolder } from "./held.js"
 import { IdSource } from "./ids.js";
 import { Link, toError } from "./link.js";
 import { Names } from "./names.js";
-import { isTransient, retry, type Patience } from "./retry.js";
+import { EndedError, isTimeUp, isTransient, retry, type Patience } from "./retry.js";
 import { toJson } from "./text.js";
 import type * as wire from "./wire.gen.js";
 
@@ -61,6 +61,12 @@ const failoverMs = 15_000;
 const firstTryMs = 2_000; // for the reply to the first try; doubled each time
 const maxMergeHops = 16;
 const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
+
+/** The error of a wait that its caller has ended; state is the item's last known one. */
+function notEnded(id: string, state: string | undefined, reason: unknown): StreamwrightError {
+  const text = isTimeUp(reason) ? `item ${id} has not ended in the time given for it` : `stopped waiting for item ${id}`;
+  return new StreamwrightError("timeout", `${text}${state ? `: it is ${state}` : ""}; it goes on, and can be waited for again`, { cause: reason });
+}
 
 /**
  * Connects to NATS, by default at nats://127.0.0.1:4222. Later losses of the
@@ -236,14 +242,20 @@ export class Client {
     return this.#query<wire.Listed>("list", filter, options);
   }
 
-  /** All items of a filter, page after page. */
+  /**
+   * All items of a filter, page after page. Where a page may lack items (its stale says
+   * why), it throws "unavailable" behind the last item.
+   */
   async *all(filter: wire.List = {}, options: RequestOptions = {}): AsyncGenerator<wire.Item, void, void> {
+    let stale: string | undefined;
     for (let cursor = filter.cursor; ; ) {
       const page = await this.list({ ...filter, cursor }, options);
       yield* page.items;
+      stale = page.stale ?? stale;
       cursor = page.next_cursor;
-      if (!cursor) return;
+      if (!cursor) break;
     }
+    if (stale) throw new StreamwrightError("unavailable", `the list is ${stale}: ask another node, or again`);
   }
 
   /**
@@ -252,10 +264,15 @@ export class Client {
    * another it returns that other one.
    */
   async wait(id: string, options: RequestOptions = {}): Promise<wire.Item> {
-    for (let hops = 0; ; ) {
+    let last: wire.Item | undefined;
+    for (let hops = 0, heard = 0; ; heard = Date.now()) {
       const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
       const patience = { forMs: Infinity, signal: options.signal };
-      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs);
+      const item: wire.Item = await this.#ask<wire.Item>("wait", request, patience, waitMs).catch((err: unknown) => {
+        const goesOn = err instanceof EndedError && (!err.tried || Date.now() - heard < 2 * waitMs); // else it says why nobody answers
+        throw goesOn ? notEnded(id, last?.state, err.cause) : err;
+      });
+      last = item;
       if (item.state === "merged" && item.merged_into) {
         if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
         id = item.merged_into;

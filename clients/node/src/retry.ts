@@ -43,11 +43,11 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
   const { signal } = patience;
   const start = Date.now();
   for (let tries = 0, last: unknown; ; tries++) {
-    if (signal?.aborted) throw gaveUp(what, signal.reason, last instanceof StreamwrightError ? ((await patience.explain?.(last)) ?? last) : last);
+    if (signal?.aborted) throw endOf(what, signal.reason, last instanceof StreamwrightError ? ((await patience.explain?.(last)) ?? last) : last);
     try {
       return await attempt();
     } catch (err) {
-      if (signal?.aborted) throw gaveUp(what, signal.reason, last ?? err);
+      if (signal?.aborted) throw endOf(what, signal.reason, last ?? err);
       if (!isTransient(err)) throw err;
       const wait = waitAfter(err, tries);
       const forMs = patience.forMs > 0 && err.code === "timeout" ? Math.max(patience.forMs, patience.unansweredMs ?? 0) : patience.forMs;
@@ -59,8 +59,19 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
   }
 }
 
-/** The error of a wait that its caller has ended. */
-export function gaveUp(what: string, reason: unknown, last: unknown): StreamwrightError {
-  const met = last === undefined || last === reason ? "" : `; the last try: ${textOf(last)}`;
-  return new StreamwrightError("timeout", `${what}: gave up waiting (${textOf(reason)})${met}`, { cause: reason });
+/** A request whose signal was aborted first. tried: its message says what the last try had met. */
+export class EndedError extends StreamwrightError {
+  constructor(message: string, readonly tried: boolean, cause: unknown) {
+    super("timeout", message, { cause });
+  }
+}
+
+/** Whether a signal was aborted because its time is over. */
+export const isTimeUp = (reason: unknown): boolean => reason instanceof Error && reason.name === "TimeoutError";
+
+/** The error of a request that its caller has ended. */
+function endOf(what: string, reason: unknown, last: unknown): EndedError {
+  const tried = last !== undefined && last !== reason;
+  const text = isTimeUp(reason) ? `${what}: the time given for it is over` : `${what} was interrupted: what was asked may have been done`;
+  return new EndedError(tried ? `${text}; the last try: ${textOf(last)}` : text, tried, reason);
 }

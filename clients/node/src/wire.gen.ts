@@ -598,6 +598,8 @@ export interface Item {
   /** shown as it was then */
   as_of?: PastPosition;
   attempt: number;
+  /** AttemptsSpared counts the attempts that were lost early with their worker since the item was last replayed: max_attempts is so much higher. */
+  attempts_spared?: number;
   available_at?: string;
   /** items that wait for this one */
   awaited?: number;
@@ -629,7 +631,7 @@ export interface Item {
   intake_seq?: number;
   labels?: { [key: string]: string };
   leases_lost?: number;
-  /** the limit that applied to the last failure */
+  /** the limit that applied to the last failure, attempts_spared counted in */
   max_attempts: number;
   merged_count?: number;
   merged_into?: string;
@@ -1119,6 +1121,7 @@ export interface Reported {
   error?: Error;
   ok: boolean;
   position?: string;
+  /** State is that of the item. A refusal has it only where the run was cancelled. */
   state?: ItemState;
   /** TimeoutMS bounds the attempt, from its start. */
   timeout_ms?: number;
@@ -1297,6 +1300,8 @@ export interface ScheduleReply {
 export interface SchedulesReply {
   position?: string;
   schedules: ScheduleInfo[];
+  /** as in [Listed] */
+  stale?: string;
 }
 
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
@@ -1681,6 +1686,8 @@ export interface TypeStats {
 /** TypesReply lists the types and their settings. Defaults are the settings of a type that has none of its own: the built-in ones, overridden by engine.toml. */
 export interface TypesReply {
   defaults?: TypeSettings;
+  /** as in [Listed] */
+  stale?: string;
   types: TypeReply[];
   /** Unset shows the effect of each setting that is left out or 0. */
   unset?: TypeSettings;

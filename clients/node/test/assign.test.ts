@@ -51,7 +51,7 @@ function tap(client: Client): Wire {
     return reply;
   };
   nc.publish = (subject, ...rest) => {
-    if (subject.startsWith("$JS.API.CONSUMER.MSG.NEXT.")) wire.pulls++;
+    if (/^\$JS\.(\w+\.)?API\.CONSUMER\.MSG\.NEXT\./.test(subject)) wire.pulls++;
     publish.call(nc, subject, ...rest);
   };
   return wire;

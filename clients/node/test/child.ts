@@ -4,9 +4,10 @@ import { existsSync } from "node:fs";
 import { setTimeout as after } from "node:timers/promises";
 
 import { connect, Worker, type Handler } from "../src/index.js";
+import { login } from "./harness.js";
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-const client = await connect({ servers: process.env["NATS_URL"]! });
+const client = await connect({ servers: process.env["NATS_URL"]!, ...login });
 const hold: Handler<{ until: string }> = async (item, ctx) => {
   say(`started ${item.id} ${item.attempt}`);
   while (!existsSync(item.params.until)) {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,6 +13,12 @@ const here = fileURLToPath(new URL(".", import.meta.url)); // build/test
 export const repository = resolve(here, "../../../..");
 export const builtEngine = resolve(here, "../engine");
 const enginePath = process.env["STREAMWRIGHT_ENGINE"] ?? builtEngine;
+
+/** The user that engines without users of their own are asked as. A secured engine knows it. */
+export const login = { user: process.env["NATS_USER"], pass: process.env["NATS_PASSWORD"] } as ConnectOptions;
+
+/** The part of engine.toml that secures an engine: TLS, and users in an account of their own. */
+export const secured = process.env["STREAMWRIGHT_TEST_TOML"] ?? "";
 
 const config = `
 [types.short]
@@ -34,18 +41,23 @@ export class Engine {
   url = "";
   readonly #dir = mkdtempSync(join(tmpdir(), "streamwright-node-"));
   readonly #clients: Client[] = [];
+  #violations: string[] = []; // what the NATS server of a secured engine has refused
+  #secured = "";
 
-  /** more is added to the configuration. */
-  static async start(more = ""): Promise<Engine> {
-    const e = new Engine();
+  private constructor(private readonly open: boolean) {}
+
+  /** more is added to the configuration. An open engine is never secured. */
+  static async start(more = "", { open = false } = {}): Promise<Engine> {
+    const e = new Engine(open);
     e.configure(more);
     await e.start();
     return e;
   }
 
-  /** Has the next start add more to the configuration, in place of what was added. */
+  /** Has the next start add more to the configuration, in place of what was added. It may have users of its own. */
   configure(more: string): void {
-    writeFileSync(join(this.#dir, "engine.toml"), config + more);
+    this.#secured = this.open || more.includes("[[nats.users]]") ? "" : secured;
+    writeFileSync(join(this.#dir, "engine.toml"), config + more + this.#secured);
   }
 
   async start(): Promise<void> {
@@ -53,7 +65,10 @@ export class Engine {
     const child = spawn(enginePath, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#process = child;
     let errors = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (errors = (errors + text).slice(-4_000)));
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      errors = `${errors}${line}\n`.slice(-4_000);
+      if (this.#secured && /violation/i.test(line)) this.#violations.push(line);
+    });
     const lines = createInterface({ input: child.stdout });
     const ready = once(lines, "line") as Promise<[string]>;
     const ended = once(child, "exit").then(([code]) => {
@@ -76,7 +91,7 @@ export class Engine {
   }
 
   async client(options: ConnectOptions = {}): Promise<Client> {
-    const c = await connect({ servers: this.url, ...options });
+    const c = await connect({ servers: this.url, ...(this.#secured ? login : {}), ...options });
     this.#clients.push(c);
     return c;
   }
@@ -86,6 +101,7 @@ export class Engine {
     for (const c of this.#clients) await c.close();
     await this.stop();
     rmSync(this.#dir, { recursive: true, force: true });
+    assert.deepEqual(this.#violations, [], "the NATS server refuses what is needed");
   }
 }
 

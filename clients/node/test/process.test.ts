@@ -132,3 +132,35 @@ describe("worker and an engine's restart", { timeout: 120_000 }, () => {
     }
   });
 });
+
+describe("worker that stops before its registration is answered", { timeout: 120_000 }, () => {
+  for (const assign of [true, false]) it(`leaves again, ${assign ? "assigned items" : "pulling"}`, async () => {
+    const engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
+    try {
+      const client = await engine.client();
+      const nc = client.connection;
+      const { request } = nc;
+      const registered = deferred();
+      const late = deferred();
+      nc.request = async (subject, ...rest) => {
+        const reply = await request.call(nc, subject, ...rest);
+        if (subject === "work.api.register") {
+          registered.resolve();
+          await late.promise;
+        }
+        return reply;
+      };
+      const worker = new Worker(client, { id: "late", logger: { debug() {}, info() {}, warn() {}, error() {} }, types: { email: () => 1 } });
+      const started = worker.start();
+      await registered.promise;
+      await worker.stop();
+      late.resolve();
+      await started;
+      const { workers } = await client.request<{ workers: { worker: string; status: string }[] }>("workers");
+      assert.deepEqual(workers.filter((w) => w.worker === "late" && w.status === "active"), []);
+      assert.equal(worker.stats().registered, false);
+    } finally {
+      await engine.close();
+    }
+  });
+});

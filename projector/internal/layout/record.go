@@ -247,6 +247,7 @@ const (
 	restOwnTimeout
 	restEstimate
 	restWaits
+	restSpared
 	restEnd
 )
 
@@ -299,6 +300,9 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restWaits != 0 {
 		b = binary.AppendVarint(b, it.WaitsFrom.UnixNano())
 	}
+	if bits&restSpared != 0 {
+		b = binary.AppendUvarint(b, uint64(it.Spared))
+	}
 	return b
 }
 
@@ -311,7 +315,7 @@ func restBits(it *events.Item) (bits uint64) {
 		{restOwnAttempts, it.OwnAttempts}, {restLeasesLost, it.LeasesLost != 0}, {restProbe, it.Probe}, {restCheckpoint, it.HasCheckpoint},
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
 		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
-		{restEstimate, it.Estimate != 0}, {restWaits, !it.WaitsFrom.IsZero()},
+		{restEstimate, it.Estimate != 0}, {restWaits, !it.WaitsFrom.IsZero()}, {restSpared, it.Spared != 0},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -368,5 +372,8 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restWaits != 0 {
 		it.WaitsFrom = FromNanos(r.int())
+	}
+	if bits&restSpared != 0 {
+		it.Spared = events.Attempt(r.uint())
 	}
 }

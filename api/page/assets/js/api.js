@@ -96,7 +96,28 @@ const later = (a, b) => (BigInt(a || '0') > BigInt(b || '0') ? a : b);
 export async function get(path, { exact = false, plain = false, query, ...rest } = {}) {
   const q = position && !plain ? { ...query, min_position: later(position, query?.min_position) } : query;
   const res = await request('GET', path, { ...rest, query: q });
-  return exact ? parseExact(await res.text()) : res.json();
+  const reply = exact ? parseExact(await res.text()) : await res.json();
+  if (reply?.stale) lacking.set(path, reply.stale);
+  if (reply?.stale || lacking.delete(path)) lacks();
+  return reply;
+}
+
+// Why lists that were read on this screen may lack items, by their path: the node that
+// answers is behind the others.
+const lacking = new Map();
+let lacks = () => {};
+
+// onStale says who is told when that changes.
+export function onStale(f) { lacks = f; }
+
+// staleness is why what is shown may lack items; '' if it has all.
+export const staleness = () => lacking.values().next().value ?? '';
+
+// forgetStale is for another screen.
+export function forgetStale() {
+  if (lacking.size === 0) return;
+  lacking.clear();
+  lacks();
 }
 
 // getText is get for a document as it is written; one of more than so many bytes is refused.

@@ -3,11 +3,11 @@
 //   live.phase    connecting | live | reconnecting | paused | denied (until retry)
 //   live.stats    the last wire.StatsReply, or null
 //   live.workers  the registered workers
-//   live.on('stats' | 'events' | 'phase' | 'back', f, signal)
+//   live.on('stats' | 'events' | 'phase' | 'back' | 'anew', f, signal)
 //
 // "events" brings {events, skipped}: at most 20 of them at a time, however many
-// there were. "back" comes with the first stats after a lost connection: what is
-// shown may be old, so screens load it anew. A page that is hidden for long lets
+// there were. "back" comes with the first stats after a lost connection. "anew" comes
+// with it, and whenever else what is shown may be old: screens load it anew. A page that is hidden for long lets
 // its connection go (browsers allow but few to one host) and takes it up again
 // as soon as it is looked at.
 
@@ -19,7 +19,7 @@ const LAST_RETRY = 8000;
 const SILENCE = 40_000; // ms without a byte: the feed sends a sign of life every 15 s
 const HIDDEN = 60_000; // ms hidden until the connection is let go
 
-const listeners = { stats: new Set(), events: new Set(), phase: new Set(), back: new Set() };
+const listeners = { stats: new Set(), events: new Set(), phase: new Set(), back: new Set(), anew: new Set() };
 
 export const live = {
   phase: 'connecting',
@@ -45,6 +45,9 @@ export const live = {
 
   // retry tries at once, if it is waiting to.
   retry() { wake?.(); },
+
+  // anew has screens load what they show anew.
+  anew() { tell('anew'); },
 };
 
 function tell(name, value) {
@@ -133,6 +136,7 @@ function take({ event, data }) {
     const away = lost;
     lost = null;
     tell('back', { awayMS: Date.now() - away.at, before: away.stats });
+    tell('anew');
   }
 }
 

@@ -8,7 +8,7 @@
 // The figures of the live feed are the owner's. Without an owner none come, so the
 // page asks its own node, which answers for itself whatever has happened to the others.
 
-import { get } from './api.js';
+import { get, onStale, staleness } from './api.js';
 import { live } from './live.js';
 import { now, span } from './format.js';
 
@@ -35,6 +35,7 @@ export const nodes = {
   start() {
     live.on('stats', tell); // figures that come are not old
     live.on('back', look);
+    onStale(tell);
     setInterval(look, LOOK);
   },
 
@@ -59,19 +60,23 @@ async function look() {
       asking = false;
     }
   }
+  if (staleness() && connected && !troubleOf(nodes.last, age())) live.anew(); // the node may have caught up
   tell();
 }
 
+// age is that of the figures, in ms.
+const age = () => (live.phase === 'live' && live.at ? Date.now() - live.at : 0);
+
 function tell() {
-  nodes.trouble = troubleOf(nodes.last, live.phase === 'live' && live.at ? Date.now() - live.at : 0);
+  nodes.trouble = troubleOf(nodes.last, age(), staleness());
   for (const f of listeners) {
     try { f(); } catch (err) { console.error(err); }
   }
 }
 
 // troubleOf says why what is shown is old, or nothing is decided. age is that of the
-// figures, in ms.
-export function troubleOf(reply, age) {
+// figures, in ms; stale is why a list may lack items.
+export function troubleOf(reply, age, stale) {
   const starts = reply?.nodes.find((n) => n.node === reply.answered && n.role === 'starting');
   if (starts) return { title: `${starts.node} is starting: ${starts.starting}.`, text: [...reply.warnings ?? [], 'This page goes on by itself.'].join('. '), old: true };
   const me = reply?.nodes.find((n) => n.node === reply.answered);
@@ -86,6 +91,7 @@ export function troubleOf(reply, age) {
   if (reply?.streams?.some((s) => LOG.test(s.stream) && s.spare < 0)) {
     return { title: 'The log can’t be written: nothing is decided.', text: 'Most of its servers are gone, or they choose a leader, which takes seconds. If this lasts, start the nodes that do not answer. Nothing that was accepted is lost.' };
   }
+  if (stale) return { title: 'What you see may lack items.', text: `It is ${stale}. Open the page of another node, or refresh in a moment.`, old: true };
   if (age > OLD) return { title: `The figures are ${span(age)} old.`, text: 'The engine gives no new ones. If this lasts, its log says why.', old: true };
   return null;
 }

@@ -11,7 +11,7 @@ import { closeToast, toastRegion } from './toasts.js';
 import { mark } from './states.js';
 import { live } from './live.js';
 import { nodes } from './nodes.js';
-import { get, hasToken, onUnauthenticated, setToken } from './api.js';
+import { forgetStale, get, hasToken, onUnauthenticated, setToken } from './api.js';
 
 // startShell builds the frame, and shows the screens in it.
 export function startShell(screens) {
@@ -30,6 +30,7 @@ export function startShell(screens) {
   for (const sc of screens.filter((x) => x.key)) keys(`g ${sc.key}`, sc.title, () => go(href(sc.path)), { group: 'Go to' });
   startRouter(main, screens, (screen, route, again) => {
     nav.mark(screen);
+    forgetStale();
     if (!again && document.activeElement !== document.body) main.focus({ preventScroll: true });
   });
   live.on('back', welcomeBack);

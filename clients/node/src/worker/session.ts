@@ -28,6 +28,7 @@ export class Session {
   #used = 0;
   #usedAt = 0;
   #ended = false;
+  #left = false; // the worker has been unregistered
   #loop: Promise<void> = Promise.resolve();
   #wake: () => void = () => {};
   #kicked = false;
@@ -127,13 +128,23 @@ export class Session {
       if (core.phase !== "active") return;
       const epoch = core.link.epoch;
       let reply = await this.#call<wire.Registered>("register", core.registration());
+      if (!(await this.#joins(reply))) return;
       if (reply.assigns && !core.inbox.isOpen) {
-        core.session = reply.session;
         core.inbox.open();
         reply = await this.#call<wire.Registered>("register", core.registration());
+        if (!(await this.#joins(reply))) return;
       }
       await this.#adopt(reply, epoch);
     });
+  }
+
+  /** Takes the session of a registration, and reports whether the worker still wants work. One that has left meanwhile leaves again. */
+  async #joins(reply: wire.Registered): Promise<boolean> {
+    const { core } = this;
+    core.session = reply.session;
+    if (core.phase === "active") return true;
+    if (this.#left) await this.unregister();
+    return false;
   }
 
   /** Makes a registration the current one and begins to pull: from known consumers that still work, and new ones. */
@@ -152,7 +163,6 @@ export class Session {
     }
     core.consumers = fresh;
     for (const c of fresh.values()) c.mend();
-    core.session = reply.session;
     if (reply.heartbeat_ms > 0) this.heartbeatMs = Math.max(reply.heartbeat_ms, minHeartbeatMs);
     // A registration does not say what runs, nor that all is well: a heartbeat is due.
     this.#beatAt = reply.assigns || core.shunned ? now() : now() + this.heartbeatMs;
@@ -209,6 +219,7 @@ export class Session {
 
   async unregister(): Promise<void> {
     const { core } = this;
+    this.#left = true;
     if (core.session === "" || !core.link.connected) return;
     try {
       await this.#call<wire.OK>("unregister", { worker: core.id, session: core.session });

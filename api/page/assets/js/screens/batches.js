@@ -53,7 +53,7 @@ export default {
       put(none, list.length ? null : empty('No batches', 'A batch treats many items as one: progress, a callback once all have ended, and one cancel.', ['engine batches open --name nightly', 'engine submit hello --lines items.jsonl --batch ID', 'engine batches seal ID']));
     };
     live.on('events', () => { timer ||= setTimeout(load, EVERY); }, signal);
-    live.on('back', load, signal);
+    live.on('anew', load, signal);
     keys('r', 'Refresh', load, { signal });
     walk(body, 'a.row-link', signal);
     signal.addEventListener('abort', () => clearTimeout(timer));

@@ -47,7 +47,7 @@ export function causesView({ place, tools, note, signal }) {
     before = dead;
     fillTypes(type, query.type);
   }, signal);
-  live.on('back', refresh, signal);
+  live.on('anew', refresh, signal);
   follow();
 
   // follow hears of causes that are new or grow fast: the engine notes both.

@@ -42,7 +42,7 @@ export function itemsView({ place, tools, note, signal }) {
   keys('a', 'Replay all matches', () => bulk('replay', selection(), said(), load), { signal });
   keys('u', 'Back to causes', () => go(href(['dead'])), { signal });
   walk(body, 'a.row-link', signal);
-  live.on('back', load, signal);
+  live.on('anew', load, signal);
   live.on('stats', () => { fillTypes(type, query.type); tell(); }, signal);
 
   // selection is what the filters find, as a bulk takes it.

@@ -56,7 +56,7 @@ class ItemView {
       else if (skipped > 0 && this.item && !TERMINAL.has(this.item.state)) this.soon(AGAIN);
       else if (this.item?.children?.live && events.some((ev) => this.inTree?.has(ev.id))) this.soon(SOON * 4);
     }, signal);
-    live.on('back', () => this.load(), signal);
+    live.on('anew', () => this.load(), signal);
     keys('r', 'Refresh', () => this.load(), { signal });
     keys('u', 'Back to the list', () => { location.hash = href(['work']); }, { signal });
     const tick = setInterval(() => {
@@ -181,7 +181,7 @@ function factsOf(it) {
     ['Merged into', it.merged_into && link(it.merged_into)], ['Merged from', it.merged_count && plural(it.merged_count, 'submission')],
     ['Parent', it.parent && link(it.parent)], ['Caused by', it.by && link(it.by)],
     ['Waits for', it.waits?.length && [it.waits.slice(0, 10).map((id) => [link(id), ' ']), it.waits_left > 10 && `and ${it.waits_left - 10} more`]],
-    ['Awaited by', it.awaited && plural(it.awaited, 'item')], ['Checkpoint', it.has_checkpoint && 'saved'], ['Leases lost', it.leases_lost],
+    ['Awaited by', it.awaited && plural(it.awaited, 'item')], ['Checkpoint', it.has_checkpoint && 'saved'], ['Leases lost', it.leases_lost], ['Attempts spared', it.attempts_spared],
     ['Cause of death', it.cause && h('a', { class: 'mono', href: href(['dead'], { cause: it.cause }) }, it.cause)],
     ['Notes', it.notes?.join(' ')], ['Position', h('span', { class: 'mono' }, it.position)],
   ]);

@@ -51,7 +51,7 @@ export default {
     const timer = setInterval(() => { if (!document.hidden && live.phase === 'live') load(); }, TRENDS_EVERY);
     signal.addEventListener('abort', () => clearInterval(timer));
     live.on('stats', () => frame(draw), signal);
-    live.on('back', load, signal);
+    live.on('anew', load, signal);
     keys('r', 'Refresh', load, { signal });
     draw();
     load();

@@ -33,7 +33,7 @@ function list({ place, tools, note, signal }) {
     h('section', { class: 'panel', 'aria-label': 'Rejected submissions' }, h('div', { class: 'scroll-x' }, table), none, pages.el));
   keys('r', 'Refresh', load, { signal });
   walk(body, 'a.row-link', signal);
-  live.on('back', load, signal);
+  live.on('anew', load, signal);
   live.on('stats', (stats) => { if (shown >= 0 && stats.rejected !== shown) text(note, 'Changed since – refresh to see'); }, signal);
   async function load() {
     try {
@@ -89,7 +89,7 @@ function detail({ place, tools, signal }) {
     }
   }
   keys('u', 'Back to the list', () => go(back), { signal });
-  const purge = (x) => confirm('Purge this submission?', 'The original is deleted and can no longer be replayed.', 'Purge', async () => {
+  const purge = (x) => confirm('Purge this submission?', 'It is no longer listed, and can’t be replayed. The event log holds its original until it is cut, and backups keep it: engine cut cuts it at once.', 'Purge', async () => {
     await send('DELETE', one(x.seq));
     toast('Purged.');
     setTimeout(() => go(back));

@@ -34,7 +34,7 @@ export default {
     about.changed = load;
     live.on('stats', () => frame(() => { if (now() > about.next) soon(); }), signal);
     live.on('events', ({ events, skipped }) => { if (runs.first && (skipped || events.some((ev) => ev.type === about.type))) soon(); }, signal);
-    live.on('back', load, signal);
+    live.on('anew', load, signal);
     keys('r', 'Refresh', load, { signal });
     keys('u', 'Back to the list', () => go(href(['schedules'])), { signal });
     for (const [key, does] of [['f', 'Fire now'], ['e', 'Edit'], ['p', 'Pause or resume']]) keys(key, does, () => about.head.querySelector(`[data-key=${key}]:enabled`)?.click(), { signal });

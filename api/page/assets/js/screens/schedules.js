@@ -39,7 +39,7 @@ export default {
     const create = () => scheduleForm({ done: () => { if (!signal.aborted) load(); } });
     const soon = whenQuiet(load, AGAIN, signal);
     live.on('stats', () => frame(() => { if (now() > next) soon(); }), signal);
-    live.on('back', load, signal);
+    live.on('anew', load, signal);
     keys('r', 'Refresh', load, { signal });
     keys('n', 'New schedule', create, { signal });
     walk(body, 'a.row-link', signal);

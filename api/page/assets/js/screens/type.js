@@ -66,7 +66,7 @@ export default {
     const timer = setInterval(() => { if (!document.hidden && live.phase === 'live') trends(); }, TRENDS_EVERY);
     signal.addEventListener('abort', () => clearInterval(timer));
     live.on('stats', () => frame(draw), signal);
-    live.on('back', () => { load(); trends(); }, signal);
+    live.on('anew', () => { load(); trends(); }, signal);
     keys('p', 'Pause or resume', () => tools.querySelector('[data-key=p]')?.click(), { signal });
     keys('c', 'Close the circuit', () => tools.querySelector('[data-key=c]')?.click(), { signal });
     keys('u', 'Back to the list', () => go(href(['types'])), { signal });

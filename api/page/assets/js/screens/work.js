@@ -54,7 +54,7 @@ class WorkList {
         h('div', { class: 'pager' }, this.first, this.newer, this.older, this.where)));
     live.on('events', (ev) => this.note(ev), signal);
     live.on('stats', () => frame(() => { this.filters.counts(); this.drawChosen(); }), signal);
-    live.on('back', () => { this.seen = 0; this.reload(); }, signal);
+    live.on('anew', () => { this.seen = 0; this.reload(); }, signal);
     this.table.addEventListener('pointerenter', (ev) => { this.over = ev.pointerType === 'mouse'; });
     this.table.addEventListener('pointerleave', () => { this.over = false; this.release(); });
     this.body.addEventListener('focusout', () => setTimeout(() => this.release()));

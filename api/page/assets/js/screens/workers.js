@@ -40,7 +40,7 @@ class Workers {
       h('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, [...this.statuses.values()]), h('div', { class: 'filters' }, h('label', null, 'Find', this.find)), h('input', { type: 'submit', class: 'sr', value: 'Apply', tabindex: -1 })),
     h('section', { class: 'panel live-part', 'aria-label': 'Workers' }, this.table, this.none), this.dead);
     live.on('stats', () => { frame(() => this.draw()); this.runs.look(); }, signal);
-    live.on('back', this.runs.look, signal);
+    live.on('anew', this.runs.look, signal);
     keys('r', 'Refresh', this.runs.look, { signal });
     keys('f', 'Find', () => this.find.focus(), { signal });
     walk(this.body, 'a.row-link', signal);

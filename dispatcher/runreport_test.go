@@ -1,0 +1,34 @@
+package dispatcher
+
+import (
+	"testing"
+
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// A worker that reports on a run which was cancelled is told just that, in case it has not
+// heard of it yet.
+func TestARefusedReportTellsOfACancel(t *testing.T) {
+	s := newSim(t, nil)
+	s.register("w", 2, nil, "email")
+	s.submit(core.Submit{})
+	m := s.world.pull(lanes.Key{Type: "email"})
+	run := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w"}
+	claim, progress := run, run
+	claim.Event, claim.Start = wire.ReportClaim, true
+	progress.Event = wire.ReportProgress
+	if got := s.report(claim); !got[0].OK {
+		t.Fatalf("%+v", got)
+	}
+	s.do(core.Cancel{ID: m.id})
+	if got := s.report(progress)[0]; got.Error == nil || got.State != events.StateCancelled {
+		t.Errorf("the run was cancelled: %+v", got)
+	}
+	progress.Token = events.Token(1).String()
+	if got := s.report(progress)[0]; got.Error == nil || got.State != events.StateNone {
+		t.Errorf("a run that never was: %+v", got)
+	}
+}
