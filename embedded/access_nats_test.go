@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
@@ -388,11 +389,15 @@ func TestDeliveriesByTheServerAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event, submission := n.Event(0, "email", events.KindCancelled), n.Submit("email")
-	// A forged event, complete with an id, in a stream that a worker may write.
-	forged := nats.NewMsg(n.Log("email", id))
-	forged.Header.Set(jetstream.MsgIDHeader, "ABCDEFGHIJKL.1.1")
-	forged.Data = fmt.Appendf(nil, `{"v":1,"kind":"cancelled","id":%q,"type":"email","at":%q,"tx":{"n":1,"of":1},"data":{"reason":"forged"}}`, sub.ID, time.Now().UTC().Format(time.RFC3339Nano))
+	frame, submission := n.Frame(0), n.Submit("email")
+	// A forged frame, complete with an id, in a stream that a worker may write.
+	forged, err := eventlog.NewMessage(n, 0, &eventlog.Write{Epoch: 9, Node: "forger", Events: []events.Event{
+		{Kind: events.KindCancelled, ID: id, Type: "email", At: time.Now(), Body: &events.Cancelled{Reason: "forged"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Subject = n.Log("email", id)
 	ack, err := js.PublishMsg(ctx, forged)
 	if err != nil {
 		t.Fatal(err)
@@ -401,7 +406,7 @@ func TestDeliveriesByTheServerAreRefused(t *testing.T) {
 	if _, err := user.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.CREATE."+n.EventStream(0)+".x", []byte(make)); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []string{event, submission} {
+	for _, to := range []string{frame, submission} {
 		for subject, body := range map[string]string{
 			"$JS.API.DIRECT.GET." + n.LogStream():                        fmt.Sprintf(`{"seq":%d}`, ack.Sequence),
 			"$JS.API.STREAM.MSG.GET." + n.LogStream():                    fmt.Sprintf(`{"seq":%d}`, ack.Sequence),

@@ -14,10 +14,9 @@ import (
 // headerStream is in what a direct get answers.
 const headerStream = "Nats-Stream"
 
-// appendHeaders make a publish depend on what its stream has. The engine's
-// events have one or the other; in a submission they make no sense, since the
-// inbox is everybody's.
-var appendHeaders = []string{"Nats-Expected-Last-Sequence", "Nats-Expected-Last-Msg-Id", "Nats-Batch-Id"}
+// appendHeaders are in the engine's frames, or make a publish depend on what its stream
+// has, which makes no sense in a submission, since the inbox is everybody's.
+var appendHeaders = []string{"Work-Frame", "Nats-Expected-Last-Sequence", "Nats-Expected-Last-Msg-Id", "Nats-Batch-Id"}
 
 // Fetched reports whether a message is the answer to a direct get.
 func Fetched(header map[string][]string) bool { return len(header[headerStream]) > 0 }
