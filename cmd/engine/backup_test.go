@@ -28,7 +28,7 @@ func TestBackupAndRestore(t *testing.T) {
 	e := started.URL()
 	dir, into := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
 	engine(t, "", "--server", e, "submit", "email", "{}").wants(t, 0)
-	engine(t, "", "--server", e, "backup", dir).wants(t, 0, "backed up "+dir, "positions 1 to")
+	engine(t, "", "--server", e, "backup", dir).wants(t, 0, "backed up "+dir, "positions 4096 to")
 	engine(t, "", "--server", e, "submit", "email", "{}").wants(t, 0)
 	var out backedUp
 	if err := json.Unmarshal([]byte(engine(t, "", "--server", e, "backup", dir, "--json").wants(t, 0).out), &out); err != nil || out.Previous == "" || out.Position == 0 || out.Files != 2 {
@@ -38,12 +38,12 @@ func TestBackupAndRestore(t *testing.T) {
 	engine(t, "", "backup", "verify", t.TempDir()).wants(t, 1, "there is no backup")
 	engine(t, "", "restore", dir).wants(t, 2, "--dir", "--nats-url")
 	engine(t, "", "restore", dir, "--dir", into, "--replicas", "3").wants(t, 2, "--nats-url")
-	engine(t, "", "restore", dir, "--dir", into, "--to", "1", "--at", "10m").wants(t, 2)
+	engine(t, "", "restore", dir, "--dir", into, "--to", "4096", "--at", "10m").wants(t, 2)
 	engine(t, "", "restore", filepath.Join(dir, "none"), "--dir", into).wants(t, 1, "none")
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 0, "read back and compared", "2 items", "engine serve --dir "+into)
 	var r embedded.Restored
-	again := engine(t, "", "restore", dir, "--dir", into+"2", "--to", "2", "--json").wants(t, 0)
-	if err := json.Unmarshal([]byte(again.out), &r); err != nil || r.End || r.Last < 2 || r.Items > 1 {
+	again := engine(t, "", "restore", dir, "--dir", into+"2", "--to", "8192", "--json").wants(t, 0)
+	if err := json.Unmarshal([]byte(again.out), &r); err != nil || r.End || r.Last < 8192 || r.Items > 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 1, "is not empty")

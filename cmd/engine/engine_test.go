@@ -302,7 +302,7 @@ func TestTail(t *testing.T) {
 	e := fakeengine.Start(t)
 	id, _ := events.ParseID(anID)
 	e.Append(events.Event{Kind: events.KindDead, ID: id, Type: "email", At: fakeengine.Now, Attempt: 3, Body: &events.Dead{Reason: "exhausted", Attempts: 3, Code: "error"}})
-	for flag, want := range map[string]string{"--json": `{"seq":1,"kind":"dead","id":"` + anID + `"`, "--json=false": "         1  email             dead          " + anID + "  #3  code=error reason=exhausted\n"} {
+	for flag, want := range map[string]string{"--json": `{"seq":4096,"kind":"dead","id":"` + anID + `"`, "--json=false": "      4096  email             dead          " + anID + "  #3  code=error reason=exhausted\n"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &signalWriter{written: make(chan struct{}, 8)}
 		code := make(chan int, 1)
