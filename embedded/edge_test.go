@@ -92,7 +92,7 @@ func TestSite(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	leaf, dir := need.Address(t).String(), t.TempDir()
-	var text logBuffer
+	var text need.Log
 	edge := mustStartEdge(t, EdgeOptions{Site: "lab", Hub: leaf, Token: labToken, Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	nc := edgeConn(t, edge)
 	at, err := streamwright.Connect(testContext(t), edge.URL())

@@ -34,7 +34,7 @@ func TestLeaseIsPassedOn(t *testing.T) {
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	log := new(logBuffer)
+	log := new(need.Log)
 	start := func(user string) (e *Engine) {
 		o := Options{Dir: t.TempDir(), NATSURL: strings.Replace(srv.ClientURL(), "nats://", "nats://"+user+":"+password+"@", 1), HTTP: config.Off}
 		o.Cluster.Node, o.Cluster.Lease = user, config.MinLease

@@ -201,7 +201,7 @@ func TestMirrorCutOff(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	stopMirror(t, m)
-	var text logBuffer
+	var text need.Log
 	o := mirrorOptions(dir, leaf)
 	o.Options.Logger = slog.New(slog.NewTextHandler(&text, nil))
 	m = mustStartMirror(t, o)

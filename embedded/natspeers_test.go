@@ -61,7 +61,7 @@ func TestALostNodeIsToldOnce(t *testing.T) {
 // goes on dialing when the link is lost.
 func TestALostNodeInARealCluster(t *testing.T) {
 	all := clusterOptions(t, 3)
-	var text logBuffer
+	var text need.Log
 	all[0].Logger = slog.New(slog.NewTextHandler(&text, nil))
 	first := &node{newEngine(all[0]), all[0]}
 	t.Cleanup(func() { first.stop(t) })

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,27 +20,10 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/logins"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
-
-// logBuffer is a log that is read while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // mustReload puts a configuration into force.
 func mustReload(t *testing.T, e *Engine, c config.Config) []string {
@@ -385,7 +366,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	c.HTTP.TokensFile = tokensFile
 	c.NATS.TLSCert, c.NATS.TLSKey = cert, key
 	c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: password, Roles: access.RolesOf(access.Read)}}
-	log := new(logBuffer)
+	log := new(need.Log)
 	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	h := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(h.CloseIdleConnections)
@@ -463,7 +444,7 @@ func TestReloadClosesTheDoor(t *testing.T) {
 // What a reload does not put into force is named, until the restart.
 func TestReloadNamesWhatWaits(t *testing.T) {
 	logins.Open(t, "it reloads a file without users")
-	log := new(logBuffer)
+	log := new(need.Log)
 	c := config.Default()
 	e := mustStart(t, Options{Memory: true, Config: c, HTTP: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	c.Limits.MaxRunning, c.Server.LogLevel = 7, "debug"

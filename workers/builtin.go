@@ -83,7 +83,7 @@ type cpuSeen struct {
 	used time.Duration
 }
 
-// windowParts is how finely a window moves, however often it is looked at.
+// windowParts bounds the samples of a window: they are over/windowParts apart, or more.
 const windowParts = 32
 
 // add returns the mean number of CPUs in use since the youngest sample that is

@@ -10,12 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -155,18 +155,6 @@ func texts(doc any) (all []string) {
 	return append(all, whole[:len(whole)-1], whole[:len(whole)/2], whole+secret, secret, `"`+secret+`"`, "["+whole+",", `{"`+secret, strings.Replace(whole, `"`+secret+`"`, secret, 1))
 }
 
-// ear keeps the log.
-type ear struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (e *ear) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.buf.Write(p)
-}
-
 // leak finds the secret in a text, and returns what is around it.
 func leak(text []byte) (string, bool) {
 	i := bytes.Index(text, secretBegins)
@@ -179,7 +167,7 @@ func leak(text []byte) (string, bool) {
 // No refusal and no line of the log quotes what may be a secret, whatever is wrong with a
 // request, and whichever way it comes.
 func TestRefusalsQuoteNoSecrets(t *testing.T) {
-	log := &ear{}
+	log := &need.Log{}
 	r := startLogged(t, "", slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	nc, err := r.e.Connect()
 	if err != nil {
@@ -211,7 +199,7 @@ func TestRefusalsQuoteNoSecrets(t *testing.T) {
 		t.Errorf("only %d requests", requests)
 	}
 	r.stop()
-	if where, leaks := leak(log.buf.Bytes()); leaks {
+	if where, leaks := leak([]byte(log.String())); leaks {
 		t.Errorf("the log has the secret: …%s…", where)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
@@ -52,7 +51,7 @@ func TestWorkInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer
-	said := &spoken{}
+	said := &need.Log{}
 	code := make(chan int, 1)
 	go func() {
 		script := `: > "$0"; until [ -e "$1" ]; do sleep 0.01; done; echo 7`
@@ -62,30 +61,12 @@ func TestWorkInterrupted(t *testing.T) {
 	need.Eventually(t, "the run begins", func() bool { _, err := os.Stat(began); return err == nil })
 	interrupt()
 	need.Eventually(t, "the worker says what it waits for", func() bool {
-		return strings.Contains(said.text(), "stopping: waiting for 1 run to finish, until ")
+		return strings.Contains(said.String(), "stopping: waiting for 1 run to finish, until ")
 	})
 	if err := os.WriteFile(end, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if c := <-code; c != 0 || !strings.Contains(out.String(), "completed") {
-		t.Errorf("exit code %d, out:\n%s\nerr:\n%s", c, &out, said.text())
+		t.Errorf("exit code %d, out:\n%s\nerr:\n%s", c, &out, said.String())
 	}
-}
-
-// spoken keeps what is written to it, and may be read meanwhile.
-type spoken struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *spoken) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *spoken) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
 }

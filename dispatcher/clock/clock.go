@@ -63,8 +63,8 @@ type Clock struct {
 	// blind is set from a start in front of the log's own times until the server's
 	// clock is plausible: then base can't be trusted either.
 	blind bool
-	// leapt is how far the clock followed the server's at its start in front of the last
-	// known time, if that is more than MaxAhead and nobody could tell whether it is right.
+	// leapt is how far ahead of the last known time the clock began, if that is more than
+	// MaxAhead and nothing could confirm it.
 	leapt time.Duration
 }
 

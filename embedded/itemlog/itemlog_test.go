@@ -1,40 +1,28 @@
 package itemlog
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // logged keeps what a logger writes.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type logged struct{ need.Log }
 
 // about lists the lines of an item, by message.
 func (l *logged) about(t *testing.T, id string) map[string]map[string]any {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	out := map[string]map[string]any{}
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			t.Fatalf("%v: %s", err, line)
@@ -89,7 +77,7 @@ func TestEachTransitionInTheLog(t *testing.T) {
 	l.Owned(1)
 	l.Projected(c)
 	var got []string
-	for line := range strings.Lines(out.buf.String()) {
+	for line := range strings.Lines(out.String()) {
 		var f struct {
 			Level, Msg, Item, Type, Event, From, To, Tenant, Trace, Reason string
 			Priority                                                       int
@@ -123,7 +111,7 @@ func TestTransitionsOfAFlood(t *testing.T) {
 		}
 		l.Stop()
 		lines, left := 0, 0
-		for line := range strings.Lines(out.buf.String()) {
+		for line := range strings.Lines(out.String()) {
 			var f struct {
 				Msg  string
 				Left int `json:"left_out"`
@@ -158,7 +146,7 @@ func TestLogOfAFlood(t *testing.T) {
 		t.Error("the failure is not in the log")
 	}
 	lines, leftOut := 0, 0
-	for line := range strings.Lines(out.buf.String()) {
+	for line := range strings.Lines(out.String()) {
 		var fields struct {
 			Msg  string
 			Left int `json:"left_out"`

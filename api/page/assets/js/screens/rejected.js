@@ -89,7 +89,7 @@ function detail({ place, tools, signal }) {
     }
   }
   keys('u', 'Back to the list', () => go(back), { signal });
-  const purge = (x) => confirm('Purge this submission?', 'It is no longer listed, and can’t be replayed. The event log holds its original until it is cut, and backups keep it: engine cut cuts it at once.', 'Purge', async () => {
+  const purge = (x) => confirm('Purge this submission?', 'It leaves the list and can’t be replayed. Its original stays in backups, and in the event log until that is cut (engine cut does so at once).', 'Purge', async () => {
     await send('DELETE', one(x.seq));
     toast('Purged.');
     setTimeout(() => go(back));
