@@ -103,7 +103,7 @@ func (s *Service) retention(ctx context.Context) *wire.Retention {
 
 func retentionOf(st dispatcher.RetentionStatus) *wire.Retention {
 	return &wire.Retention{
-		LogFirst: wire.PositionOf(st.First), LogLast: wire.PositionOf(st.Last), Retained: st.Retained, Held: st.Held,
+		LogFirst: wire.PositionOf(st.First), LogLast: wire.PositionOf(st.Last), Events: st.Events, Retained: st.Retained, Held: st.Held,
 		Pruned: st.Pruned, LastCut: st.CutAt, Round: st.Phase,
 	}
 }

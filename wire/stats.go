@@ -263,6 +263,7 @@ type Cut struct {
 type Retention struct {
 	LogFirst Position  `json:"log_first"` // the first event that the log holds
 	LogLast  Position  `json:"log_last"`
+	Events   int64     `json:"log_events"`        // that the log holds
 	Retained int64     `json:"retained"`          // items
 	Held     int       `json:"held,omitempty"`    // of them, past their time, but with a key or an item that refers to them
 	Pruned   int64     `json:"pruned"`            // in all

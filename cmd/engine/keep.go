@@ -146,7 +146,7 @@ func (a *app) printRetention(r *streamwright.Retention) {
 	if r == nil {
 		return
 	}
-	a.Printf("log %s to %s  items kept %s  pruned %s", r.LogFirst, cmp.Or(r.LogLast, "0"), console.Count(r.Retained), console.Count(r.Pruned))
+	a.Printf("log %s to %s: %s  items kept %s  pruned %s", r.LogFirst, cmp.Or(r.LogLast, "0"), console.Plural(r.Events, "event"), console.Count(r.Retained), console.Count(r.Pruned))
 	if r.Held > 0 {
 		a.Printf("  past their time, still referred to %s", console.Count(int64(r.Held)))
 	}

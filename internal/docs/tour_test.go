@@ -74,7 +74,8 @@ var varies = []struct {
 	{regexp.MustCompile(`owner \S+`), "owner OWNER"},
 	{regexp.MustCompile(`digest [0-9a-f]+`), "digest DIGEST"},
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`), "TIME"},
-	{regexp.MustCompile(`\d+ events|position \d+|log 1 to \d+`), "EVENTS"},
+	{regexp.MustCompile(`\d+ events|position \d+|log 4096 to \d+: \d+ events`), "EVENTS"},
+	{regexp.MustCompile(`\b[1-9]\d{3,5}\b`), "POSITION"}, // how frames are filled is a matter of time
 	{regexp.MustCompile(`duration_ms=\d+`), "duration_ms=N"},
 	{regexp.MustCompile(`(in all: )?((queued|starting|ran) \d+(\.\d+)?m?s(, )?)+`), ""}, // none if it took no millisecond
 	{regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`), "SPAN"},

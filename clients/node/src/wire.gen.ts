@@ -1163,6 +1163,8 @@ export interface Retention {
   held?: number;
   /** when the last round of snapshots ended */
   last_cut?: string;
+  /** that the log holds */
+  log_events: number;
   /** the first event that the log holds */
   log_first: string;
   log_last: string;
