@@ -118,10 +118,11 @@ func TestSubmitMany(t *testing.T) {
 // An estimate comes of the runs of the type and the slots of its workers.
 func TestSubmitEstimatesTheWait(t *testing.T) {
 	r := start(t, "")
-	release := make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	r.work("slow", 2, func(ctx context.Context, it *workers.Item[any]) (any, error) {
 		if it.Params == nil {
-			time.Sleep(100 * time.Millisecond) // a run that takes its time
+			<-started // its start is recorded
+			time.Sleep(100 * time.Millisecond)
 			return nil, nil
 		}
 		select {
@@ -130,7 +131,12 @@ func TestSubmitEstimatesTheWait(t *testing.T) {
 		}
 		return nil, nil
 	})
-	r.ended(r.submit(`{"type":"slow"}`))
+	first := r.submit(`{"type":"slow"}`)
+	r.eventually("it runs", func() bool {
+		return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+first, "").State == events.StateRunning
+	})
+	close(started)
+	r.ended(first)
 	t.Cleanup(func() { close(release) })
 	held := []string{r.submit(`{"type":"slow","params":1}`), r.submit(`{"type":"slow","params":1}`)}
 	for _, id := range held {
