@@ -56,6 +56,9 @@ func ParseSubmission(subject string, header map[string][]string, body []byte, na
 	if names.answered(header, body) {
 		return s, events.Refuse(events.CodeBadRequest, "this is no submission but what a NATS server answered, or a message of one of the engine's own streams: somebody named %s as the subject of a reply", events.Clip(subject, maxQuoted))
 	}
+	if len(body) == 0 && bare(header) {
+		return s, events.Refuse(events.CodeBadRequest, "an empty message without headers is no submission: publish the params as JSON, null if there are none")
+	}
 	var first error
 	for name, values := range header {
 		// All headers are read, so that one bad header does not hide the others
@@ -65,6 +68,18 @@ func ParseSubmission(subject string, header map[string][]string, body []byte, na
 		}
 	}
 	return s, first
+}
+
+// bare reports whether a header has nothing that a submitter writes. With an empty body such a
+// message can't be told from a NATS server's status ("no messages"), which a stream stores
+// without the status itself.
+func bare(header map[string][]string) bool {
+	for name := range header {
+		if _, ours := canonicalHeader(name); ours || strings.EqualFold(name, "Nats-Msg-Id") {
+			return false
+		}
+	}
+	return true
 }
 
 // submittedType cuts the type from a submission's subject.

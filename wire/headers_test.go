@@ -58,6 +58,8 @@ func TestParseSubmissionRefuses(t *testing.T) {
 		{"other prefix", "job.submit.email", nil, events.CodeBadType, "work.submit.*"},
 		{"prefix run on", "works.submit.email", nil, events.CodeBadType, ""},
 		{"intake without type", "work.intake.0", nil, events.CodeBadType, ""},
+		{"nothing", "work.submit.email", nil, events.CodeBadRequest, "null"},
+		{"a server's status, stored", "work.intake.0.email", one("Nats-Pending-Messages", "1"), events.CodeBadRequest, "null"},
 		{"unknown header", "work.submit.email", one("Work-Prioritty", "1"), events.CodeBadHeader, "Work-Priority"},
 		{"header of a later version", "work.submit.email", one("Work-Verify-By", "x"), events.CodeBadHeader, `"Work-Verify-By" is unknown`},
 		{"dispatch header", "work.submit.email", one("Work-Token", "x"), events.CodeBadHeader, "unknown"},
