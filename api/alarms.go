@@ -43,6 +43,8 @@ type condition struct {
 	nodes     *wire.NodesReply // as they were seen last; nil: there is one
 	me        string
 	replicas  ReplicasRead // this node's own
+	strange   int64        // messages in the log that no engine wrote, if there were some lately
+	strangest uint64       // the sequence of the last of them
 
 	// Of a further look; else they are empty.
 	jetStream        error // it does not answer
@@ -69,6 +71,7 @@ func (s *Service) look() condition {
 		me: s.Info.Node, replicas: own, running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), standby: s.standsBy(), full: s.Full(), clock: s.clockIsPlausible(),
 		lag: s.lag(), nodes: s.seen.now(),
 	}
+	c.strange, c.strangest = s.Metrics.foreign.lately(time.Now())
 	if c.standby == nil {
 		c.apart = s.reach.lost(time.Now())
 	}
@@ -130,6 +133,10 @@ func (c condition) alarms() []wire.Alarm {
 			sev = wire.AlarmCritical
 		}
 		add(sev, wire.AlarmBehind, fmt.Sprintf("Queries are %d events behind the log: what is shown is old. Work goes on.", c.lag), "Look at the disk of store/: it may be slow or full.")
+	}
+	if c.strange > 0 {
+		add(wire.AlarmWarning, wire.AlarmForeign, fmt.Sprintf("Something else writes to the event log: %d messages since this process started, the last with the sequence %d. They are skipped, but each that comes in the way of an append makes the engine start again from the log.", c.strange, c.strangest),
+			"Look at that message (`nats stream get`), find the program that sends it, and allow no program but the engine to publish below `work.frame`.")
 	}
 	c.replicaAlarms(add)
 	nodeAlarms(c.nodes, add)

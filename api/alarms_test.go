@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -41,6 +42,7 @@ func TestAlarms(t *testing.T) {
 		"no limit":     {func(c *condition) { c.queued = 100 }, "", "ok", true, ""},
 		"intake": {func(c *condition) { c.limits = []fill{{wire.AlarmIntake, 1019 << 20, 1 << 30}} }, "intake_limit!", "ok", true,
 			"1019 MiB of plain publishes wait to be decided; the intake holds 1 GiB. Now publishers get errors."},
+		"strangers": {func(c *condition) { c.strange, c.strangest = 3, 17 }, "foreign_messages", "ok", true, "3 messages since this process started, the last with the sequence 17."},
 		"the gravest first": {func(c *condition) {
 			c.lag, c.full, c.limits = MaxReadyLag+1, full, []fill{{wire.AlarmNative, 90, 100}, {wire.AlarmDocuments, 100, 100}}
 		}, "disk_low! documents_limit! native_limit behind", "disk_low", false, ""},
@@ -103,5 +105,23 @@ func TestAnAskerThatGivesUpRaisesNoAlarm(t *testing.T) {
 	}
 	if _, err := r.svc.askJetStream(t.Context(), true); err != nil {
 		t.Error(err)
+	}
+}
+
+// Messages in the log that no engine wrote are counted once each, and told for a while.
+func TestForeignMessagesAreCounted(t *testing.T) {
+	var f foreign
+	f.seq = 3 // those up to it were there before the process
+	begun := time.Now()
+	for n, seq := range []uint64{2, 3, 5, 5, 4, 7, 7} {
+		if new := f.note(seq, begun); new != (n == 2 || n == 5) {
+			t.Errorf("message %d counts: %t", seq, new)
+		}
+	}
+	if n, last := f.lately(begun.Add(foreignFor)); n != 2 || last != 7 {
+		t.Errorf("%d messages, the last is %d", n, last)
+	}
+	if n, _ := f.lately(begun.Add(foreignFor + 1)); n != 0 {
+		t.Errorf("%d messages, long after the last", n)
 	}
 }

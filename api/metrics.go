@@ -34,6 +34,7 @@ type Metrics struct {
 	rungs   rungs
 	behind  behind
 	role    role
+	foreign foreign
 
 	appendSeconds prometheus.Observer
 	appendEvents  prometheus.Observer
@@ -44,6 +45,7 @@ type Metrics struct {
 	lost          prometheus.Counter
 	takeovers     prometheus.Counter
 	fenced        prometheus.Counter
+	foreigners    prometheus.Counter
 	workersFailed *prometheus.CounterVec
 	quotas        *prometheus.CounterVec
 	requests      *prometheus.CounterVec
@@ -81,6 +83,7 @@ func NewMetrics() *Metrics {
 	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
 	m.takeovers = counter("takeovers_total", "Times that this process became the owner of the log after it had stood by for another: fail-overs and planned ones.")
 	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
+	m.foreigners = counter("log_foreign_messages_total", "Messages in the event log that no engine wrote. Readers skip them; one that comes in the way of an append ends the ownership.")
 	m.workersFailed = vec("worker_failures_total", "Signs that a worker is not well: heartbeat (silent for so long that it counts as dead), probe (a probe had no good answer).", "reason")
 	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {
 		m.workersFailed.WithLabelValues(reason)
@@ -104,7 +107,52 @@ func (m *Metrics) QuotaRefused(roles access.Roles, limit string) {
 
 // CountFrom excludes the log's events up to a position, which happened before this
 // process, from the counts. Call it before the engine starts.
-func (m *Metrics) CountFrom(seq events.Seq) { m.figures.CountFrom(seq) }
+func (m *Metrics) CountFrom(seq events.Seq) {
+	m.figures.CountFrom(seq)
+	m.foreign.seq = seq.Frame()
+}
+
+// Foreign notes a message in the log that no engine wrote. Those that were noted before are
+// not counted again.
+func (m *Metrics) Foreign(seq uint64) {
+	if m.foreign.note(seq, time.Now()) {
+		m.foreigners.Inc()
+	}
+}
+
+// foreign counts messages in the log that no engine wrote.
+type foreign struct {
+	mu  sync.Mutex // guards what follows
+	seq uint64     // of the last
+	at  time.Time  // when that was seen
+	n   int64
+}
+
+// note reports whether a message is new.
+func (f *foreign) note(seq uint64, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if seq <= f.seq {
+		return false
+	}
+	f.seq, f.at = seq, now
+	f.n++
+	return true
+}
+
+// foreignFor is the time for which an alarm tells of the last message.
+const foreignFor = 10 * time.Minute
+
+// lately returns how many messages there were and the sequence of the last; 0: none came
+// lately.
+func (f *foreign) lately(now time.Time) (n int64, last uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == 0 || now.Sub(f.at) > foreignFor {
+		return 0, 0
+	}
+	return f.n, f.seq
+}
 
 // TypeHistograms bounds the types with histograms of their own. Call it before the engine
 // starts.

@@ -34,7 +34,7 @@ type tails struct {
 
 func newTails(s *Service) *tails {
 	return &tails{
-		s: s, pages: eventlog.NewPages(s.Conn, s.Names, s.Written),
+		s: s, pages: eventlog.NewPages(s.Conn, s.Names, s.Written, s.Queries.Meta),
 		room: make(chan struct{}, MaxTails), reading: make(chan struct{}, maxTailReads),
 	}
 }

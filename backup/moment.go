@@ -31,7 +31,7 @@ func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progre
 	}
 	s := &search{to: to, until: at}
 	if !at.IsZero() {
-		if _, err := b.events(ctx, progress, s.noteSetBacks); err != nil {
+		if _, _, err := b.events(ctx, progress, s.noteSetBacks); err != nil {
 			return moment{}, err
 		}
 		if !at.Before(s.setBackTo) {
@@ -39,10 +39,8 @@ func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progre
 		}
 		s.lastAt = time.Time{}
 	}
-	_, err := b.events(ctx, progress, s.look)
-	switch {
-	case errors.Is(err, errFound):
-	case err != nil:
+	_, _, err := b.events(ctx, progress, s.look)
+	if s.found.end = err == nil; err != nil && !errors.Is(err, errFound) {
 		return moment{}, err
 	}
 	if s.found.last < m.First || s.found.at.IsZero() {
@@ -51,7 +49,6 @@ func (b *Backup) moment(ctx context.Context, to events.Seq, at time.Time, progre
 	if s.partial {
 		return moment{}, events.Refuse(events.CodeNotFound, "that is before the first whole state in the backup, whose log had been cut: ask for a later position or time")
 	}
-	s.found.end = s.found.last == m.Last
 	return s.found, nil
 }
 

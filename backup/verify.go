@@ -19,6 +19,7 @@ type Checked struct {
 	Last      events.Seq `json:"last"`
 	Events    int64      `json:"events"`
 	Foreign   int64      `json:"foreign,omitempty"` // messages in the log that no engine wrote
+	Stale     int64      `json:"stale,omitempty"`   // frames in it that readers pass over
 	Intake    int64      `json:"intake"`
 	Logs      int64      `json:"logs"`
 	Documents int64      `json:"documents"` // messages of the object store: parts and descriptions
@@ -36,7 +37,7 @@ func (b *Backup) Verify(ctx context.Context, progress func(what string, done, to
 		out.Files += len(s.Segments)
 		out.Bytes += s.Size()
 	}
-	out.Foreign, err = b.events(ctx, progress, func(f eventlog.Frame) error {
+	out.Foreign, out.Stale, err = b.events(ctx, progress, func(f eventlog.Frame) error {
 		out.Events += int64(len(f.Events))
 		out.LastAt = f.Events[len(f.Events)-1].At
 		return nil
@@ -65,12 +66,12 @@ func (b *Backup) sums(ctx context.Context, progress func(string, int64, int64), 
 	return nil
 }
 
-// events gives fn the frames of the log in the backup, and returns the number of foreign
-// messages in it.
-func (b *Backup) events(ctx context.Context, progress func(string, int64, int64), fn func(eventlog.Frame) error) (foreign int64, err error) {
+// events gives fn the frames of the log in the backup, and returns the numbers of foreign
+// messages in it, and of frames that readers pass over.
+func (b *Backup) events(ctx context.Context, progress func(string, int64, int64), fn func(eventlog.Frame) error) (foreign, stale int64, err error) {
 	s := b.Manifest.Stream(Events)
 	if s == nil {
-		return 0, damaged(b.path+": "+manifestFile, "names no event log")
+		return 0, 0, damaged(b.path+": "+manifestFile, "names no event log")
 	}
 	reading, stop := context.WithCancel(ctx)
 	records, ended := make(chan eventlog.Stored, 1024), make(chan error, 1)
@@ -110,8 +111,8 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 		}
 		return st, false, <-ended
 	}
-	err = eventlog.Replay(ctx, func(uint64, string) { foreign++ }, next, fn)
-	return foreign, err
+	err = eventlog.Replay(ctx, func(uint64, string) { foreign++ }, func(eventlog.Frame) { stale++ }, next, fn)
+	return foreign, stale, err
 }
 
 // stored returns a record as the log has it. Headers that can't be read say nothing, so

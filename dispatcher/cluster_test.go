@@ -52,7 +52,7 @@ type cluster struct {
 // figures say what a run came to.
 type figures struct {
 	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
-	handed, refused, raised, acks, assigned, takenBack                                          int
+	handed, refused, raised, acks, assigned, takenBack, fed, stale                              int
 }
 
 func (f *figures) add(g figures) {
@@ -73,6 +73,8 @@ func (f *figures) add(g figures) {
 	f.acks += g.acks
 	f.assigned += g.assigned
 	f.takenBack += g.takenBack
+	f.fed += g.fed
+	f.stale += g.stale
 }
 
 // event is something that happens at a time.
@@ -352,7 +354,21 @@ func (l nodeLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Fra
 	if _, first := l.n.c.log.End(); l.n.c.bug == bugOldStore {
 		from = max(from, first)
 	}
-	return l.note(l.ReplicaLog.Read(ctx, from, to, fn))
+	return l.note(l.ReplicaLog.Read(ctx, from, to, l.n.reader(fn)))
+}
+
+// reader has a node that lacks the rule take a frame of an older epoch for one that comes next.
+func (n *clusterNode) reader(fn func(eventlog.Frame) error) func(eventlog.Frame) error {
+	if n.c.bug != bugStaleFrame {
+		return fn
+	}
+	return func(f eventlog.Frame) error {
+		if last := &n.last; f.Seq == last.Seq+1 && f.Epoch < last.Epoch {
+			f.Epoch, f.Before = last.Epoch, last.Before+uint64(len(last.Events))
+		}
+		n.last = f
+		return fn(f)
+	}
 }
 
 func (l nodeLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
@@ -375,9 +391,11 @@ const (
 	bugDoubt       bug = "append of unknown outcome taken for stored"
 	bugForget      bug = "takeover that forgets what runs"
 	bugGuess       bug = "program that goes on with a log above its format level"
+	bugStaleFrame  bug = "reader that accepts a frame of an older epoch behind a newer one"
+	bugFeed        bug = "live feed before the append is durable"
 )
 
-var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess}
+var bugs = []bug{bugNoCheck, bugNoConfirm, bugStaleLeader, bugNoSettle, bugOldStore, bugStaleToken, bugEarly, bugDoubt, bugForget, bugGuess, bugStaleFrame, bugFeed}
 
 // lease is the bucket's entry that says who tries.
 type lease struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/feed"
 	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
@@ -52,9 +53,11 @@ type clusterNode struct {
 
 	follows  *projector.Replay // while it stands by; nil: it begins anew
 	followed uint64
-	heard    int        // words of native workers
-	level    bool       // it has heard all that were said before
-	began    events.Seq // where its store was when the process began
+	follower *core.State
+	last     eventlog.Frame // that was read: of bugStaleFrame
+	heard    int            // words of native workers
+	level    bool           // it has heard all that were said before
+	began    events.Seq     // where its store was when the process began
 }
 
 func (c *cluster) newNode(i int) *clusterNode {
@@ -269,18 +272,11 @@ func (n *clusterNode) follow() (err error) {
 	if from == 1 {
 		from = 0
 	}
-	var last events.Seq
-	if err := n.log.Read(ctx, from, tip.Seq, func(f eventlog.Frame) error {
-		last = f.Last()
-		return n.follows.Apply(f)
-	}); err != nil {
+	if err := n.log.Read(ctx, from, tip.Seq, n.reader(n.follows.Apply)); err != nil {
 		return unlessPasses(err)
 	}
 	n.followed = tip.Seq
-	if last == 0 {
-		return nil // only strangers
-	}
-	return errors.Join(n.follows.Flush(), n.store.Await(context.Background(), last))
+	return errors.Join(n.follows.Flush(), n.store.Await(context.Background(), n.follower.Meta().Applied))
 }
 
 // beginFollow makes ready to follow.
@@ -297,6 +293,7 @@ func (n *clusterNode) beginFollow(ctx context.Context, tip eventlog.Tip) error {
 	}
 	state.SetDefaults(n.cfg.Defaults)
 	state.SetLimits(n.cfg.Limits)
+	n.follower = state
 	n.follows, n.followed = projector.NewReplay(context.Background(), n.store, state, nil), n.store.Applied().Frame()
 	return nil
 }
@@ -347,6 +344,9 @@ func (n *clusterNode) own() error {
 	out := &nodeOut{world: c.world.world, n: n, sig: n.sig}
 	l := newLoop(&n.cfg, state, clk, last, n.reg, out, n.sig)
 	l.newID = n.newID
+	if c.bug != bugEarly && c.bug != bugDoubt { // others must find them too
+		l.pipe.feed = &nodeFeed{n}
+	}
 	if c.bug != bugForget {
 		if err := l.adoptRuns(clk.Now()); err != nil {
 			return err
@@ -516,6 +516,9 @@ func (n *clusterNode) append() {
 		if len(r.b.events) == 0 {
 			r.err = l.pipe.confirmOwner(context.Background(), r.b)
 		} else {
+			if early := supposed(r.b); n.c.bug == bugFeed {
+				l.pipe.feed.Tell(early.Last.Frame(), l.pipe.appended, nil, early.Lines)
+			}
 			r.res, r.err = n.cfg.Log.Append(context.Background(), r.b.after, r.b.write(n.cfg.Owner))
 			if n.c.bug == bugDoubt && errors.Is(r.err, eventlog.ErrAmbiguous) {
 				r.res, r.err = supposed(r.b), nil
@@ -540,6 +543,14 @@ func supposed(b *batch) eventlog.Appended {
 		lines = append(data, '\n')
 	}
 	return eventlog.Appended{Last: events.SeqOf(b.after+1, len(b.events)-1), Lines: lines, Checksum: events.Checksum(lines)}
+}
+
+// nodeFeed is the live feed of an owner.
+type nodeFeed struct{ n *clusterNode }
+
+// Tell implements teller.
+func (f *nodeFeed) Tell(seq uint64, after events.Seq, _ []feed.Name, lines []byte) {
+	f.n.c.oracle.fed(f.n, seq, after, lines)
 }
 
 // cut cuts the log when a round asks for it.

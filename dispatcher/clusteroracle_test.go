@@ -23,6 +23,7 @@ type oracle struct {
 	read    uint64      // frames
 	through events.Seq
 	ends    []events.Seq // ends of decisions
+	epochs  []frameEpoch // of the frames
 	skew    []time.Duration
 
 	running   map[events.ID]events.Token
@@ -67,6 +68,12 @@ func (o *oracle) life(id events.ID, at events.Seq) *life {
 	return nil
 }
 
+// frameEpoch says who wrote a frame.
+type frameEpoch struct {
+	seq   uint64
+	epoch events.Epoch
+}
+
 func newOracle(c *cluster) *oracle {
 	state, err := core.NewState(core.Empty{})
 	if err != nil {
@@ -90,8 +97,10 @@ func (o *oracle) look() {
 	err := o.c.log.Replay(context.Background(), o.read+1, last, nil, func(f eventlog.Frame) error {
 		counts, err := o.state.Frame(f.Seq, f.Epoch, f.Before)
 		if !counts || err != nil {
+			o.c.figures.stale++
 			return err
 		}
+		o.epochs = append(o.epochs, frameEpoch{f.Seq, f.Epoch})
 		for _, ev := range f.Events {
 			if err := o.event(ev); err != nil {
 				return fmt.Errorf("event %d, %s of %s: %w", ev.Seq, ev.Kind, ev.ID, err)
@@ -252,6 +261,20 @@ func (o *oracle) appended(n *clusterNode, r appendResult) {
 	}
 	if r.res.Last > o.c.logEnd() || o.c.log.ChecksumAt(r.res.Last.Frame()) != r.res.Checksum {
 		o.c.failf("n%d was told that its events are stored up to %d, and they are not", n.n, r.res.Last)
+	}
+}
+
+// fed checks what a node tells the live feed: a frame that is in the log, behind the last.
+func (o *oracle) fed(n *clusterNode, seq uint64, after events.Seq, lines []byte) {
+	o.look()
+	o.c.figures.fed++
+	if last, _ := o.c.log.End(); seq > last || o.c.log.ChecksumAt(seq) != events.Checksum(lines) {
+		o.c.failf("n%d tells the feed frame %d, which is not in the log", n.n, seq)
+		return
+	}
+	i, _ := slices.BinarySearch(o.ends, events.SeqOf(seq, 0))
+	if after > 0 && (i == 0 || o.ends[i-1] != after) {
+		o.c.failf("n%d tells the feed that frame %d comes behind %d", n.n, seq, after)
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -63,6 +64,7 @@ var clusterDeeds = []clusterDeed{
 	{"stranger", 1, func(c *cluster, _ *rand.Rand) {
 		c.log.Inject([]byte(`{"stream":"X","seq":1}`))
 	}},
+	{"repeat", 1, (*cluster).repeatStale},
 	{"compare", 1, func(c *cluster, rng *rand.Rand) { c.oracle.sameAsLog(c.nodes[rng.IntN(len(c.nodes))]) }},
 }
 
@@ -132,6 +134,17 @@ func runCluster(seed uint64, keep []int, b bug, verbose func(string, ...any)) (*
 	c.attempt(c.rest)
 	c.figures.elections = c.log.Elections
 	return c, c.failure
+}
+
+// repeatStale has somebody publish a frame of an earlier owner again, as it is in the log.
+func (c *cluster) repeatStale(rng *rand.Rand) {
+	now := c.oracle.state.Meta().Epoch
+	n, _ := slices.BinarySearchFunc(c.oracle.epochs, now, func(f frameEpoch, e events.Epoch) int { return cmp.Compare(f.epoch, e) })
+	if n > 0 {
+		f := c.oracle.epochs[rng.IntN(n)]
+		c.trace("frame %d, of epoch %d, is published again", f.seq, f.epoch)
+		c.log.Repeat(f.seq)
+	}
 }
 
 // partition cuts some servers off: one, or some, in one direction or both.

@@ -49,8 +49,9 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	l.newID, l.halt = e.NewID, &e.halt
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
 	l.pipe.told = e.reached
-	l.pipe.feed = feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
-	if err := e.tellOwned(ctx, l.pipe.feed, last); err != nil {
+	live := feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
+	l.pipe.feed = live
+	if err := e.tellOwned(ctx, live, last); err != nil {
 		return nil, err
 	}
 	if err := e.topology.TakeOver(ctx); err != nil {
@@ -323,7 +324,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
-	side.Go(func() { l.pipe.feed.Run(run) })
+	side.Go(func() { l.pipe.feed.(*feed.Feed).Run(run) })
 	side.Go(func() { front.Run(run) })
 	for _, in := range readers {
 		side.Go(func() { in.Run(run) })

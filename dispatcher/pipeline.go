@@ -34,13 +34,18 @@ type pipeline struct {
 	unprojected []*batch      // appended and not yet projected, oldest first
 	behind      int           // bytes of unprojected
 	outflow     outflow.Meter // measures how items leave their queues
-	feed        *feed.Feed    // nil: nothing is told
+	feed        teller        // nil: nothing is told
 
 	toAppend chan *batch
 	results  chan appendResult
 	toCommit chan *batch
 	commits  chan commitResult
 	toReply  chan []job
+}
+
+// teller is the live feed: see [feed.Feed.Tell].
+type teller interface {
+	Tell(seq uint64, after events.Seq, names []feed.Name, lines []byte)
 }
 
 // batch is a run of decisions that is appended as one frame.

@@ -274,7 +274,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 		from = tip.First
 	}
 	run, cancel := context.WithCancel(ctx)
-	f := &follower{e: s.e, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
+	f := &follower{e: s.e, state: state, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
 	f.timer.Stop()
 	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
 	defer f.replay.Close()
@@ -306,6 +306,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 // projectEvery.
 type follower struct {
 	e      *Engine
+	state  *core.State
 	frames chan eventlog.Frame
 	replay *projector.Replay
 	timer  *time.Timer
@@ -325,7 +326,8 @@ func (f *follower) run() error {
 			if err := f.replay.Apply(fr); err != nil {
 				return err
 			}
-			f.e.standby.raisePosition(fr.Last(), fr.Before+uint64(len(fr.Events)))
+			m := f.state.Meta()
+			f.e.standby.raisePosition(m.Applied, m.Events)
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))

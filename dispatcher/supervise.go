@@ -20,6 +20,13 @@ const (
 	fencedRetake = time.Second
 )
 
+// maxStrange is the number of ownerships in a row, each shorter than fencedRetake, that
+// foreign messages may end before the next takeover waits as for a rival.
+const maxStrange = 5
+
+// rivalledWithin bounds the look whether another engine has written.
+const rivalledWithin = 2 * time.Second
+
 // takeOverWithin bounds one attempt to take over. What it has read of the log is projected,
 // and the next attempt continues from there.
 const takeOverWithin = time.Minute
@@ -33,7 +40,8 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 			return
 		}
 	}
-	for {
+	for strange := 0; ; {
+		began, epoch := time.Now(), l.state.Meta().Epoch
 		err := e.serve(ctx, l)
 		if h := e.cfg.Hooks.Lost; h != nil {
 			h(err)
@@ -42,7 +50,10 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 			return
 		}
 		wait := time.Duration(0)
-		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone { // Alone: there is no other engine to wait for
+		if strange++; time.Since(began) > fencedRetake {
+			strange = 1
+		}
+		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone && (strange > maxStrange || rivalled(ctx, e.cfg.Log, epoch, err)) {
 			wait = fencedRetake/2 + rand.N(fencedRetake)
 		}
 		if errors.Is(err, errReload) {
@@ -56,6 +67,29 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 		}
 	}
 }
+
+// rivalled reports whether another engine may have taken the partition from the owner of an
+// epoch, whose append was refused with err. Else a foreign message was in its way.
+func rivalled(ctx context.Context, log eventlog.Log, epoch events.Epoch, err error) bool {
+	var fenced *eventlog.FencedError
+	if !errors.As(err, &fenced) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, rivalledWithin)
+	defer cancel()
+	tip, err := log.Last(ctx)
+	if err == nil {
+		err = log.Read(ctx, fenced.Expected+1, tip.Seq, func(f eventlog.Frame) error {
+			if f.Epoch > epoch {
+				return errRival
+			}
+			return nil
+		})
+	}
+	return err != nil // errRival, or nobody knows
+}
+
+var errRival = errors.New("another engine has appended")
 
 // ownAgain stands by while another engine has the lease, and tries to take over until it
 // succeeds, is stopped (nil), or finds that it can't (nil, with e.err set).

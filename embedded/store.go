@@ -138,6 +138,7 @@ func (e *Engine) logConfig() eventlog.Config {
 		Existing: knownLog && !e.o.SetStoreAside,
 		Replicas: e.copies.replicas, Placement: e.copies.placement,
 		Names: e.names(), Memory: e.o.Memory, Logger: e.log,
+		OnForeign: func(seq uint64, _ string) { e.metrics.Foreign(seq) },
 	}
 }
 

@@ -138,7 +138,7 @@ func BenchmarkPages(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer nc.Close()
-			p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last+keepFrames, 0) })
+			p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last+keepFrames, 0) }, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				got := 0

@@ -52,8 +52,8 @@ type Config struct {
 	// the outcome is unknown. 0: DefaultAckTimeout.
 	AckTimeout time.Duration
 
-	Logger    *slog.Logger // nil: none
-	OnForeign ForeignFunc  // nil: they are counted in Frame.Skipped, and logged
+	Logger    *slog.Logger // nil: none. It hears of foreign messages, of some a second
+	OnForeign ForeignFunc  // hears of all of them; nil: nobody
 }
 
 // WithDefaults returns c with defaults for the fields that are not set.
@@ -66,11 +66,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.OnForeign == nil {
-		c.OnForeign = func(seq uint64, reason string) {
-			c.Logger.Warn("skipped a foreign message in the event log", "partition", c.Partition, "seq", seq, "reason", reason)
-		}
 	}
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
+	"github.com/streamwright/streamwright/internal/lograte"
 )
 
 // JetStream is a Log on a JetStream stream.
@@ -23,6 +24,7 @@ type JetStream struct {
 	replicated bool
 	readOnly   bool          // it is a mirror
 	stop       chan struct{} // closed by Close
+	strange    *lograte.Limiter
 	led        atomic.Int64  // see streamInfo.led: of the leader that has last said where the log ends
 
 	// appending serialises Append and Reset; it guards the fields behind it.
@@ -53,7 +55,25 @@ func Open(ctx context.Context, cfg Config) (*JetStream, error) {
 }
 
 func newJetStream(cfg Config) *JetStream {
-	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
+	return &JetStream{
+		cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{}),
+		strange: lograte.New(maxForeignLines, func(left int) {
+			cfg.Logger.Warn("skipped more foreign messages in the event log", "partition", cfg.Partition, "left_out", left)
+		}),
+	}
+}
+
+// maxForeignLines bounds the log's lines about foreign messages, a second.
+const maxForeignLines = 5
+
+// foreign tells of a message that is skipped.
+func (l *JetStream) foreign(seq uint64, reason string) {
+	if l.strange.Allow() {
+		l.cfg.Logger.Warn("skipped a foreign message in the event log", "partition", l.cfg.Partition, "seq", seq, "reason", reason)
+	}
+	if l.cfg.OnForeign != nil {
+		l.cfg.OnForeign(seq, reason)
+	}
 }
 
 // open opens the log; unfinished says that it is being made.
@@ -226,6 +246,7 @@ func (l *JetStream) Close() error {
 	}
 	l.closed = true
 	close(l.stop)
+	l.strange.Flush()
 	s, r := l.sess, l.reader
 	l.sess, l.reader = nil, nil
 	l.mu.Unlock()

@@ -22,10 +22,20 @@ type Stored struct {
 	Data   []byte
 }
 
-// Replay hands over frames that do not come from a stream, as [Log.Read] does those
-// of one: next returns their messages one by one, in order, and false behind the last;
-// it is called from another goroutine than fn. A gap between two messages is corruption.
-func Replay(ctx context.Context, foreign ForeignFunc, next func() (Stored, bool, error), fn func(Frame) error) error {
+// Replay hands over the frames of a whole log that do not come from a stream, as [Log.Read]
+// does those of one: next returns their messages one by one, in order, and false behind the
+// last; it is called from another goroutine than fn. A gap between two messages is corruption.
+// Frames that readers pass over ([events.Meta.PassesOver]) are told to stale.
+func Replay(ctx context.Context, foreign ForeignFunc, stale func(Frame), next func() (Stored, bool, error), fn func(Frame) error) error {
+	var m events.Meta
+	counts := func(f Frame) error {
+		if m.PassesOver(f.Seq, f.Epoch) {
+			stale(f)
+			return nil
+		}
+		m.Epoch = f.Epoch
+		return fn(f)
+	}
 	return replay(ctx, foreign, func(ctx context.Context, p *pipeline) error {
 		for last := uint64(0); ; {
 			m, ok, err := next()
@@ -40,7 +50,7 @@ func Replay(ctx context.Context, foreign ForeignFunc, next func() (Stored, bool,
 				return err
 			}
 		}
-	}, fn)
+	}, counts)
 }
 
 // TipOf asks the leader of a stream, as [Log.Last] asks that of the log, for the

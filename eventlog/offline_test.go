@@ -34,7 +34,7 @@ func TestReplay(t *testing.T) {
 	last = mustAppend(t, l, last+1, decision(1, "b"))
 	var got []string
 	foreign := 0
-	err := Replay(testContext(t), func(uint64, string) { foreign++ }, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
+	err := Replay(testContext(t), func(uint64, string) { foreign++ }, nil, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
 		got = append(got, fmt.Sprint(f.Seq, marksOf(f.Events), f.Skipped))
 		return nil
 	})
@@ -42,7 +42,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("replayed %q, %d foreign, %v; want %q", got, foreign, err, want)
 	}
 	broken := errors.New("broken")
-	if err := Replay(testContext(t), nil, func() (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
+	if err := Replay(testContext(t), nil, nil, func() (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
 		t.Errorf("a replay of a broken source: %v", err)
 	}
 	names := l.(*JetStream).cfg.Names

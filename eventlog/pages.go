@@ -84,6 +84,7 @@ type Pages struct {
 	nc       *nats.Conn
 	names    wire.Names
 	position func() events.Seq
+	known    func() (events.Meta, error)
 	get      string // subject of direct gets
 	seen     atomic.Uint64
 	gets     singleflight.Group
@@ -92,6 +93,10 @@ type Pages struct {
 	grown chan struct{} // closed by Grown; nil: nobody waits
 	last  shelf
 	old   shelf
+	// epoch is the newest of the frames that were read, if the projection does not know it
+	// yet, and epochAt the first of these.
+	epoch   events.Epoch
+	epochAt uint64
 }
 
 // shelf keeps frames, within bounds.
@@ -131,10 +136,11 @@ type piece struct {
 }
 
 // NewPages makes a reader on a connection of the engine. position tells a
-// position that is durable; Grown must be called when it has advanced.
-func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Pages {
+// position that is durable; Grown must be called when it has advanced. known tells
+// what the projection knows of the log, by which some frames are passed over; nil: nothing.
+func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq, known func() (events.Meta, error)) *Pages {
 	return &Pages{
-		nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0)),
+		nc: nc, names: names, position: position, known: known, get: names.JetStream("DIRECT.GET." + names.EventStream(0)),
 		last: newShelf(keepFrames, keepBytes), old: newShelf(getFrames, keepOld),
 	}
 }
@@ -320,12 +326,21 @@ func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 			return list, nil
 		}
 		msgs, err := p.fetch(ctx, directget.Request{Seq: seq, Batch: getFrames, MaxBytes: getBytes})
+		if err != nil {
+			return []*piece(nil), err
+		}
+		var m events.Meta
+		if p.known != nil {
+			if m, err = p.known(); err != nil {
+				return []*piece(nil), err
+			}
+		}
 		list := make([]*piece, len(msgs))
 		for i := range msgs {
 			list[i] = newPiece(&msgs[i])
-			p.keep(list[i])
+			p.keep(list[i], m)
 		}
-		return list, err
+		return list, nil
 	})
 	if ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return p.pieces(ctx, seq) // the context of the one who got it has ended
@@ -360,17 +375,35 @@ func (p *Pages) recent(seq uint64) (list []*piece) {
 	return list
 }
 
-// keep keeps a frame that was read.
-func (p *Pages) keep(c *piece) {
+// keep keeps a frame that was read, after it has judged it by what the projection knows of
+// the log.
+func (p *Pages) keep(c *piece, m events.Meta) {
 	if c.err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if c.foreign == "" {
+		p.passOver(c, m)
+	}
 	if c.seq+keepFrames/2 < p.position().Frame() {
 		p.old.keep(c)
 	} else {
 		p.last.keep(c)
+	}
+}
+
+// passOver leaves a frame without events if readers pass it over. REQUIRES: mu.
+func (p *Pages) passOver(c *piece, m events.Meta) {
+	if c.seq > p.epochAt {
+		m.Epoch = max(m.Epoch, p.epoch)
+	}
+	by := c.frame.Epoch
+	switch {
+	case m.PassesOver(c.seq, by):
+		c.frame.Events = nil
+	case c.seq > m.Applied.Frame() && (by > p.epoch || by == p.epoch && c.seq < p.epochAt):
+		p.epoch, p.epochAt = by, c.seq
 	}
 }
 

@@ -66,7 +66,7 @@ func TestPagesAreTheLog(t *testing.T) {
 		}
 		return out
 	}
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(6))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(6), nil)
 	created := []events.Kind{events.KindCreated}
 	for name, c := range map[string]struct {
 		q    PageQuery
@@ -144,7 +144,7 @@ func TestPagesStopAtCorruption(t *testing.T) {
 	mustAppend(t, l, 0, decision(2, "a"))
 	m := encoded(t, write(decision(2, "torn")))
 	f.inject(t, m.header, m.data[:len(m.data)/2])
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2), nil)
 	page, err := p.Read(testContext(t), PageQuery{From: 1}, nil)
 	if err != nil || len(page.Events) != 2 || !page.More {
 		t.Fatalf("the first page: %+v, %v", page, err)
@@ -172,7 +172,7 @@ func TestPagesBehindACut(t *testing.T) {
 	if err := l.Purge(testContext(t), 10); err != nil {
 		t.Fatal(err)
 	}
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(last))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(last), nil)
 	page, err := p.Read(testContext(t), PageQuery{From: 1, Limit: 3}, nil)
 	if err != nil || at(page.First) != "10.0" || len(page.Events) != 3 || at(page.Events[0].Seq) != "10.0" || at(page.Next) != "11.1" {
 		t.Errorf("from the start: %+v, %v", page, err)
@@ -200,7 +200,7 @@ func TestFollowersShareFrames(t *testing.T) {
 	l := f.open(t, nil)
 	nc := dialTail(t, f.s)
 	var last atomic.Uint64
-	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	var got [followers]chan string
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -245,8 +245,8 @@ func TestKeptFramesAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := uint64(0)
-			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) })
-			add := func(seq uint64) { p.keep(&piece{seq: seq, judged: judged{frame: Frame{Bytes: c.size}}}) }
+			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
+			add := func(seq uint64) { p.keep(&piece{seq: seq, judged: judged{frame: Frame{Bytes: c.size}}}, events.Meta{}) }
 			for range c.frames {
 				last++
 				add(last)
@@ -284,7 +284,7 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 		last, size = last+1, size+len(done.Lines)
 	}
 	nc := dialTail(t, f.s)
-	p := NewPages(nc, wire.Default, atEnd(last+keepFrames))
+	p := NewPages(nc, wire.Default, atEnd(last+keepFrames), nil)
 	before := nc.Stats().InBytes
 	if got := paged(t, p, PageQuery{From: 1}); len(got) != frames*n {
 		t.Errorf("read %d events", len(got))
@@ -300,7 +300,7 @@ func TestPagesWait(t *testing.T) {
 	l := f.open(t, nil)
 	var last atomic.Uint64
 	last.Store(mustAppend(t, l, 0, decision(1, "old")))
-	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	next := events.SeqOf(2, 0)
 	page, err := p.Read(testContext(t), PageQuery{From: next, Wait: time.Millisecond}, nil)
 	if err != nil || len(page.Events) != 0 || page.Next != next {
@@ -333,7 +333,7 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
 	mustAppend(t, l, 0, decision(1, "old"))
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2)) // what the leader has
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2), nil) // what the leader has
 	looked := make(chan struct{}, 1)
 	read := make(chan Page, 1)
 	go func() {
@@ -361,7 +361,7 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 func TestKeptOfAnEmptyLog(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
-	p := NewPages(f.nc, wire.Default, atEnd(0))
+	p := NewPages(f.nc, wire.Default, atEnd(0), nil)
 	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{1, 0}) {
 		t.Errorf("a new log keeps %+v, %v", k, err)
 	}
@@ -376,7 +376,7 @@ func TestKeptOfAnEmptyLog(t *testing.T) {
 func TestPagesEndWithTheContext(t *testing.T) {
 	f := onServer(t)
 	mustAppend(t, f.open(t, nil), 0, decision(1, "old"))
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(1))
+	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(1), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := p.Read(ctx, PageQuery{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -388,7 +388,7 @@ func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
 	const others = 10
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewPages(nil, wire.Default, atEnd(1))
+			p := NewPages(nil, wire.Default, atEnd(1), nil)
 			end := make(chan struct{})
 			go func() {
 				_, _, _ = p.gets.Do("1", func() (any, error) { <-end; return []*piece(nil), fmt.Errorf("read: %w", ended) })
@@ -402,7 +402,7 @@ func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
 				}()
 			}
 			synctest.Wait() // they share the read
-			p.keep(&piece{seq: 1})
+			p.keep(&piece{seq: 1}, events.Meta{})
 			close(end)
 			for range others {
 				if err := <-got; err != nil {

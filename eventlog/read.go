@@ -42,13 +42,13 @@ func (l *JetStream) Read(ctx context.Context, from, to uint64, fn func(Frame) er
 		return err
 	}
 	f := &fetcher{log: l, next: from, to: to}
-	return replay(ctx, l.cfg.OnForeign, f.run, fn)
+	return replay(ctx, l.foreign, f.run, fn)
 }
 
 // Follow implements Log. The frames come from a consumer, as those of Read do.
 func (l *JetStream) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
 	f := &fetcher{log: l, next: max(from, 1), to: math.MaxUint64}
-	return replay(ctx, l.cfg.OnForeign, f.run, fn)
+	return replay(ctx, l.foreign, f.run, fn)
 }
 
 // fetcher brings the messages from next to to. It belongs to one goroutine.

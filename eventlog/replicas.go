@@ -435,10 +435,15 @@ func (c *Replicas) publish(s *replica, p publish, done func(error)) {
 	c.propose(s, entry{last: last + 1, msg: &p.message}, done)
 }
 
+// Repeat has a message that was agreed on taken in again, whatever is behind it by now.
+func (c *Replicas) Repeat(seq uint64) { c.inject(c.truth[seq-1]) }
+
 // Inject has a foreign publisher's message taken in.
-func (c *Replicas) Inject(data []byte) {
+func (c *Replicas) Inject(data []byte) { c.inject(message{data: data}) }
+
+func (c *Replicas) inject(m message) {
 	if n := c.Leader(); n >= 0 && c.servers[n].works() {
-		c.publish(c.servers[n], publish{message: message{data: data}}, func(error) {})
+		c.publish(c.servers[n], publish{message: m}, func(error) {})
 	}
 }
 

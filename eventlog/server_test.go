@@ -157,7 +157,7 @@ func TestLargeMessages(t *testing.T) {
 	if c := readAll(t, l); len(c.marks) != 31 || c.skipped != 1 {
 		t.Fatalf("read %d events, skipped %d messages", len(c.marks), c.skipped)
 	}
-	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) })
+	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
 	if got := paged(t, p, PageQuery{From: 1}); len(got) != 31 {
 		t.Fatalf("pages give %d events", len(got))
 	}
@@ -226,7 +226,7 @@ func TestHole(t *testing.T) {
 		"read":   func(fn func(Frame) error) error { return l.Read(testContext(t), 1, last, fn) },
 		"follow": func(fn func(Frame) error) error { return l.Follow(testContext(t), 1, fn) },
 		"replay": func(fn func(Frame) error) error {
-			return Replay(testContext(t), nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
+			return Replay(testContext(t), nil, nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
 		},
 	} {
 		var got []string

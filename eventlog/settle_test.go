@@ -3,24 +3,48 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
-// A settle comes to its end while foreign messages keep coming.
+// A settle comes to its end while foreign messages keep coming. All of them are counted, and
+// some have a line in the program's log.
 func TestSettleThroughAFlood(t *testing.T) {
 	s := startServer(t, t.TempDir(), nil)
-	foreign := 0
-	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) { foreign++ }})
+	foreign, out := 0, new(need.Log)
+	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) { foreign++ }, Logger: slog.New(slog.NewTextHandler(out, nil))})
 	defer flood(t, dialTail(t, s))()
 	last := settle(t, l)
 	var got []string
 	err := l.Read(testContext(t), 1, last, func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })
 	if err != nil || !slices.Equal(got, []string{"owned:me"}) || foreign == 0 {
 		t.Fatalf("read %v, %v, and %d foreign messages", got, err, foreign)
+	}
+	if err := l.Close(); err != nil { // it writes how many lines it has left out
+		t.Fatal(err)
+	}
+	lines, left := 0, 0
+	for line := range strings.Lines(out.String()) {
+		if _, n, ok := strings.Cut(strings.TrimSpace(line), "left_out="); ok {
+			k, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(line)
+			}
+			left += k
+		} else {
+			lines++
+		}
+	}
+	if left == 0 || lines+left != foreign {
+		t.Errorf("%d lines, and %d left out, of %d foreign messages", lines, left, foreign)
 	}
 }
 

@@ -33,7 +33,7 @@ func BenchmarkTail(b *testing.B) {
 				}
 				defer nc.Close()
 				var position atomic.Uint64
-				p := NewPages(nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) })
+				p := NewPages(nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) }, nil)
 				ctx, cancel := context.WithCancel(b.Context())
 				var running sync.WaitGroup
 				for range tails {

@@ -88,7 +88,7 @@ func TestTailLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := onServer(t)
 			nc := dialTail(t, f.s)
-			p := NewPages(nc, wire.Default, atEnd(1))
+			p := NewPages(nc, wire.Default, atEnd(1), nil)
 			l := f.open(t, nil)
 			last := mustAppend(t, l, 0, decision(3, "old"))
 			tail := startTail(t, p, TailConfig{FromSeq: events.SeqOf(1, 2), Kinds: kinds})
@@ -122,7 +122,7 @@ func TestTailBegins(t *testing.T) {
 	l := f.open(t, nil)
 	var last atomic.Uint64
 	last.Store(appendEach(t, l, 0, "a", "b", "c"))
-	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) })
+	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	since := startTail(t, p, TailConfig{Since: storedAt(t, l, 2)})
 	since.expect("2.0:b", "3.0:c")
 	next := startTail(t, p, TailConfig{})
@@ -148,7 +148,7 @@ func TestTailBeginsWhileTheServerReloads(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried := make(chan struct{}, 1000)
-			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return events.SeqOf(last, 1) })
+			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return events.SeqOf(last, 1) }, nil)
 			tail := startTail(t, p, cfg)
 			for range 3 { // asked more than once a try; in any case it has been refused
 				select {
@@ -170,7 +170,7 @@ func TestTailErrors(t *testing.T) {
 	f := onServer(t)
 	nc := dialTail(t, f.s)
 	none := func(events.Event) error { return nil }
-	p := NewPages(nc, wire.Default, func() events.Seq { return 0 })
+	p := NewPages(nc, wire.Default, func() events.Seq { return 0 }, nil)
 	if err := p.Tail(testContext(t), TailConfig{}, nil, none); err == nil {
 		t.Fatal("a tail of a stream that does not exist")
 	}

@@ -190,6 +190,9 @@ type Meta struct {
 	CutBefore   uint64    `json:"cut_before,omitzero"`   // the events in the log before that
 	CutEnd      Seq       `json:"cut_end,omitzero"`      // and where it ended
 	CutTime     time.Time `json:"cut_time,omitzero"`
+	// Stale holds the sequences of the frames from CutAt on that are passed over: see
+	// PassesOver. It is in order, and never changed in place.
+	Stale []uint64 `json:"stale,omitzero"`
 	// Level is the log's format level, 0 for 1, and LevelBy the version of the
 	// program that raised it.
 	Level   int    `json:"level,omitzero"`
@@ -197,6 +200,16 @@ type Meta struct {
 	// Partial is set while a log that has been cut is read up to the end of the
 	// round at its head: not everything that exists is known yet.
 	Partial bool `json:"partial,omitzero"`
+}
+
+// PassesOver reports whether readers pass a frame over: its owner, of the epoch by, had been
+// succeeded when it was stored, which only a fault of the log lets in.
+func (m *Meta) PassesOver(frame uint64, by Epoch) bool {
+	if frame > m.Applied.Frame() {
+		return by < m.Epoch
+	}
+	_, stale := slices.BinarySearch(m.Stale, frame)
+	return stale
 }
 
 // SitePosition is how far a site's stream has been answered.

@@ -210,12 +210,13 @@ const (
 	AlarmSettings     = "settings_differ"   // a node decides by other settings than the owner
 	AlarmCluster      = "cluster_at_risk"   // a node or a replica is missing
 	AlarmReplica      = "replica_damaged"   // what a node has of a stream on its disk
+	AlarmForeign      = "foreign_messages"  // something else writes to the event log
 )
 
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
 	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
-	AlarmDocuments, AlarmNative, AlarmBehind, AlarmReplica, AlarmCluster, AlarmSettings,
+	AlarmDocuments, AlarmNative, AlarmBehind, AlarmReplica, AlarmForeign, AlarmCluster, AlarmSettings,
 }
 
 // The verdicts on the NATS server's clock.

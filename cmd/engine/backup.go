@@ -164,6 +164,9 @@ place, the log no hole, and its events must decode. It needs no engine.`,
 				if got.Foreign > 0 {
 					a.Printf("%s in the log that no engine wrote\n", console.Plural(got.Foreign, "message"))
 				}
+				if got.Stale > 0 {
+					a.Printf("%s in the log of engines that had been succeeded, which readers pass over\n", console.Plural(got.Stale, "frame"))
+				}
 			})
 		},
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -9,19 +10,32 @@ import (
 )
 
 // Frame prepares for the events of a frame, by an owner's epoch, before which the log
-// has so many events. It reports false for a frame to be passed over: of an owner that
-// another had succeeded, which only a fault of the log lets in. It errs, with an error
-// that wraps [events.ErrCorrupt], if events are missing.
+// has so many events. It reports false for a frame to be passed over: see
+// [events.Meta.PassesOver]. It errs, with an error that wraps [events.ErrCorrupt], if
+// events are missing.
 func (s *State) Frame(seq uint64, by events.Epoch, before uint64) (bool, error) {
+	m := events.Meta{Applied: s.meta.Applied, Epoch: max(s.meta.Epoch, s.newest)}
 	switch {
-	case by < s.meta.Epoch:
+	case m.PassesOver(seq, by):
+		s.stale = append(s.stale, seq)
 		return false, nil
 	case s.meta.Applied == 0:
 		s.meta.Events = before
 	case s.meta.Events != before:
 		return false, fmt.Errorf("frame %d: %w: the log has %d events before it, and %d are known", seq, events.ErrCorrupt, before, s.meta.Events)
 	}
+	s.newest = by
 	return true, nil
+}
+
+// noteStale records the frames that were passed over before the event that is applied now.
+func (a *applier) noteStale() error {
+	if len(a.meta.Stale)+len(a.stale) > maxStale {
+		return a.corrupt("%d frames since the log was last cut are of owners that had been succeeded: the log takes in what it must refuse", len(a.meta.Stale)+len(a.stale))
+	}
+	a.meta.Stale = slices.Concat(a.meta.Stale, a.stale)
+	a.stale = nil
+	return nil
 }
 
 // Apply folds one event in. Its Seq must lie behind the last one applied. It errs, with
@@ -44,6 +58,11 @@ func (s *State) Apply(ev events.Event) error {
 	}
 	if k := ev.Body.Kind(); k != ev.Kind {
 		return a.corrupt("it has the payload of %s", k)
+	}
+	if len(s.stale) > 0 {
+		if err := a.noteStale(); err != nil {
+			return err
+		}
 	}
 	s.changed = true
 	s.meta.Applied = ev.Seq

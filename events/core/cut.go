@@ -59,6 +59,7 @@ func (c EndCut) decide(d *decider) (Decision, error) {
 		s.Part = i + 1
 	}
 	last, meta := p.list[len(p.list)-1], d.state.meta
+	meta.Stale = nil // readers from here on find them
 	last.Mark, last.Meta, last.Kept = events.MarkEnd, &meta, c.Kept
 	if len(p.list) > MaxEndEvents {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(p.list), MaxEndEvents)
@@ -119,10 +120,17 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 	}
 	if b.Mark == events.MarkEnd {
 		a.cutRejected(b)
+		a.cutStale()
 		a.meta.CutAt, a.meta.CutBefore, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt, a.meta.RoundBefore = a.meta.RoundAt, a.meta.RoundBefore, a.ev.Seq, a.ev.At, 0, 0
 		a.toRecarry = nil
 	}
 	return nil
+}
+
+// cutStale forgets the frames below the round that ends.
+func (a *applier) cutStale() {
+	i, _ := slices.BinarySearch(a.meta.Stale, a.meta.RoundAt.Frame())
+	a.meta.Stale = append([]uint64(nil), a.meta.Stale[i:]...)
 }
 
 // restate takes over what the end of a round says, in place of whatever the
@@ -161,10 +169,10 @@ func (a *applier) restate(b *events.Snapshot) error {
 	if b.Meta == nil {
 		return a.corrupt("it does not say how the partition is")
 	}
-	applied, count, at := a.meta.Applied, a.meta.Events, a.meta.LastAt
+	was := a.meta
 	a.meta = *b.Meta
-	a.meta.Applied, a.meta.Events, a.meta.LastAt, a.meta.Partial = applied, count, at, false
-	if at.After(a.meta.Ahead) { // as it was before this event
+	a.meta.Applied, a.meta.Events, a.meta.LastAt, a.meta.Stale, a.meta.Partial = was.Applied, was.Events, was.LastAt, was.Stale, false
+	if was.LastAt.After(a.meta.Ahead) { // as it was before this event
 		a.meta.Ahead = time.Time{}
 	}
 	return nil

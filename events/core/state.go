@@ -16,6 +16,8 @@ const (
 	CacheItems = 1 << 15
 	CacheBytes = 32 << 20 // of params
 
+	maxStale = 1000 // frames that are passed over, from the cut on
+
 	maxHistorySize = 4096 // events that room is made for in advance
 )
 
@@ -27,7 +29,9 @@ type State struct {
 	limits   events.Limits
 	reads    int // the highest format level: see SetFormatLevel
 
-	meta  events.Meta
+	meta   events.Meta
+	newest events.Epoch // of the frames: meta has it once everything is known (Partial)
+	stale  []uint64     // frames passed over since the last event
 	types map[events.Type]*typeEntry
 	items map[events.ID]*entry
 	keys  overlay[events.KeyRef, keyEntry]

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,7 @@ func TestFrame(t *testing.T) {
 		"one behind another that is lost":   {2, n + 1, false, events.ErrCorrupt},
 		"one that does not know the others": {2, n - 1, false, events.ErrCorrupt},
 	} {
+		w.s.newest = 0 // no other case was read before
 		if counts, err := w.s.Frame(9, c.epoch, c.before); counts != c.counts || !errors.Is(err, c.err) {
 			t.Errorf("%s: %t, %v", name, counts, err)
 		}
@@ -168,5 +170,59 @@ func TestFrame(t *testing.T) {
 	}
 	if counts, err := s.Frame(9, 1, 1000); !counts || err != nil || s.Meta().Events != 1000 {
 		t.Fatalf("the first of a log that was cut: %t, %v, %+v", counts, err, s.Meta())
+	}
+}
+
+// The frames that are passed over are known from the cut on, however the log is read: from
+// its beginning, or from the cut.
+func TestStaleFramesAreKnown(t *testing.T) {
+	w := newWorld(t)
+	w.do(Own{Owner: "a"})
+	w.do(Own{Owner: "b"})
+	w.do(BeginCut{})
+	begin := 2 * w.s.Meta().RoundAt.Frame()
+	w.do(EndCut{})
+	w.do(Own{Owner: "c"})
+	// In this log each decision's frame has an even sequence. An earlier owner's is in front of
+	// each from the third on.
+	read := func(from uint64) events.Meta {
+		s, err := NewState(Empty{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		epoch := events.Epoch(2)
+		for n, ev := range w.log {
+			seq := 2 * ev.Seq.Frame()
+			if seq < from {
+				continue
+			}
+			if b, ok := ev.Body.(*events.Owned); ok {
+				epoch = b.Epoch
+			}
+			if ev.Seq.Index() == 0 {
+				if seq > max(from, 4) {
+					if counts, err := s.Frame(seq-1, 1, 0); counts || err != nil {
+						t.Fatal(seq, counts, err)
+					}
+				}
+				if counts, err := s.Frame(seq, epoch, uint64(n)); !counts || err != nil {
+					t.Fatal(seq, counts, err)
+				}
+			}
+			ev.Seq = events.SeqOf(seq, ev.Seq.Index())
+			if err := s.Apply(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.Meta()
+	}
+	whole, cut := read(1), read(begin)
+	if want := []uint64{begin + 1, begin + 3}; !slices.Equal(whole.Stale, want) || !slices.Equal(cut.Stale, want) {
+		t.Fatalf("the log gives %d, and from the cut on %d, want %d", whole.Stale, cut.Stale, want)
+	}
+	for seq := begin; seq < begin+6; seq++ {
+		if got := whole.PassesOver(seq, 1); got != (seq != begin && seq != begin+2 && seq != begin+4) {
+			t.Errorf("frame %d: %t", seq, got)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func Start(t testing.TB) *Engine {
 	e := &Engine{
 		URL: url, JS: js, server: server, dir: dir, nc: nc, t: t, items: map[string]*wire.Item{}, requests: map[string]int{},
 		stumble: map[string][]Stumble{}, changed: make(chan struct{}), settings: map[string]events.TypeSettings{},
-		stop: make(chan struct{}), pages: eventlog.NewPages(nc, wire.Default, func() events.Seq { return 0 }),
+		stop: make(chan struct{}), pages: eventlog.NewPages(nc, wire.Default, func() events.Seq { return 0 }, nil),
 	}
 	e.ctx, e.leave = context.WithCancel(context.Background())
 	n := wire.Default
