@@ -176,6 +176,9 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 		if err != nil {
 			return nil, err
 		}
+		if bytes.IndexByte(b[len(body):], '\n') >= 0 {
+			return nil, fmt.Errorf("append %s of %s: its JSON has more than one line", w.Events[i].Kind, w.Events[i].ID)
+		}
 		body = append(b, '\n')
 	}
 	if size := int64(len(body)) + frameRoom; size > most {
