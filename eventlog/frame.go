@@ -121,13 +121,14 @@ func judge(m *message) (j judged) {
 
 // decodeLines decodes a body of n events.
 func decodeLines(m *message, n int) ([]events.Event, error) {
+	var d events.Decoder
 	evs := make([]events.Event, 0, n)
 	for rest := m.data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
 		if rest = behind; !ended || len(evs) == n {
 			return nil, corrupt(m, "its body is not the %d lines that its header says", n)
 		}
-		ev, err := events.DecodeEvent(line)
+		ev, err := d.Decode(line)
 		if errors.Is(err, events.ErrCorrupt) {
 			return nil, corrupt(m, "event %d: %v", len(evs), err)
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/streamwright/streamwright/events/quickjson"
 )
 
 // CheckDocument checks params or a result (what says which) and returns it on one line,
@@ -24,7 +26,7 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 	if len(p) > limit {
 		return nil, Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed; %s", what, len(p), limit, advice)
 	}
-	if n, _ := ScanJSON(p); n == len(p) {
+	if quickjson.Scan(p) == len(p) {
 		return oneLine(p), nil
 	}
 	// The depth comes before the syntax, since encoding/json calls what is
