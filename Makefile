@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test browser short race lint docs fuzz profile ci
+.PHONY: help build test browser short race lint docs generate fuzz profile ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ lint: ## Check format, vet and staticcheck
 docs: ## Write the generated parts of the documentation anew
 	go test ./events/core -update
 	UPDATE_DOCS=1 go test ./config ./internal/schemas ./access ./internal/deploy
+
+generate: ## Write the generated code anew, after changes of types that it is for
+	go run -pgo=off ./internal/jsongen
 
 fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m
 	tools/fuzz.sh $(or $(TIME),1m)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/quickjson"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -100,7 +101,7 @@ func encodeParams(params any) (json.RawMessage, error) {
 	case nil:
 		return nil, nil
 	case json.RawMessage:
-		if n, _ := events.ScanJSON(p); n != len(p) && !json.Valid(p) {
+		if quickjson.Scan(p) != len(p) && !json.Valid(p) {
 			return nil, events.Refuse(events.CodeBadParams, "params are no JSON document: a text must be in double quotes")
 		}
 		return p, nil

@@ -111,8 +111,9 @@ func BenchmarkDecode(b *testing.B) {
 		msgs = append(msgs, m)
 	}
 	b.ReportAllocs()
+	var d events.Decoder
 	for i := 0; b.Loop(); i++ {
-		if _, err := events.DecodeEvent(msgs[i%len(msgs)]); err != nil {
+		if _, err := d.Decode(msgs[i%len(msgs)]); err != nil {
 			b.Fatal(err)
 		}
 	}

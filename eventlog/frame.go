@@ -121,13 +121,14 @@ func judge(m *message) (j judged) {
 
 // decodeLines decodes a body of n events.
 func decodeLines(m *message, n int) ([]events.Event, error) {
+	var d events.Decoder
 	evs := make([]events.Event, 0, n)
 	for rest := m.data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
 		if rest = behind; !ended || len(evs) == n {
 			return nil, corrupt(m, "its body is not the %d lines that its header says", n)
 		}
-		ev, err := events.DecodeEvent(line)
+		ev, err := d.Decode(line)
 		if errors.Is(err, events.ErrCorrupt) {
 			return nil, corrupt(m, "event %d: %v", len(evs), err)
 		}
@@ -175,6 +176,9 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 		b, err := w.Events[i].AppendJSON(body)
 		if err != nil {
 			return nil, err
+		}
+		if bytes.IndexByte(b[len(body):], '\n') >= 0 {
+			return nil, fmt.Errorf("append %s of %s: its JSON has more than one line", w.Events[i].Kind, w.Events[i].ID)
 		}
 		body = append(b, '\n')
 	}

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/streamwright/streamwright/events/quickjson"
 )
 
-// CheckDocument checks params or a result (what says which) and returns it without
-// the blanks around it. An empty document is null.
+// CheckDocument checks params or a result (what says which) and returns it on one line,
+// for that is what an event is: without the blanks around it, and with spaces in place of
+// line breaks. An empty document is null.
 func CheckDocument(what string, p json.RawMessage, limit int, advice string) (json.RawMessage, error) {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 {
@@ -23,8 +26,8 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 	if len(p) > limit {
 		return nil, Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed; %s", what, len(p), limit, advice)
 	}
-	if n, _ := ScanJSON(p); n == len(p) {
-		return p, nil
+	if quickjson.Scan(p) == len(p) {
+		return oneLine(p), nil
 	}
 	// The depth comes before the syntax, since encoding/json calls what is
 	// too deep for it a syntax error.
@@ -34,7 +37,16 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 	if !json.Valid(p) || !utf8.Valid(p) {
 		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: %s", what, DocumentFault(p))
 	}
-	return p, nil
+	return oneLine(p), nil
+}
+
+// oneLine replaces the line breaks of a JSON document, which are between its values only:
+// a text has them escaped.
+func oneLine(p json.RawMessage) json.RawMessage {
+	if bytes.IndexByte(p, '\n') < 0 {
+		return p
+	}
+	return bytes.ReplaceAll(p, []byte{'\n'}, []byte{' '})
 }
 
 // DocumentFault says where a document that can't be taken stops being JSON.

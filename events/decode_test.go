@@ -57,39 +57,6 @@ func codecEvents() []Event {
 		Event{Kind: KindPruned, ID: id, Type: "email", At: at, Body: &Pruned{Reason: "retention"}})
 }
 
-// TestCreatedIsWhatMarshalGives holds the encoding by hand to encoding/json's.
-func TestCreatedIsWhatMarshalGives(t *testing.T) {
-	for _, e := range codecEvents() {
-		var want []byte
-		var err error
-		switch d := e.Body.(type) {
-		case *Created:
-			rest := *d
-			rest.Params = nil
-			want, err = json.Marshal(&rest)
-			want = bytes.Replace(want, []byte("null"), d.Params, 1)
-		case *Completed, nil: // results stand as they came
-			continue
-		default:
-			want, err = json.Marshal(e.Body)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.AppendJSON(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var env envelope
-		if err := json.Unmarshal(data, &env); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(env.Data, want) {
-			t.Errorf("%s: the payload is\n%s, json.Marshal gives\n%s", e.Kind, env.Data, want)
-		}
-	}
-}
-
 // TestOwnFormIsDecodedTheQuickWay keeps the quick way from falling out of use
 // by a change of the encoding.
 func TestOwnFormIsDecodedTheQuickWay(t *testing.T) {
@@ -102,9 +69,9 @@ func TestOwnFormIsDecodedTheQuickWay(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
-		if own, ok := decodeOwn(data); ok && !reflect.DeepEqual(own, general) {
+		if own, ok := new(Decoder).quick(data); ok && !reflect.DeepEqual(own, general) {
 			t.Errorf("%s:\nquick   %+v\ngeneral %+v", data, own, general)
-		} else if !ok && e.Body != nil && !bytes.ContainsAny(data, "\\\xc3") {
+		} else if !ok && e.Body != nil {
 			t.Errorf("not decoded the quick way: %s", data)
 		}
 		again, err := general.AppendJSON(nil)
@@ -155,7 +122,7 @@ func mutate(r *rand.Rand, data *[]byte) {
 
 // alike fails if the quick way reads data otherwise than the general way.
 func alike(t *testing.T, data []byte) bool {
-	own, ok := decodeOwn(data)
+	own, ok := new(Decoder).quick(data)
 	if !ok {
 		return false
 	}

@@ -5,7 +5,7 @@
 //
 //   - the item states, the event kinds, and the transition table between them;
 //   - the payload of each kind, and the codec of the log: [Event.AppendJSON]
-//     and [DecodeEvent];
+//     and [Decoder];
 //   - what is kept: [Item], [TypeInfo], [Meta], keys, records and documents;
 //   - the settings of types and of the engine, their defaults and bounds;
 //   - ids, and the [Error] that tells a caller what to do.
@@ -14,7 +14,8 @@
 // deaths from these; package events/core decides commands and folds events.
 //
 // The package is pure, as those two are: no I/O, no clock, no randomness. It
-// imports no other package of this module. Every event that the core decides is
+// imports no other package of this module but events/quickjson, on which the generated
+// half of the codec stands. Every event that the core decides is
 // below 2 MiB, and can be decoded again: [MaxParamsBytes] and its neighbours bound
 // each field.
 //

@@ -45,6 +45,9 @@ func ParseItemState(s string) (ItemState, error) {
 // MarshalText implements encoding.TextMarshaler.
 func (s ItemState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// AppendText implements encoding.TextAppender.
+func (s ItemState) AppendText(b []byte) ([]byte, error) { return append(b, s.String()...), nil }
+
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *ItemState) UnmarshalText(b []byte) error {
 	v, err := ParseItemState(string(b))

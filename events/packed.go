@@ -2,8 +2,11 @@ package events
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/streamwright/streamwright/events/quickjson"
 )
 
 // The packed form of an event is what a store keeps of it in its item's history: a fifth
@@ -32,23 +35,14 @@ func (e *Event) AppendPacked(b []byte, of ID) ([]byte, error) {
 	if b, ok = e.packFields(append(b, packedFields)); ok {
 		return b, nil
 	}
-	b = append(b[:at], packedJSON)
-	var err error
-	switch d := e.Body.(type) {
-	case nil:
-		b[at] = packedNone
-	case *Created:
-		b, err = appendCreatedRest(append(b, '{'), d)
-	default:
-		const name = `,"data":`
-		if b, err = e.appendData(b); err == nil {
-			b = append(b[:at+1], b[at+1+len(name):]...)
-		}
+	if e.Body == nil {
+		return append(b[:at], packedNone), nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, of, err)
+	w := quickjson.Writer{B: append(b[:at], packedJSON)}
+	if e.appendData(&w, true); w.Err != nil {
+		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, of, w.Err)
 	}
-	return b, nil
+	return w.B, nil
 }
 
 // idNanos is the time in an id, in nanoseconds. It may overflow, as what is added to
@@ -146,27 +140,30 @@ func UnpackJSON(b []byte, of ID, packed []byte) ([]byte, error) {
 	e.At = time.Unix(0, u.int()+idNanos(of)).UTC()
 	e.Attempt = Attempt(u.uint())
 	e.Worker = WorkerID(u.text())
-	var err error
 	if e.Kind == KindNone || e.Kind >= NumKinds {
 		u.bad = true
 	}
-	b = e.appendHead(b)
+	w := quickjson.Writer{B: b}
+	at := w.Open()
+	e.appendHead(&w)
 	switch how := u.byte(); {
 	case u.bad:
 	case how == packedJSON:
-		b = append(append(b, `,"data":`...), u.b...)
+		w.Raw(`,"data":`, u.b)
 	case how == packedFields:
+		w.Name(`,"data":`)
 		e.Body = u.fields(&e)
-		if b, err = e.appendData(b); len(u.b) > 0 {
+		if e.appendData(&w, true); len(u.b) > 0 {
 			u.bad = true
 		}
 	default:
 		u.bad = how != packedNone || len(u.b) > 0
 	}
-	if u.bad || err != nil {
+	w.Close(at)
+	if u.bad || w.Err != nil {
 		return nil, fmt.Errorf("a packed event of item %s is malformed", of)
 	}
-	return append(b, '}'), nil
+	return w.B, nil
 }
 
 // unpacker takes a packed event apart.
@@ -268,35 +265,42 @@ func AppendPackedJSON(b []byte, of ID, data []byte) []byte {
 }
 
 func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
-	s := scanner{b: data}
-	var e Event
-	s.lit(`{"v":1,"kind":"`)
-	e.Kind = kindsByName[string(s.word())]
-	s.lit(`","at":`)
-	s.time(&e.At)
-	if s.opt(`,"attempt":`) {
-		e.Attempt = Attempt(s.int())
+	var d Decoder
+	d.r.Reset(data)
+	e, body := Event{}, json.RawMessage(nil)
+	for o := d.r.Object(envelopeFields); d.r.Next(&o); {
+		switch o.Field {
+		case 0:
+			d.r.Int(64)
+		case 1:
+			e.Kind = kindsByName[string(d.r.Word())]
+		case 4:
+			e.At = d.r.Time()
+		case 5:
+			e.Attempt = Attempt(d.r.Int(64))
+		case 6:
+			e.Worker = WorkerID(d.r.Text())
+		case 7:
+			body = d.r.View()
+		default:
+			d.r.GiveUp()
+		}
 	}
-	if s.opt(`,"worker":`) {
-		e.Worker = WorkerID(s.text())
-	}
-	has := s.opt(`,"data":`)
-	if s.bad || len(data) == s.i || data[len(data)-1] != '}' {
+	if !d.r.Whole() {
 		return b, false
 	}
-	body := data[s.i : len(data)-1]
 	if b, ok = e.packHead(b, of); !ok {
 		return b, false
 	}
-	if !has {
-		return append(b, packedNone), len(body) == 0
+	if body == nil {
+		return append(b, packedNone), true
 	}
 	at := len(b)
 	switch e.Kind {
 	case KindQueued, KindClaimed, KindRunning, KindCompleted:
-		in := scanner{b: body}
-		e.Body = in.body(e.Kind)
-		if !in.bad && in.i == len(body) {
+		e.Body = newBody(e.Kind)
+		d.r.Reset(body)
+		if readBody(&d.r, e.Body); d.r.Whole() {
 			if b, ok = e.packFields(append(b, packedFields)); ok {
 				return b, true
 			}

@@ -46,3 +46,31 @@ func TestNoResultIsNoResult(t *testing.T) {
 	}
 	w.readBack()
 }
+
+// An event is one line of its frame, so a document is too, whatever it was sent as.
+func TestDocumentsAreOneLine(t *testing.T) {
+	w := newWorld(t)
+	const sent, kept = "{\r\n\t\"a\": \"\\n\",\n\"b\": [1,\n2]\n}\n", "{\r \t\"a\": \"\\n\", \"b\": [1, 2] }"
+	doc := json.RawMessage(sent)
+	id := w.submit(Submit{Params: doc})
+	run := w.claim(id, 1)
+	w.do(SaveCheckpoint{Run: run, Checkpoint: doc})
+	w.do(Complete{Run: run, Result: doc})
+	dead := w.submit(Submit{})
+	w.do(Cancel{ID: dead})
+	w.do(Replay{ID: dead, Params: doc})
+	found := 0
+	for _, ev := range w.log {
+		line, err := ev.AppendJSON(nil)
+		if err != nil || strings.Contains(string(line), "\n") {
+			t.Errorf("%v\n%s", err, line)
+		}
+		if strings.Contains(string(line), kept) {
+			found++
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d of 4 documents are kept as %s", found, kept)
+	}
+	w.readBack()
+}

@@ -30,7 +30,7 @@ var intakeFields = map[string]string{
 // kindDocs has an entry for each kind that this program writes.
 var kindDocs = map[events.Kind]kindDoc{
 	events.KindCreated: {"An item was submitted. The event holds all that its submitter said, with the type's defaults filled in. `queued` or `merged` follows in the same decision.", map[string]string{
-		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params`, nested at most 1,000 deep; `null` for none",
+		"params":                "the document that the handler gets: byte for byte what was submitted, without the blanks around it, and with spaces for line breaks; at most `max_params`, nested at most 1,000 deep; `null` for none",
 		"priority":              "0 to 9, higher first",
 		"max_attempts":          "attempts until the item is dead, 1 to 1,000",
 		"timeout_ms":            "how long one attempt may run",
@@ -350,8 +350,9 @@ engine writes there.
 ## Frames
 
 One append to the log is one message, a frame, on ` + "`work.frame.<p>`" + `. Its body is
-the events as JSON in the order decided, one a line, each line ended by a newline. A frame
-is stored whole or not at all, so no reader sees half a decision.
+the events as JSON in the order decided, one a line, each line ended by a newline. So documents
+of several lines, such as params, are kept with spaces in place of the line breaks. A frame is stored whole or not at all:
+no reader sees half a decision.
 
 | header | meaning |
 |---|---|

@@ -16,7 +16,7 @@ import (
 // allowedImports are all that the pure packages may import of others. None of them does I/O,
 // unless it is asked to by a function that forbidden names.
 var allowedImports = []string{
-	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
+	"bytes", "cmp", "crypto/sha256", "encoding", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
 	"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time",
 	"unicode", "unicode/utf8", "github.com/oklog/ulid/v2",
 }
@@ -31,9 +31,10 @@ var forbidden = map[string][]string{
 
 // pure are the packages that are held to that, and what of ours each may import.
 var pure = map[string][]string{
-	"..":        nil,
-	"../policy": {module + "/events"},
-	".":         {module + "/events", module + "/events/policy"},
+	"..":           {module + "/events/quickjson"},
+	"../quickjson": nil,
+	"../policy":    {module + "/events"},
+	".":            {module + "/events", module + "/events/policy"},
 }
 
 const module = "github.com/streamwright/streamwright"

@@ -54,6 +54,11 @@ type replayedBrief struct {
 	Replaced bool            `json:"params_replaced,omitempty"`
 }
 
+// checkpointedBrief leaves the checkpoint out.
+type checkpointedBrief struct{}
+
+func (checkpointedBrief) Kind() events.Kind { return events.KindCheckpointed }
+
 func ReplacesParams(data []byte) bool {
 	var b replayedBrief
 	return json.Unmarshal(data, &b) == nil && b.Replaced
@@ -72,7 +77,7 @@ func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
 			ev.Body = &brief
 		}
 	case *events.Checkpointed:
-		ev.Body = &events.Checkpointed{}
+		ev.Body = checkpointedBrief{}
 	case *events.Replayed:
 		ev.Body = replayedBrief{Replayed: body, Replaced: body.Params != nil}
 	}
