@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -290,6 +291,11 @@ func jsonValue(text string) (any, error) {
 	if err := wire.ReadStrict([]byte(text), &v); err != nil {
 		return nil, fmt.Errorf("%s; use JSON, such as '{\"busy\":{\"delay_factor\":4}}' or '[{\"per\":\"type\",\"at\":\"submit\",\"n\":10,\"interval\":\"1s\"}]'", wire.JSONFault(err))
 	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // a float64 would round
+	if err := d.Decode(&v); err != nil {
+		return nil, err // never: it was read before
+	}
 	return numbers(v), nil
 }
 
@@ -304,10 +310,15 @@ func numbers(v any) any {
 		for i, x := range v {
 			v[i] = numbers(x)
 		}
-	case float64:
-		if n := int64(v); float64(n) == v {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
 			return n
 		}
+		x, _ := v.Float64() // it was read before
+		if n := int64(x); float64(n) == x && math.Abs(x) < 1<<53 {
+			return n
+		}
+		return x
 	}
 	return v
 }

@@ -64,3 +64,22 @@ func TestSettingsAreSpelledAsInTheFile(t *testing.T) {
 		}
 	}
 }
+
+// Numbers in a table reach the engine as they were written.
+func TestNumbersInTablesAreNotRounded(t *testing.T) {
+	v, err := jsonValue(`{"a":9007199254740993,"b":[-9223372036854775808,1.5,4.0,1e3]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(v)
+	if want := `{"a":9007199254740993,"b":[-9223372036854775808,1.5,4,1000]}`; err != nil || string(data) != want {
+		t.Errorf("%s, %v; want %s", data, err, want)
+	}
+	patch, err := settingsPatch([]string{`rates=[{"per":"type","at":"dispatch","n":9007199254740993,"interval":"1s"}]`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err = json.Marshal(patch); err != nil || !strings.Contains(string(data), "9007199254740993") {
+		t.Errorf("%s, %v", data, err)
+	}
+}
