@@ -9,7 +9,6 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/feed"
 	"github.com/streamwright/streamwright/dispatcher/outflow"
 	"github.com/streamwright/streamwright/dispatcher/table"
-	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -105,6 +104,9 @@ func (p *pipeline) roomFor(need, most int) bool {
 	return len(p.rest) == 0 && (have+need <= most || have == 0) && p.building.bytes < min(maxBatchBytes, p.most/2)
 }
 
+// lineBytes is the most that an event takes in a frame.
+func lineBytes(ev *events.Event) int { return ev.MaxJSON() + len("\n") }
+
 // errNoRoom puts a decision off to the next batch.
 var errNoRoom = errors.New("the batch has no room for the decision")
 
@@ -113,7 +115,7 @@ var errNoRoom = errors.New("the batch has no room for the decision")
 func (p *pipeline) fits(evs []events.Event) error {
 	n := 0
 	for i := range evs {
-		n += weight.Event(&evs[i])
+		n += lineBytes(&evs[i])
 	}
 	switch {
 	case p.building.bytes+n <= p.most:
@@ -136,7 +138,7 @@ func (p *pipeline) add(evs []events.Event) error {
 		if err := p.state.Apply(*ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		b.bytes += weight.Event(ev)
+		b.bytes += lineBytes(ev)
 		if ev.Kind == events.KindClaimed {
 			p.outflow.Left(1, ev.At)
 		}
@@ -153,7 +155,7 @@ func (p *pipeline) addParts(evs []events.Event) error {
 }
 
 func (p *pipeline) addRest() error {
-	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+weight.Event(&p.rest[0]) < min(maxBatchBytes, p.most/2)); {
+	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+lineBytes(&p.rest[0]) < min(maxBatchBytes, p.most/2)); {
 		if err := p.add(p.rest[:1]); err != nil {
 			return err
 		}

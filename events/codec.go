@@ -46,6 +46,17 @@ func (e *Event) appendJSON(b []byte, brief bool) ([]byte, error) {
 	return w.B, nil
 }
 
+// MaxJSON returns an upper bound of the length of the event's JSON, which is close for
+// events that have no text to escape.
+func (e *Event) MaxJSON() int {
+	const head = len(`{"v":,"kind":"","id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"","at":,"attempt":,"worker":"","data":}`) + quickjson.MaxTime + 2*quickjson.MaxInt
+	n := maxBody(e.Body)
+	if n == 0 && e.Body != nil {
+		n = quickjson.SizeOf(e.Body)
+	}
+	return head + len(e.Kind.String()) + len(e.Type) + len(e.Worker) + n
+}
+
 // appendHead appends the envelope up to its data.
 func (e *Event) appendHead(w *quickjson.Writer) {
 	w.Int(`,"v":`, e.envelopeVersion())

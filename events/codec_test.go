@@ -62,6 +62,9 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil {
 			t.Fatalf("decoded and not encoded: %v", err)
 		}
+		if len(once) > ev.MaxJSON() {
+			t.Fatalf("%s has more than %d bytes", once, ev.MaxJSON())
+		}
 		back, err := DecodeEvent(once)
 		if err != nil {
 			t.Fatalf("%s\nis encoded as\n%s\nand that is not decoded: %v", data, once, err)

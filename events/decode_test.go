@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/events/quickjson/quicktest"
 )
 
 // codecEvents are events of every kind that has a payload, empty and full.
@@ -145,4 +147,34 @@ func FuzzDecodeEvent(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { alike(t, data) })
+}
+
+// TestMaxJSONIsABound: a frame has room for what was counted so.
+func TestMaxJSONIsABound(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	evs := codecEvents()
+	for k := range Kind(NumKinds) {
+		for range 200 {
+			e := Event{Kind: k, ID: ID{1}, Type: "email", At: time.Date(2026, 1, 2, 3, 4, 5, 678900001, time.UTC), Attempt: 1 << 62, Worker: "worker-1", Body: newBody(k)}
+			if e.Body != nil {
+				quicktest.Fill(r, e.Body)
+			}
+			evs = append(evs, e)
+		}
+	}
+	written := 0
+	for _, e := range evs {
+		if data, err := e.AppendJSON(nil); err == nil {
+			if written++; len(data) > e.MaxJSON() {
+				t.Errorf("%d bytes, more than %d: %s", len(data), e.MaxJSON(), data)
+			}
+		}
+	}
+	if written < len(evs)/2 {
+		t.Errorf("only %d of %d events could be written", written, len(evs))
+	}
+	usual := Event{Kind: KindQueued, ID: ID{1}, Type: "email", At: evs[0].At, Body: &Queued{Reason: "submitted", OrderAt: evs[0].At}}
+	if n := usual.MaxJSON(); n > 400 {
+		t.Errorf("a usual event counts %d bytes", n)
+	}
 }

@@ -154,6 +154,107 @@ func (x *Created) readJSON(r *quickjson.Reader) {
 	}
 }
 
+func (x *Created) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"params":`) + max(len(x.Params), len(`null`))
+	n += len(`,"priority":`) + quickjson.MaxUint
+	n += len(`,"max_attempts":`) + quickjson.MaxInt
+	n += len(`,"timeout_ms":`) + quickjson.MaxInt
+	if x.DedupKey != "" {
+		n += len(`,"dedup_key":`) + quickjson.MaxText(len(x.DedupKey))
+	}
+	if x.IdempotencyKey != "" {
+		n += len(`,"idempotency_key":`) + quickjson.MaxText(len(x.IdempotencyKey))
+	}
+	if !x.IdempotencyUntil.IsZero() {
+		n += len(`,"idempotency_until":`) + quickjson.MaxTime
+	}
+	if !x.AvailableAt.IsZero() {
+		n += len(`,"available_at":`) + quickjson.MaxTime
+	}
+	if x.Delayed {
+		n += len(`,"delayed":`) + quickjson.MaxBool
+	}
+	if len(x.Capabilities) > 0 {
+		n += len(`,"capabilities":`) + quickjson.SizeOf(x.Capabilities)
+	}
+	if x.Tenant != "" {
+		n += len(`,"tenant":`) + quickjson.MaxText(len(x.Tenant))
+	}
+	if len(x.Labels) > 0 {
+		n += len(`,"labels":`) + quickjson.SizeOf(x.Labels)
+	}
+	if x.Provenance != (Provenance{}) {
+		n += len(`,"provenance":`) + quickjson.SizeOf(x.Provenance)
+	}
+	if x.Trace != "" {
+		n += len(`,"traceparent":`) + quickjson.MaxText(len(x.Trace))
+	}
+	if x.Digest != "" {
+		n += len(`,"digest":`) + quickjson.MaxText(len(x.Digest))
+	}
+	if x.Intake.Seq != 0 {
+		n += len(`,"intake_seq":`) + quickjson.MaxUint
+	}
+	if x.Intake.Site != "" {
+		n += len(`,"site":`) + quickjson.MaxText(len(x.Intake.Site))
+	}
+	if x.Intake.SiteSeq != 0 {
+		n += len(`,"site_seq":`) + quickjson.MaxUint
+	}
+	if x.Intake.MsgID != "" {
+		n += len(`,"msg_id":`) + quickjson.MaxText(len(x.Intake.MsgID))
+	}
+	if !x.Intake.MsgIDUntil.IsZero() {
+		n += len(`,"msg_id_until":`) + quickjson.MaxTime
+	}
+	if x.SubmitOptions != nil {
+		if len(x.SubmitOptions.After) > 0 {
+			n += len(`,"after":`) + quickjson.SizeOf(x.SubmitOptions.After)
+		}
+		if x.SubmitOptions.AfterPolicy != "" {
+			n += len(`,"after_policy":`) + quickjson.MaxText(len(x.SubmitOptions.AfterPolicy))
+		}
+		if x.SubmitOptions.DedupPolicy != "" {
+			n += len(`,"dedup_policy":`) + quickjson.MaxText(len(x.SubmitOptions.DedupPolicy))
+		}
+		if x.SubmitOptions.DedupWindowMS != 0 {
+			n += len(`,"dedup_window_ms":`) + quickjson.MaxInt
+		}
+		if !x.SubmitOptions.ExpiresAt.IsZero() {
+			n += len(`,"expires_at":`) + quickjson.MaxTime
+		}
+		if x.SubmitOptions.EstimateMS != 0 {
+			n += len(`,"estimated_duration_ms":`) + quickjson.MaxInt
+		}
+		if x.SubmitOptions.OwnAttempts {
+			n += len(`,"own_attempts":`) + quickjson.MaxBool
+		}
+		if x.SubmitOptions.OwnTimeout {
+			n += len(`,"own_timeout":`) + quickjson.MaxBool
+		}
+		if x.SubmitOptions.Group != "" {
+			n += len(`,"group":`) + quickjson.MaxText(len(x.SubmitOptions.Group))
+		}
+		if !x.SubmitOptions.Parent.IsZero() {
+			n += len(`,"parent":`) + quickjson.SizeOf(x.SubmitOptions.Parent)
+		}
+		if x.SubmitOptions.Spawn != 0 {
+			n += len(`,"spawn":`) + quickjson.MaxInt
+		}
+		if x.SubmitOptions.ScoreMS != nil {
+			n += len(`,"score_ms":`) + quickjson.MaxInt
+		}
+		if x.SubmitOptions.Verdict != nil {
+			n += len(`,"verdict":`) + quickjson.SizeOf(x.SubmitOptions.Verdict)
+		}
+		if len(x.SubmitOptions.Rates) > 0 {
+			n += len(`,"rates":`) + quickjson.SizeOf(x.SubmitOptions.Rates)
+		}
+	}
+	return n
+}
+
 func (x *Queued) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Text(`,"reason":`, x.Reason)
@@ -186,6 +287,25 @@ func (x *Queued) readJSON(r *quickjson.Reader) {
 			x.Outcomes = r.Raw()
 		}
 	}
+}
+
+func (x *Queued) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"reason":`) + quickjson.MaxText(len(x.Reason))
+	n += len(`,"order_at":`) + quickjson.MaxTime
+	if !x.AvailableAt.IsZero() {
+		n += len(`,"available_at":`) + quickjson.MaxTime
+	}
+	if x.JitterMS != 0 {
+		n += len(`,"jitter_ms":`) + quickjson.MaxInt
+	}
+	if x.TimeoutMS != 0 {
+		n += len(`,"timeout_ms":`) + quickjson.MaxInt
+	}
+	if len(x.Outcomes) > 0 {
+		n += len(`,"outcomes":`) + max(len(x.Outcomes), len(`null`))
+	}
+	return n
 }
 
 func (x *Claimed) appendJSON(w *quickjson.Writer) {
@@ -222,6 +342,27 @@ func (x *Claimed) readJSON(r *quickjson.Reader) {
 	}
 }
 
+func (x *Claimed) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"token":`) + quickjson.SizeOf(x.Token)
+	if !x.StartBy.IsZero() {
+		n += len(`,"start_by":`) + quickjson.MaxTime
+	}
+	if x.Probe {
+		n += len(`,"probe":`) + quickjson.MaxBool
+	}
+	if x.WorkerProbe {
+		n += len(`,"worker_probe":`) + quickjson.MaxBool
+	}
+	if len(x.Rates) > 0 {
+		n += len(`,"rates":`) + quickjson.SizeOf(x.Rates)
+	}
+	if !x.DeliveredAt.IsZero() {
+		n += len(`,"delivered_at":`) + quickjson.MaxTime
+	}
+	return n
+}
+
 func (x *Running) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.OptTime(`,"deadline":`, x.Deadline)
@@ -237,6 +378,14 @@ func (x *Running) readJSON(r *quickjson.Reader) {
 			x.Deadline = r.Time()
 		}
 	}
+}
+
+func (x *Running) maxJSON() int {
+	n := len(`{}`)
+	if !x.Deadline.IsZero() {
+		n += len(`,"deadline":`) + quickjson.MaxTime
+	}
+	return n
 }
 
 func (x *Completed) appendJSON(w *quickjson.Writer) {
@@ -261,6 +410,15 @@ func (x *Completed) readJSON(r *quickjson.Reader) {
 	}
 }
 
+func (x *Completed) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"duration_ms":`) + quickjson.MaxInt
+	if len(x.Result) > 0 {
+		n += len(`,"result":`) + max(len(x.Result), len(`null`))
+	}
+	return n
+}
+
 func (x *Checkpointed) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Raw(`,"checkpoint":`, x.Checkpoint)
@@ -276,6 +434,12 @@ func (x *Checkpointed) readJSON(r *quickjson.Reader) {
 			x.Checkpoint = r.Raw()
 		}
 	}
+}
+
+func (x *Checkpointed) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"checkpoint":`) + max(len(x.Checkpoint), len(`null`))
+	return n
 }
 
 func (x *Replayed) appendJSON(w *quickjson.Writer) {
@@ -310,6 +474,23 @@ func (x *Replayed) readJSON(r *quickjson.Reader) {
 			x.Reason = r.Text()
 		}
 	}
+}
+
+func (x *Replayed) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"priority":`) + quickjson.MaxUint
+	n += len(`,"max_attempts":`) + quickjson.MaxInt
+	if x.OwnAttempts {
+		n += len(`,"own_attempts":`) + quickjson.MaxBool
+	}
+	n += len(`,"order_at":`) + quickjson.MaxTime
+	if len(x.Params) > 0 {
+		n += len(`,"params":`) + max(len(x.Params), len(`null`))
+	}
+	if x.Reason != "" {
+		n += len(`,"reason":`) + quickjson.MaxText(len(x.Reason))
+	}
+	return n
 }
 
 func (x *Carried) appendJSON(w *quickjson.Writer) {
@@ -380,6 +561,31 @@ func (x *Carried) readJSON(r *quickjson.Reader) {
 	}
 }
 
+func (x *Carried) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"part":`) + quickjson.MaxInt
+	n += len(`,"parts":`) + quickjson.MaxInt
+	if x.Item != nil {
+		n += len(`,"item":`) + quickjson.SizeOf(x.Item)
+	}
+	if len(x.Keys) > 0 {
+		n += len(`,"keys":`) + quickjson.SizeOf(x.Keys)
+	}
+	if len(x.Documents) > 0 {
+		n += len(`,"documents":`) + quickjson.MaxList(x.Documents, (*CarriedDocument).maxJSON)
+	}
+	if len(x.Merged) > 0 {
+		n += len(`,"merged":`) + quickjson.SizeOf(x.Merged)
+	}
+	if len(x.History) > 0 {
+		n += len(`,"history":`) + quickjson.MaxList(x.History, (*StoredEvent).maxJSON)
+	}
+	if x.Fold != nil {
+		n += len(`,"fold":`) + quickjson.SizeOf(x.Fold)
+	}
+	return n
+}
+
 func (x *CarriedDocument) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Any(`,"kind":`, x.Kind)
@@ -400,6 +606,13 @@ func (x *CarriedDocument) readJSON(r *quickjson.Reader) {
 	}
 }
 
+func (x *CarriedDocument) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"kind":`) + quickjson.SizeOf(x.Kind)
+	n += len(`,"data":`) + max(len(x.Data), len(`null`))
+	return n
+}
+
 func (x *StoredEvent) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Uint(`,"seq":`, uint64(x.Seq))
@@ -418,6 +631,13 @@ func (x *StoredEvent) readJSON(r *quickjson.Reader) {
 			x.Data = r.Raw()
 		}
 	}
+}
+
+func (x *StoredEvent) maxJSON() int {
+	n := len(`{}`)
+	n += len(`,"seq":`) + quickjson.MaxUint
+	n += len(`,"event":`) + max(len(x.Data), len(`null`))
+	return n
 }
 
 // appendBody appends a body, if there is generated code for it.
@@ -468,4 +688,27 @@ func readBody(r *quickjson.Reader, body Body) bool {
 		return false
 	}
 	return true
+}
+
+// maxBody bounds the length of a body's JSON; 0 if there is no generated code for it.
+func maxBody(body Body) int {
+	switch x := body.(type) {
+	case *Created:
+		return x.maxJSON()
+	case *Queued:
+		return x.maxJSON()
+	case *Claimed:
+		return x.maxJSON()
+	case *Running:
+		return x.maxJSON()
+	case *Completed:
+		return x.maxJSON()
+	case *Checkpointed:
+		return x.maxJSON()
+	case *Replayed:
+		return x.maxJSON()
+	case *Carried:
+		return x.maxJSON()
+	}
+	return 0
 }

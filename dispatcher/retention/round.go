@@ -163,29 +163,6 @@ func (k *Retention) decideLarge(c core.Command) (done bool, err error) {
 	return true, k.Batch.Add(dec.Events)
 }
 
-// Bytes returns roughly the JSON length of an event that a round makes, 0 for any other
-// event.
-func Bytes(ev *events.Event) int {
-	switch b := ev.Body.(type) {
-	case *events.Carried:
-		return carriedBytes(b)
-	case *events.Snapshot:
-		return snapshotBytes(b)
-	}
-	return 0
-}
-
-func carriedBytes(c *events.Carried) int {
-	n := 0
-	for _, d := range c.Documents {
-		n += len(d.Data)
-	}
-	for _, h := range c.History {
-		n += len(h.Data)
-	}
-	return n + 256*len(c.Merged)
-}
-
 // keptPlace is a round's progress in re-stating submissions that became no item.
 type keptPlace struct {
 	next    events.Seq // next rejected submission; 0 with begun: all are done
@@ -222,14 +199,4 @@ func (k *Retention) carryRejected() error {
 	}
 	p.done = p.next == 0 && p.answers == 0
 	return nil
-}
-
-// snapshotBytes returns roughly the size of a snapshot.
-func snapshotBytes(b *events.Snapshot) int {
-	const record, answer = 128, 80
-	n := record*(len(b.Records)+len(b.Keys)) + answer*len(b.Answers)
-	for i := range b.Rejected {
-		n += int(b.Rejected[i].Size) + record
-	}
-	return n
 }

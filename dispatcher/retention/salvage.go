@@ -117,7 +117,7 @@ func (w *writer) Add(evs []events.Event) error {
 
 // fill takes what has room into the frame.
 func (w *writer) fill() error {
-	for len(w.rest) > 0 && len(w.events) < eventlog.MaxEvents && (len(w.events) == 0 || w.bytes+Bytes(&w.rest[0]) < salvageBytes) {
+	for len(w.rest) > 0 && len(w.events) < eventlog.MaxEvents && (len(w.events) == 0 || w.bytes+w.rest[0].MaxJSON() < salvageBytes) {
 		ev := w.rest[0]
 		if len(w.events) == 0 {
 			w.before = w.state.Meta().Events
@@ -126,7 +126,7 @@ func (w *writer) fill() error {
 		if err := w.state.Apply(ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		w.bytes += Bytes(&ev)
+		w.bytes += ev.MaxJSON()
 		w.events, w.rest = append(w.events, ev), w.rest[1:]
 	}
 	return nil

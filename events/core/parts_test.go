@@ -201,11 +201,3 @@ func TestABatchWaitsForWhatIsMerged(t *testing.T) {
 	w.state(batch, events.StateCompleted)
 	w.readBack()
 }
-
-// A log in which no spawn was made in parts, and which has no batch, is read as
-// before.
-func TestALogWithoutPartsStillReplays(t *testing.T) {
-	if _, dead := replayFile(t, "testdata/golden_before_parts.jsonl"); dead == 0 {
-		t.Error("nothing died in it")
-	}
-}

@@ -59,8 +59,11 @@ func condition(f field) string {
 		}
 	case *types.Basic:
 		if f.empty || f.zero {
-			if u.Info()&types.IsNumeric == 0 {
-				panic(f.expr + " is left out in a way that jsongen does not know")
+			switch {
+			case u.Info()&types.IsString != 0:
+				return f.expr + ` != ""`
+			case u.Info()&types.IsBoolean != 0:
+				return f.expr
 			}
 			return f.expr + " != 0"
 		}

@@ -46,6 +46,9 @@ func (t target) generate(root string) (code, tests []byte, err error) {
 		}
 		g.appender(name, fields(obj.Type(), "x", "", ""))
 		g.reader(name, fields(obj.Type(), "x", "", ""))
+		if t.body != "" {
+			g.sizer(name, fields(obj.Type(), "x", "", ""))
+		}
 	}
 	if t.body != "" {
 		g.bodies()
@@ -174,4 +177,12 @@ func (g *generator) bodies() {
 		}
 		g.line("default:\nreturn false\n}\nreturn true\n}")
 	}
+	g.line("\n// max%s bounds the length of a body's JSON; 0 if there is no generated code for it.", g.body)
+	g.line("func max%s(body %s) int {\nswitch x := body.(type) {", g.body, g.body)
+	for _, name := range g.types {
+		if types.Implements(types.NewPointer(g.pkg.Scope().Lookup(name).Type()), iface) {
+			g.line("case *%s:\nreturn x.maxJSON()", name)
+		}
+	}
+	g.line("}\nreturn 0\n}")
 }

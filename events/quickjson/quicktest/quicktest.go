@@ -33,7 +33,7 @@ func Fuzz[T any](f *testing.F, unmarshal func([]byte, any) error, appendJSON fun
 	}
 	for i := range 1_000 {
 		x := new(T)
-		fill(r, reflect.ValueOf(x).Elem(), 0)
+		Fill(r, x)
 		data, err := json.Marshal(x)
 		if err != nil {
 			continue // a value that JSON has no form for
@@ -163,6 +163,9 @@ var (
 	numbers = []int64{0, 1, 2, 5, 255, 256, 1 << 31, 1 << 53, 1<<63 - 1, -1 << 63, -1, -300}
 	times   = []time.Time{{}, time.Unix(1, 5).UTC(), time.Unix(1e9, 0).UTC(), time.Date(2024, 2, 29, 23, 59, 59, 999999999, time.UTC), time.Unix(9, 0).In(time.FixedZone("x", 3600)), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}
 )
+
+// Fill sets what a pointer points to at random.
+func Fill(r *rand.Rand, p any) { fill(r, reflect.ValueOf(p).Elem(), 0) }
 
 // fill sets a value at random, and half of its fields not at all.
 func fill(r *rand.Rand, v reflect.Value, depth int) {
