@@ -320,7 +320,7 @@ func plain(s string) bool {
 // Writable reports whether RFC 3339 has room for the times, in UTC.
 func Writable(times ...time.Time) bool {
 	for _, t := range times {
-		if y := t.UTC().Year(); y < 0 || y > 9999 {
+		if !quickjson.Writable(t) {
 			return false
 		}
 	}

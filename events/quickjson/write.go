@@ -91,13 +91,18 @@ func (w *Writer) OptBool(name string, v bool) {
 
 // Time appends a time, in RFC 3339 and UTC.
 func (w *Writer) Time(name string, t time.Time) {
-	if s := t.Unix(); s < minTime || s > maxTime {
+	if !Writable(t) {
 		w.fail(errors.New("the year of a time is not between 0 and 9999"))
 	}
 	w.B = append(t.UTC().AppendFormat(append(append(w.B, name...), '"'), time.RFC3339Nano), '"')
 }
 
-// RFC 3339 has room for the times from minTime to maxTime, in seconds.
+// Writable reports whether RFC 3339 has room for a time, in UTC.
+func Writable(t time.Time) bool {
+	s := t.Unix()
+	return s >= minTime && s <= maxTime
+}
+
 var minTime, maxTime = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() - 1
 
 // OptTime appends a time that is not zero.
