@@ -20,6 +20,9 @@ type TailOptions struct {
 	Kinds []string // only of these kinds, such as "completed"
 	ID    string   // only of this item
 
+	Tenant string // only of items of this tenant
+	Label  string // only of items with this label: name=value
+
 	// At most one of these two says where to begin.
 	Since   time.Time  // with events from then on
 	FromSeq events.Seq // with this position, or the first that is kept
@@ -87,7 +90,7 @@ func (o *TailOptions) request() (req wire.ReadEvents, err error) {
 	if o.FromSeq > 0 && !o.Since.IsZero() {
 		return req, events.Refuse(events.CodeBadRequest, "both a position and a time to begin with are given: give one of them")
 	}
-	req = wire.ReadEvents{FromSeq: o.FromSeq, Since: o.Since, Types: distinct(o.Types), Kinds: distinct(o.Kinds), ID: strings.ToUpper(o.ID)}
+	req = wire.ReadEvents{FromSeq: o.FromSeq, Since: o.Since, Types: distinct(o.Types), Kinds: distinct(o.Kinds), ID: strings.ToUpper(o.ID), Tenant: o.Tenant, Label: o.Label}
 	if n := max(len(req.Types), len(req.Kinds)); n > maxTailFilters {
 		return req, events.Refuse(events.CodeTooLarge, "%d types or kinds are asked for: at most %d of each are allowed; leave out the types or the kinds", n, maxTailFilters)
 	}

@@ -30,13 +30,16 @@ type tails struct {
 	pages   *eventlog.Pages
 	room    chan struct{} // a token for each request under way
 	reading chan struct{} // a token for each that reads
+	items   *itemBook
 }
 
 func newTails(s *Service) *tails {
-	return &tails{
+	t := &tails{
 		s: s, pages: eventlog.NewPages(s.Conn, s.Names, s.Written, s.Queries.Meta),
 		room: make(chan struct{}, MaxTails), reading: make(chan struct{}, maxTailReads),
 	}
+	t.items = &itemBook{s: s, pages: t.pages}
+	return t
 }
 
 // LogGrew tells the service that the log has grown. It never waits.
@@ -52,6 +55,12 @@ func (s *Service) Feed() Feed { return Feed{s.tails} }
 // Tail gives the events of the log; see [eventlog.Pages.Tail].
 func (f Feed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error {
 	return f.t.pages.Tail(ctx, cfg, f.t.enter, fn)
+}
+
+// Of returns a filter for the events of a tenant's items, or of those with a label, name=value;
+// nil if neither is given.
+func (f Feed) Of(tenant, label string) (func(context.Context, *events.Event) (bool, error), error) {
+	return f.t.items.of(tenant, label)
 }
 
 // Kept says what the log holds.
@@ -79,6 +88,9 @@ func (t *tails) read(ctx context.Context, c *call) (any, error) {
 	}
 	q, err := pageQuery(&req)
 	if err != nil {
+		return nil, err
+	}
+	if q.Wants, err = t.items.of(req.Tenant, req.Label); err != nil {
 		return nil, err
 	}
 	page, err := t.pages.Read(ctx, q, t.enter)

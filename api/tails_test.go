@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -230,4 +231,91 @@ func TestEventsTellWhatWasCut(t *testing.T) {
 	if page := r.readEvents(wire.ReadEvents{FromSeq: 1, Kinds: []string{"queued"}}); page.Gap != nil || page.Events[0].Seq < first {
 		t.Errorf("got %+v", page)
 	}
+}
+
+// forgetful is a projection that has pruned some items.
+type forgetful struct {
+	Queries
+	gone *sync.Map
+}
+
+func (f forgetful) Item(id events.ID) (*events.Item, error) {
+	if _, gone := f.gone.Load(id); gone {
+		return nil, nil
+	}
+	return f.Queries.Item(id)
+}
+
+// A reader chooses the events of a tenant's items, and of those with a label: all of them,
+// wherever it begins, whatever has become of the item, and however small its pages are.
+func TestEventsOfTenantsAndLabels(t *testing.T) {
+	var gone sync.Map
+	r := newRig(t, func(c *Config) { c.Queries = forgetful{c.Queries, &gone} })
+	who := map[string]string{}
+	for i := range 12 {
+		s := wire.Submit{Type: "email", Params: json.RawMessage(`1`), Tenant: []string{"acme", "zeta", ""}[i%3], Labels: map[string]string{"region": []string{"eu", "us"}[i%2], "n": fmt.Sprint(i)}}
+		if i%4 == 3 {
+			s.Labels = nil
+		}
+		if i == 5 { // made elsewhere, by a clock that is years ahead
+			s.ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZ5"
+		}
+		id := r.submit(s).ID
+		who[id] = s.Tenant + " " + s.Labels["region"]
+	}
+	for id := range who {
+		ask[wire.Cancelled](r, wire.APICancel, wire.Cancel{ID: id})
+	}
+	all, _ := r.replay(wire.ReadEvents{FromSeq: 1})
+	for name, forget := range map[string]func(){
+		"kept": func() {},
+		"pruned": func() {
+			for id := range who {
+				known, err := events.ParseID(id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				gone.Store(known, true)
+			}
+		},
+	} {
+		forget()
+		for _, c := range []struct {
+			req  wire.ReadEvents
+			want func(string) bool
+		}{
+			{wire.ReadEvents{Tenant: "acme"}, func(w string) bool { return strings.HasPrefix(w, "acme ") }},
+			{wire.ReadEvents{Label: "region=eu"}, func(w string) bool { return strings.HasSuffix(w, " eu") }},
+			{wire.ReadEvents{Tenant: "zeta", Label: "region=us"}, func(w string) bool { return w == "zeta us" }},
+			{wire.ReadEvents{Tenant: "zeta", Kinds: []string{"cancelled"}}, func(w string) bool { return strings.HasPrefix(w, "zeta ") }},
+			{wire.ReadEvents{Label: "region="}, func(string) bool { return false }},
+			{wire.ReadEvents{Tenant: "none"}, func(string) bool { return false }},
+		} {
+			for _, from := range []events.Seq{1, all[len(all)/2].Seq, all[len(all)-1].Seq} {
+				c.req.FromSeq = from
+				var want []events.Seq
+				for _, ev := range all {
+					if w, of := who[ev.ID]; of && ev.Seq >= from && c.want(w) && (len(c.req.Kinds) == 0 || ev.Kind == events.KindCancelled) {
+						want = append(want, ev.Seq)
+					}
+				}
+				for _, limit := range []int{0, 1} {
+					c.req.Limit = limit
+					r.svc.tails.items.forget()
+					if got, _ := r.replay(c.req); !slices.Equal(seqs(got), want) {
+						t.Errorf("%s, %+v: got %d, want %d", name, c.req, seqs(got), want)
+					}
+				}
+			}
+		}
+	}
+	_, err := try[wire.EventsReply](r, wire.APIEvents, wire.ReadEvents{Label: "region"})
+	wantCode(t, err, events.CodeBadRequest)
+}
+
+// forget empties a book.
+func (b *itemBook) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known = nil
 }

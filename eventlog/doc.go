@@ -57,6 +57,11 @@
 // the stream. They have no frame id. Readers skip, count and report them. One
 // that takes the place of an append fences it; Settle goes on behind it.
 //
+// A frame of an owner that another had succeeded when it was stored, which only a
+// fault of the log lets in, is handed over by [Log.Read] and [Log.Follow], whose
+// callers know the epoch that they have come to, and skipped by [Pages] and [Replay].
+// All go by [events.Meta.PassesOver].
+//
 // A message that has a frame id and can't be decoded is corruption, which stops
 // every reader. So does a sequence that is missing in the middle of the stream.
 //

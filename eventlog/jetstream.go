@@ -25,7 +25,7 @@ type JetStream struct {
 	readOnly   bool          // it is a mirror
 	stop       chan struct{} // closed by Close
 	strange    *lograte.Limiter
-	led        atomic.Int64  // see streamInfo.led: of the leader that has last said where the log ends
+	led        atomic.Int64 // see streamInfo.led: of the leader that has last said where the log ends
 
 	// appending serialises Append and Reset; it guards the fields behind it.
 	appending sync.Mutex

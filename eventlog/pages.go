@@ -62,6 +62,8 @@ type PageQuery struct {
 	Types []events.Type // none: all; the empty type: the partition's own events
 	Kinds []events.Kind // none: all
 	ID    events.ID     // zero: all
+	// Wants judges the events that the rest of the query leaves over; nil: all are wanted.
+	Wants func(context.Context, *events.Event) (bool, error)
 
 	Limit    int           // events; 0 or too many: MaxPageEvents
 	MaxBytes int           // of their JSON; 0 or too many: MaxPageBytes. One event is always allowed
@@ -430,7 +432,7 @@ func (s *scan) run(ctx context.Context) error {
 		}
 		for _, c := range list {
 			if err == nil {
-				err = s.take(c)
+				err = s.take(ctx, c)
 			}
 			if s.full {
 				s.page.More = true
@@ -450,7 +452,7 @@ func (s *scan) run(ctx context.Context) error {
 }
 
 // take puts what is wanted of a frame on the page.
-func (s *scan) take(c *piece) error {
+func (s *scan) take(ctx context.Context, c *piece) error {
 	if c.seq > s.page.Next.Frame() { // the log lacks what is before it
 		if len(s.page.Events) > 0 || s.page.First > 0 {
 			s.full = true
@@ -466,6 +468,14 @@ func (s *scan) take(c *piece) error {
 		ev := &c.frame.Events[i]
 		if ev.Seq < s.page.Next || !s.q.wants(ev) {
 			continue
+		}
+		if s.q.Wants != nil {
+			if ok, err := s.q.Wants(ctx, ev); err != nil {
+				s.page.Next = ev.Seq
+				return err
+			} else if !ok {
+				continue
+			}
 		}
 		if len(s.page.Events) == s.q.Limit || len(s.page.Events) > 0 && s.size+c.lens[i] > s.q.MaxBytes {
 			s.page.Next, s.full = ev.Seq, true

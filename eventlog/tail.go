@@ -27,9 +27,10 @@ type TailConfig struct {
 	// FromSeq. With neither, the tail begins with what comes next.
 	Since time.Time
 
-	Types []events.Type // none: all; the empty type: the partition's own events
-	Kinds []events.Kind // none: all
-	ID    events.ID     // zero: all
+	Types []events.Type                                      // none: all; the empty type: the partition's own events
+	Kinds []events.Kind                                      // none: all
+	ID    events.ID                                          // zero: all
+	Wants func(context.Context, *events.Event) (bool, error) // see [PageQuery]
 }
 
 // Validate reports what is wrong.
@@ -50,7 +51,7 @@ func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.C
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("tail the event log: %w", err)
 	}
-	q := PageQuery{From: cfg.FromSeq, Since: cfg.Since, Types: cfg.Types, Kinds: cfg.Kinds, ID: cfg.ID, Wait: tailWait}
+	q := PageQuery{From: cfg.FromSeq, Since: cfg.Since, Types: cfg.Types, Kinds: cfg.Kinds, ID: cfg.ID, Wants: cfg.Wants, Wait: tailWait}
 	for wait := retryMin; ; {
 		page, err := p.Read(ctx, q, reading)
 		switch {

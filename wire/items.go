@@ -312,9 +312,11 @@ const (
 type ReadEvents struct {
 	FromSeq events.Seq `json:"from_seq,omitempty"`
 	Since   time.Time  `json:"since,omitzero"`
-	Types   []string   `json:"types,omitempty"` // only of these types
-	Kinds   []string   `json:"kinds,omitempty"` // only of these kinds
-	ID      string     `json:"id,omitempty"`    // only of this item
+	Types   []string   `json:"types,omitempty"`  // only of these types
+	Kinds   []string   `json:"kinds,omitempty"`  // only of these kinds
+	ID      string     `json:"id,omitempty"`     // only of this item
+	Tenant  string     `json:"tenant,omitempty"` // only of items of this tenant
+	Label   string     `json:"label,omitempty"`  // only of items with this label: name=value
 	// Limit and MaxBytes bound the reply: at most 1,000 events and 1 MiB, which
 	// are the defaults. One event is sent in any case.
 	Limit    int `json:"limit,omitempty" strict:"positive"`

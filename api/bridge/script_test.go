@@ -1,11 +1,9 @@
 package bridge_test
 
 import (
-	"bytes"
 	"context"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,24 +13,6 @@ import (
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// output is what a program prints while it runs.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
 
 // The worker of examples/httpworker, a shell script with curl, does real work:
 // it completes, fails, keeps a lease that is shorter than a run, stops what is
@@ -50,7 +30,7 @@ func TestShellWorker(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, sh, "../../examples/httpworker/worker.sh", "http://"+e.HTTP(), "shout", sh, "-c",
 		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 9 ;; *forever*) exec sleep 600 ;; *much*) printf '"'; head -c 9000000 /dev/zero | tr '\0' y; printf '"'; exit ;; esac; printf '{"heard":%s}' "$p"`)
-	var out output
+	var out need.Log
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

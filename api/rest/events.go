@@ -19,6 +19,9 @@ import (
 type Events interface {
 	// Tail gives the events of the log; see [eventlog.Pages.Tail].
 	Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error
+	// Of returns a filter for the events of a tenant's items, or of those with a label,
+	// name=value; nil if neither is given.
+	Of(tenant, label string) (func(context.Context, *events.Event) (bool, error), error)
 	// Kept says what the log holds.
 	Kept(ctx context.Context) (eventlog.Kept, error)
 }
@@ -31,6 +34,8 @@ type eventsQuery struct {
 	Type        []string `query:"type,explode" doc:"Only of these types; may be given several times."`
 	Kind        []string `query:"kind,explode" doc:"Only of these kinds, such as completed; may be given several times. See docs/reference/EVENTS.md."`
 	ID          []string `query:"id,explode" doc:"Only of these items, at most 100; may be given several times."`
+	Tenant      string   `query:"tenant" doc:"Only of items of this tenant."`
+	Label       string   `query:"label" doc:"Only of items with this label: name=value."`
 	Since       string   `query:"since" doc:"Begin with the events from this time on (RFC 3339), or this long ago (as 10m)."`
 	FromSeq     string   `query:"from_seq" doc:"Begin with this position."`
 	LastEventID string   `header:"Last-Event-ID" doc:"Go on right behind this position; goes before since and from_seq. Browsers send it when they connect again."`
@@ -96,6 +101,10 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	}
 	f := &feed{log: s.cfg.Events}
 	if err := f.filter(in); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.cfg.Wants, err = f.log.Of(in.Tenant, in.Label); err != nil {
 		return nil, err
 	}
 	resumed, err := f.begin(in)
@@ -212,7 +221,7 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 			return err
 		}
 	}
-	whole := len(f.cfg.Types) == 0 && len(f.cfg.Kinds) == 0 // nothing is left out
+	whole := len(f.cfg.Types) == 0 && len(f.cfg.Kinds) == 0 && f.cfg.Wants == nil // nothing is left out
 	due := f.from.Frame()
 	return f.log.Tail(ctx, f.cfg, func(ev events.Event) error {
 		if whole && due > 0 && ev.Seq.Frame() > due {

@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -208,8 +211,9 @@ func TestEventsResumeWithinADecision(t *testing.T) {
 
 func TestEventsFilterAndBegin(t *testing.T) {
 	r := start(t, "")
-	a, b := r.submit(`{"type":"a"}`), r.submit(`{"type":"b"}`)
-	for query, ids := range map[string][]string{"from_seq=1&id=" + b: {b, b}, "from_seq=1&type=a&kind=queued": {a}, "since=1h&kind=created": {a, b}, "since=2020-01-01T00:00:00Z&kind=queued&type=b": {b}} {
+	a, b := r.submit(`{"type":"a","tenant":"acme"}`), r.submit(`{"type":"b","labels":{"region":"eu"}}`)
+	for query, ids := range map[string][]string{"from_seq=1&id=" + b: {b, b}, "from_seq=1&type=a&kind=queued": {a}, "since=1h&kind=created": {a, b}, "since=2020-01-01T00:00:00Z&kind=queued&type=b": {b},
+		"from_seq=1&tenant=acme": {a, a}, "from_seq=1&label=region%3Deu": {b, b}} {
 		l := r.listen("/api/v1/events?"+query, "")
 		for _, id := range ids {
 			var ev wire.HistoryEvent
@@ -231,6 +235,17 @@ func TestEventsFilterAndBegin(t *testing.T) {
 	r.refused(400, "bad_request", "not reached yet", "GET", "/api/v1/events", "", "Last-Event-ID", "999999")
 	r.refused(400, "bad_request", "one of them", "GET", "/api/v1/events?from_seq=1&since=1h", "")
 	r.refused(400, "bad_time", "since", "GET", "/api/v1/events?since=soon", "")
+	c2 := r.submit(`{"type":"c","tenant":"acme","labels":{"region":"eu"}}`)
+	done, got := errors.New("done"), []string{}
+	if err := r.client().Tail(t.Context(), streamwright.TailOptions{FromSeq: 1, Tenant: "acme", Label: "region=eu"}, func(ev streamwright.Event) error {
+		if got = append(got, ev.ID); len(got) == 2 {
+			return done
+		}
+		return nil
+	}); err != done || !slices.Equal(got, []string{c2, c2}) {
+		t.Errorf("a tail by tenant and label: %q, %v", got, err)
+	}
+	r.refused(400, "bad_request", "name=value", "GET", "/api/v1/events?label=x", "")
 	r.refused(400, "bad_request", "event kind", "GET", "/api/v1/events?kind=nonsense", "")
 	r.refused(400, "bad_type", "", "GET", "/api/v1/events?type=No", "")
 	r.refused(400, "bad_id", "", "GET", "/api/v1/events?id=x", "")

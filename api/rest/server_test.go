@@ -59,6 +59,10 @@ func (f *flood) Kept(context.Context) (eventlog.Kept, error) {
 	return eventlog.Kept{First: 1, Last: 1 << 40}, nil
 }
 
+func (*flood) Of(string, string) (func(context.Context, *events.Event) (bool, error), error) {
+	return nil, nil
+}
+
 func (f *flood) Tail(ctx context.Context, _ eventlog.TailConfig, fn func(events.Event) error) error {
 	for ctx.Err() == nil {
 		if err := fn(events.Event{Seq: events.Seq(f.given.Add(1)), Body: &events.Cancelled{Reason: strings.Repeat("x", 4000)}}); err != nil {

@@ -32,9 +32,9 @@ type State struct {
 	meta   events.Meta
 	newest events.Epoch // of the frames: meta has it once everything is known (Partial)
 	stale  []uint64     // frames passed over since the last event
-	types map[events.Type]*typeEntry
-	items map[events.ID]*entry
-	keys  overlay[events.KeyRef, keyEntry]
+	types  map[events.Type]*typeEntry
+	items  map[events.ID]*entry
+	keys   overlay[events.KeyRef, keyEntry]
 
 	// What has changed since the last TakeChanges.
 	changed     bool

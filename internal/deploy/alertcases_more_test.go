@@ -156,8 +156,9 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightClusterAtRisk", what: "one restarts", from: never, series: []string{
 		`streamwright_alarm{code="cluster_at_risk",severity="warning"} 0x5 1x1 0x190`, `streamwright_alarm{code="behind",severity="warning"} 1x200`}},
 
-	{alert: "StreamwrightForeignMessages", what: "one has come", from: 6, series: []string{`streamwright_log_foreign_messages_total 0x5 1x40`}},
-	{alert: "StreamwrightForeignMessages", what: "none has come lately", from: never, series: []string{`streamwright_log_foreign_messages_total 7x200`}},
+	{alert: "StreamwrightForeignMessages", what: "one has come", from: 6, series: []string{`streamwright_log_foreign_messages_total{} 0x5 1x40`},
+		summary: "Something else writes to the event log of e:8484."},
+	{alert: "StreamwrightForeignMessages", what: "none has come lately", from: never, series: []string{`streamwright_log_foreign_messages_total{} 7x200`}},
 	{alert: "StreamwrightReplicaDamaged", what: "one is", from: 6, labels: `stream="WORK_EVENTS_0"`, series: []string{
 		`streamwright_replicas_damaged{stream="WORK_EVENTS_0"} 0x5 1x40`},
 		summary: "The replica of WORK_EVENTS_0 on e:8484 is damaged."},

@@ -15,7 +15,7 @@ import (
 // healthy is an engine with some work, in which nothing is wrong: no alert fires
 // in it. It has every metric that an alert names.
 var healthy = []string{
-	`up{} 1x200`, `streamwright_partition_owned{} 1x200`, `streamwright_accepting{} 1x200`, `streamwright_clock_implausible{} 0x200`, `streamwright_alarm{code="queue_limit",severity="critical"} 0x200`, `streamwright_paused{type="email"} 0x200`, `streamwright_ownerships_lost_total{} 0x200`, `streamwright_takeovers_total{} 1x200`, `streamwright_node_cut_off{} 0x200`, `streamwright_nodes_settings_differ{} 0x200`, `streamwright_replicas_damaged{stream="WORK_EVENTS_0"} 0x200`,
+	`up{} 1x200`, `streamwright_partition_owned{} 1x200`, `streamwright_accepting{} 1x200`, `streamwright_clock_implausible{} 0x200`, `streamwright_alarm{code="queue_limit",severity="critical"} 0x200`, `streamwright_paused{type="email"} 0x200`, `streamwright_ownerships_lost_total{} 0x200`, `streamwright_log_foreign_messages_total{} 0x200`, `streamwright_takeovers_total{} 1x200`, `streamwright_node_cut_off{} 0x200`, `streamwright_nodes_settings_differ{} 0x200`, `streamwright_replicas_damaged{stream="WORK_EVENTS_0"} 0x200`,
 	`streamwright_projection_lag_events{} 0 40 3 0 90x190`, `streamwright_projection_lag_seconds{} 0x200`, `streamwright_intake_backlog{} 0 30 2 0x190`,
 	`streamwright_storage_used_bytes{} 30+0.1x200`, `streamwright_storage_max_bytes{} 100x200`,
 	`streamwright_disk_free_bytes{} 900-0.1x200`, `streamwright_disk_min_free_bytes{} 10x200`,

@@ -1,14 +1,12 @@
 package docs
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,24 +15,6 @@ import (
 )
 
 const patience = 2 * time.Minute
-
-// output collects what a process prints.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
 
 // shown is a command of the tour, and what the page says that it prints.
 type shown struct {
@@ -99,7 +79,7 @@ type terminals struct {
 	env []string
 }
 
-func (s *terminals) command(ctx context.Context, line string, out *output) *exec.Cmd {
+func (s *terminals) command(ctx context.Context, line string, out *need.Log) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+line)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -108,9 +88,9 @@ func (s *terminals) command(ctx context.Context, line string, out *output) *exec
 
 // start runs a command until the test has ended, when it is interrupted and
 // must end well.
-func (s *terminals) start(line string) *output {
+func (s *terminals) start(line string) *need.Log {
 	s.t.Helper()
-	out := new(output)
+	out := new(need.Log)
 	cmd := s.command(context.Background(), line, out)
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -147,7 +127,7 @@ func (s *terminals) run(line string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	out := new(output)
+	out := new(need.Log)
 	if err := s.command(ctx, line, out).Run(); err != nil {
 		s.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
@@ -176,7 +156,7 @@ func TestTour(t *testing.T) {
 	// The tail begins with the first event that the page shows, since nothing
 	// tells when it has begun to listen.
 	from := strings.Fields(tail)[1]
-	var tailed *output
+	var tailed *need.Log
 	first := "" // the id of the first item
 	for _, c := range cmds {
 		want := alike(c.prints)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // patience bounds every wait of a test.
@@ -121,24 +123,22 @@ type proc struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 
-	mu   sync.Mutex
-	said bytes.Buffer  // guarded by mu
-	more chan struct{} // closed when it has said more; guarded by mu
+	said need.Log
+
+	mu   sync.Mutex    // guards more
+	more chan struct{} // closed when it has said more
 }
 
 func (p *proc) Write(b []byte) (int, error) {
+	n, err := p.said.Write(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.more)
 	p.more = make(chan struct{})
-	return p.said.Write(b)
+	return n, err
 }
 
-func (p *proc) log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.said.String()
-}
+func (p *proc) log() string { return p.said.String() }
 
 // begin starts a program; it is killed at the test's end.
 func (l login) begin(t *testing.T, name string, args ...string) *proc {
@@ -170,9 +170,9 @@ func (p *proc) says(what string) {
 	late := time.After(patience)
 	for {
 		p.mu.Lock()
-		there, more := strings.Contains(p.said.String(), what), p.more
+		more := p.more
 		p.mu.Unlock()
-		if there {
+		if strings.Contains(p.log(), what) {
 			return
 		}
 		select {

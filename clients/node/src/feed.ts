@@ -10,6 +10,10 @@ export interface EventsOptions {
   kinds?: string[];
   /** Only of this item. */
   id?: string;
+  /** Only of items of this tenant. */
+  tenant?: string;
+  /** Only of items with this label: name=value. */
+  label?: string;
   /** With events from then on; not with fromSeq. */
   since?: Date;
   /** With this position. */
@@ -74,6 +78,8 @@ function firstRequest(o: EventsOptions): ReadEvents {
     if (distinct.length > 0) request[name] = distinct;
   }
   if (o.id !== undefined) request.id = o.id;
+  if (o.tenant) request.tenant = o.tenant;
+  if (o.label) request.label = o.label;
   if (o.fromSeq !== undefined) request.from_seq = Math.max(1, o.fromSeq);
   if (o.since) request.since = o.since.toISOString();
   return request;

@@ -980,10 +980,14 @@ export interface ReadEvents {
   id?: string;
   /** only of these kinds */
   kinds?: string[];
+  /** only of items with this label: name=value */
+  label?: string;
   /** Limit and MaxBytes bound the reply: at most 1,000 events and 1 MiB, which are the defaults. One event is sent in any case. */
   limit?: number;
   max_bytes?: number;
   since?: string;
+  /** only of items of this tenant */
+  tenant?: string;
   /** only of these types */
   types?: string[];
   /** WaitMS is the time to wait for an event if there is none yet; at most 60,000. */

@@ -185,6 +185,12 @@ describe("client", { timeout: 120_000 }, () => {
     assert.deepEqual(seen.map((e) => e.kind), ["created", "queued", "cancelled"]);
     assert.deepEqual(seen.map((e) => e.seq), (await client.history(id!)).map((e) => e.seq));
 
+    const acme = await client.submit({ type: "watched", tenant: "acme", labels: { region: "eu" } });
+    for await (const e of client.events({ tenant: "acme", label: "region=eu", fromSeq: first.seq, signal: stop.signal })) {
+      assert.equal(e.id, acme.id);
+      if (e.kind === "queued") break;
+    }
+
     const live = client.events({ types: ["watched"], kinds: ["created", "queued"], signal: stop.signal });
     const next = live.next();
     const other = await client.submit({ type: "other" });

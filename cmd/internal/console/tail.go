@@ -22,7 +22,7 @@ func TailCommand(a *App, called string) *cobra.Command {
 		Use:   called[strings.LastIndexByte(called, ' ')+1:],
 		Short: "Show the engine's events, live",
 		Long: "Show the events of the log as they are decided, until interrupted.\n" +
-			"--type and --kind, each of them repeatable, and --id choose which.\n" +
+			"--type and --kind, each of them repeatable, and --id, --tenant and --label choose which.\n" +
 			"--since and --from-seq show older ones first.",
 		Example: "  " + called + " --type email --kind dead --since 1h\n  " + called + " --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
 		Args:    cobra.NoArgs,
@@ -41,6 +41,8 @@ func TailCommand(a *App, called string) *cobra.Command {
 	f.StringSliceVar(&o.Types, "type", nil, "only events of this `type` (repeatable)")
 	f.StringSliceVar(&o.Kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
 	f.StringVar(&o.ID, "id", "", "only events of the item with this `id`")
+	f.StringVar(&o.Tenant, "tenant", "", "only events of items of this `tenant`")
+	f.Func("label", "only events of items with this label, `key=value`", Pair(&o.Label))
 	f.Func("since", "begin at a `time` (RFC 3339), or so long ago, such as 10m", Moment(&o.Since))
 	f.Uint64Var((*uint64)(&o.FromSeq), "from-seq", 0, "begin with this `position` of the log; 1 is the first")
 	return cmd

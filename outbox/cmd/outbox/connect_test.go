@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,30 +17,13 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/outbox"
 	"github.com/streamwright/streamwright/outbox/internal/pgtest"
 	"github.com/streamwright/streamwright/wire"
 )
 
 const patience = 3 * time.Minute
-
-// said is what a program prints.
-type said struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(b)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
-}
 
 // secured is a NATS server with the accounts of an engine, of a reader, and of
 // a relay that has this grant.
@@ -109,7 +90,7 @@ func relayed(t *testing.T, url string) {
 	defer func() { _ = e.Stop(context.Background()) }()
 
 	file := write(t, filepath.Join(t.TempDir(), "password"), "the password of outbox\n")
-	var out, errs said
+	var out, errs need.Log
 	if code := run(ctx, []string{"--database-url", db, "create"}, &out, &errs); code != 0 {
 		t.Fatalf("create: %s", errs.String())
 	}
@@ -159,7 +140,7 @@ func TestRelayIsRefused(t *testing.T) {
 		"there is no file":   {"--context", "nobody"},
 		"read the password:": {"--user", "outbox", "--password-file", "/nonexistent"},
 	} {
-		var out, errs said
+		var out, errs need.Log
 		wantCode := 1
 		if strings.Contains(want, "has no password") || strings.Contains(want, "creds and nkey") {
 			wantCode = 2 // the command line contradicts itself
@@ -186,7 +167,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"status", "x"}, 2, "outbox status --help"},
 		{[]string{"status"}, 1, "connect to PostgreSQL"},
 	} {
-		var out, errs said
+		var out, errs need.Log
 		if code := run(t.Context(), c.args, &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
 			t.Errorf("%v: exit code %d, %s%s", c.args, code, out.String(), errs.String())
 		}
