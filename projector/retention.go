@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -170,6 +172,72 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 		})
 	})
 	return items, last, err
+}
+
+// The bounds of one batch of DropPruned, while which commits wait: the items that it
+// removes, and those that it looks at.
+const (
+	dropBatch = 1000
+	dropScan  = 10_000
+)
+
+// DropPruned removes the items that were pruned before a position, if that is the end of
+// a round, and then has cut drop the log in front of that round. The rest is the
+// projection of the rest of the log: who replays that forgets what is pruned before the
+// round's end. While a Rebuild or Verify is under way it fails with [ErrProving].
+func (s *Store) DropPruned(before events.Seq, cut func() error) error {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	for behind, more := (events.ID{}), true; more; {
+		var err error
+		if behind, more, err = s.dropPruned(before, behind); err != nil {
+			return fmt.Errorf("drop what was pruned before event %d: %w", before, err)
+		}
+	}
+	if err := s.Flush(); err != nil { // else a crash would bring them back
+		return err
+	}
+	return cut()
+}
+
+// dropPruned looks at the items behind an id, and drops at most dropBatch.
+func (s *Store) dropPruned(before events.Seq, behind events.ID) (at events.ID, more bool, err error) {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	g, err := s.acquire()
+	if err != nil {
+		return at, false, err
+	}
+	defer s.release(g)
+	v, n := layout.View{R: g.db}, 0
+	var gone []core.ItemChange
+	err = v.Scan([]byte{layout.PrefixItem}, append(layout.IDKey(layout.PrefixItem, behind), 0), func(key, value []byte) (bool, error) {
+		id, err := layout.DecodeID(key[1:])
+		if err != nil {
+			return false, err
+		}
+		it, err := layout.DecodeItem(id, value)
+		if err != nil {
+			return false, err
+		}
+		if at, n = id, n+1; it.PrunedSeq != 0 && it.PrunedSeq < before {
+			gone = append(gone, core.ItemChange{Old: it})
+		}
+		more = len(gone) == dropBatch || n == dropScan
+		return !more, nil
+	})
+	if err != nil || len(gone) == 0 {
+		return at, more, err
+	}
+	s.writer.batch = batch{Batch: g.db.NewBatch()}
+	b := &s.writer.batch
+	defer b.Close()
+	if b.note(s.writer.items(b, v, gone)); b.err != nil {
+		return at, false, b.err
+	}
+	return at, more, b.Commit(pebble.NoSync)
 }
 
 // ErrBeforeCut is wrapped by the error about a position of the past that can't
