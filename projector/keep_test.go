@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -149,6 +150,38 @@ func TestKeptIDIsUsedAgain(t *testing.T) {
 		if v, err := s.store.Verify(t.Context(), s.log, nil); err != nil || !v.Equal {
 			t.Errorf("together %t: %+v, %v", together, v, err)
 		}
+	}
+}
+
+// A store that has folded something keeps what it was made to keep.
+func TestKeepsWhatItWasMadeFor(t *testing.T) {
+	dir := t.TempDir()
+	s := newSim(t, 1, openMem(t))
+	s.do(core.Own{Owner: "me"})
+	s.project()
+	open := func(keep bool) (*Store, error) { return Open(dir, Options{KeepPruned: keep}) }
+	for i, keep := range []bool{true, false, false} {
+		kept, err := open(keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			catchUp(t, kept, s.log, s.log.last())
+			same(t, kept, s.store)
+		}
+		if err := kept.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := open(true); !errors.Is(err, ErrKeeps) {
+		t.Errorf("%v", err)
+	}
+	kept, err := open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -64,6 +64,8 @@ func describeMeta(name byte) string {
 		return "the last event's checksum"
 	case MetaIdentity:
 		return "the log's identity"
+	case MetaKeeps:
+		return "that it keeps what is pruned"
 	case MetaRejected:
 		return "the book of rejected submissions"
 	}

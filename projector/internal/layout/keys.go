@@ -94,6 +94,7 @@ const (
 	MetaState    = 'm' // events.Meta as JSON
 	MetaChecksum = 'c' // of the frame of Meta.Applied, 8 bytes
 	MetaIdentity = 'i' // of the log, text; not derived from the log's content
+	MetaKeeps    = 'k' // there if the store keeps what is pruned; not derived from the log's content
 	MetaRejected = 'r' // how much is kept of what was rejected: rejectedBook as JSON
 )
 
