@@ -189,7 +189,7 @@ func (m *Mirror) origin() eventlog.Origin {
 
 func (m *Mirror) openLog(ctx context.Context) error {
 	c := m.e.logConfig()
-	c.Existing = false
+	c.Existing, c.Gaps = false, m.o.Keep > 0
 	l, err := eventlog.OpenMirror(ctx, c, m.origin())
 	if err != nil {
 		return err

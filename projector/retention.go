@@ -174,11 +174,11 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 	return items, last, err
 }
 
-// The bounds of one batch of DropPruned, while which commits wait: the items that it
-// removes, and those that it looks at.
+// The bounds of one batch of changes that no event makes, for which commits wait: the items
+// that it changes, and those that it looks at.
 const (
-	dropBatch = 1000
-	dropScan  = 10_000
+	changeBatch = 1000
+	changeScan  = 10_000
 )
 
 // DropPruned removes the items that were pruned before a position, if that is the end of
@@ -192,7 +192,10 @@ func (s *Store) DropPruned(before events.Seq, cut func() error) error {
 	defer s.proof.Unlock()
 	for behind, more := (events.ID{}), true; more; {
 		var err error
-		if behind, more, err = s.dropPruned(before, behind); err != nil {
+		behind, more, err = s.change(behind, func(it *events.Item) (core.ItemChange, bool) {
+			return core.ItemChange{Old: it}, it.PrunedSeq != 0 && it.PrunedSeq < before
+		})
+		if err != nil {
 			return fmt.Errorf("drop what was pruned before event %d: %w", before, err)
 		}
 	}
@@ -202,8 +205,8 @@ func (s *Store) DropPruned(before events.Seq, cut func() error) error {
 	return cut()
 }
 
-// dropPruned looks at the items behind an id, and drops at most dropBatch.
-func (s *Store) dropPruned(before events.Seq, behind events.ID) (at events.ID, more bool, err error) {
+// change looks at the items behind an id, and makes a change of some of them.
+func (s *Store) change(behind events.ID, how func(*events.Item) (core.ItemChange, bool)) (at events.ID, more bool, err error) {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
 	g, err := s.acquire()
@@ -212,7 +215,7 @@ func (s *Store) dropPruned(before events.Seq, behind events.ID) (at events.ID, m
 	}
 	defer s.release(g)
 	v, n := layout.View{R: g.db}, 0
-	var gone []core.ItemChange
+	var changes []core.ItemChange
 	err = v.Scan([]byte{layout.PrefixItem}, append(layout.IDKey(layout.PrefixItem, behind), 0), func(key, value []byte) (bool, error) {
 		id, err := layout.DecodeID(key[1:])
 		if err != nil {
@@ -222,22 +225,62 @@ func (s *Store) dropPruned(before events.Seq, behind events.ID) (at events.ID, m
 		if err != nil {
 			return false, err
 		}
-		if at, n = id, n+1; it.PrunedSeq != 0 && it.PrunedSeq < before {
-			gone = append(gone, core.ItemChange{Old: it})
+		if c, is := how(it); is {
+			changes = append(changes, c)
 		}
-		more = len(gone) == dropBatch || n == dropScan
+		at, n = id, n+1
+		more = len(changes) == changeBatch || n == changeScan
 		return !more, nil
 	})
-	if err != nil || len(gone) == 0 {
+	if err != nil || len(changes) == 0 {
 		return at, more, err
 	}
 	s.writer.batch = batch{Batch: g.db.NewBatch()}
 	b := &s.writer.batch
 	defer b.Close()
-	if b.note(s.writer.items(b, v, gone)); b.err != nil {
+	if b.note(s.writer.items(b, v, changes)); b.err != nil {
 		return at, false, b.err
 	}
 	return at, more, b.Commit(pebble.NoSync)
+}
+
+// statedAnew are the prefixes of what belongs to no item, which a round states in full.
+var statedAnew = [...]byte{layout.PrefixKey, layout.PrefixExpiry, layout.PrefixType, layout.PrefixRecord, layout.PrefixRejected, layout.PrefixAnswer}
+
+// pruneAll keeps every item as pruned at a position, and forgets all else, for a log that
+// begins anew there with a round; before is the number of events in front of it. If it is
+// interrupted it may be done again.
+func (s *Store) pruneAll(at events.Seq, before uint64) error {
+	for behind, more := (events.ID{}), true; more; {
+		var err error
+		behind, more, err = s.change(behind, func(it *events.Item) (core.ItemChange, bool) {
+			kept := *it
+			kept.PrunedSeq = at
+			return core.ItemChange{Old: it, New: &kept}, it.PrunedSeq == 0
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(g)
+	b := batch{Batch: g.db.NewBatch()}
+	defer b.Close()
+	for _, p := range statedAnew {
+		b.deleteRange([]byte{p}, []byte{p + 1})
+	}
+	b.delete(layout.MetaKey(layout.MetaRejected))
+	b.setJSON(layout.MetaKey(layout.MetaState), layout.StoredMeta(events.Meta{Applied: s.Applied(), Events: before}))
+	if b.err != nil {
+		return b.err
+	}
+	s.writer.nextExpiry, s.writer.rejectedStart = layout.Expiries{}, rejectedStart{}
+	return b.Commit(pebble.NoSync)
 }
 
 // ErrBeforeCut is wrapped by the error about a position of the past that can't

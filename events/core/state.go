@@ -157,9 +157,8 @@ func NewState(base Base) (*State, error) {
 	return s, nil
 }
 
-// Reload drops all that the base does not have, and loads the rest anew: for
-// events that have been applied and are to be applied once more, under other
-// positions. Items that the State has given out stay as they are.
+// Reload drops all that the base does not have, and loads the rest anew: for a base that
+// has changed by itself. Items that the State has given out stay as they are.
 func (s *State) Reload() error {
 	fresh, err := NewState(s.base)
 	if err != nil {

@@ -38,7 +38,7 @@ func describeRest(prefix byte, r *KeyReader) string {
 		return "checkpoint of item " + r.ID().String()
 	case prefixOutcomes:
 		return "how the children of item " + r.ID().String() + " ended"
-	case prefixRecord:
+	case PrefixRecord:
 		return fmt.Sprintf("record of kind %c: %s", r.Byte(), r.rest())
 	case PrefixHistory:
 		id := r.ID()

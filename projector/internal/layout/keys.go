@@ -64,7 +64,7 @@ const (
 	prefixCheckpoint = 'x'
 	prefixOutcomes   = 'o'
 	prefixChildren   = 'f'
-	prefixRecord     = 'v'
+	PrefixRecord     = 'v'
 	PrefixWaiter     = 'd'
 	PrefixChild      = 'c'
 	PrefixFollowUp   = 'u'
@@ -219,7 +219,7 @@ func AppendAnswerKey(b []byte, intake uint64) []byte {
 }
 
 func AppendRecordKey(b []byte, r events.Record) []byte {
-	return append(append(b, prefixRecord, byte(r.Kind)), r.Key...)
+	return append(append(b, PrefixRecord, byte(r.Kind)), r.Key...)
 }
 
 func AppendUint(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
