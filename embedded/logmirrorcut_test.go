@@ -27,7 +27,8 @@ func cutLog(t *testing.T, hub *Engine, o Options) *Engine {
 
 // A mirror with Keep has items that its hub has pruned and cut out of its log: listed, shown,
 // explained, with their histories, and as of a moment of the past. It proves its store, makes
-// it anew, and has lost nothing after a restart. What an operator has purged it has not. What
+// it anew, and has lost nothing after a restart, nor when its hub cut what it had not copied.
+// What an operator has purged it has not. What
 // it has kept for long enough it drops, items and log.
 func TestMirrorKeeps(t *testing.T) {
 	slow(t)
@@ -94,6 +95,9 @@ func TestMirrorKeeps(t *testing.T) {
 	}
 	has(1)
 	stopMirror(t, m)
+	end() // which the mirror never sees
+	prune()
+	hub = cutLog(t, hub, o)
 	m = mustStartMirror(t, mo)
 	has(1)
 	young := end()
