@@ -243,6 +243,9 @@ func (l *Link) differ(last uint64, a *mirrorAnswer) error {
 	if a.Last >= last {
 		what = fmt.Sprintf("frame %d of the hub's log is not the one that this mirror has", last)
 	}
+	if l.Cut == nil {
+		return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, keep %s as the archive of what was, and start another mirror in a folder of its own", what, l.Dir))
+	}
 	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, l.Dir))
 }
 
