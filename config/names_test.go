@@ -109,7 +109,7 @@ func TestNamesHaveNoUnits(t *testing.T) {
 // Durations and sizes are texts with their units; a bare number, and the name of
 // before with its unit in it, are refused with what to write.
 func TestUnits(t *testing.T) {
-	for value, want := range map[string]time.Duration{"90s": 90 * time.Second, "1m30s": 90 * time.Second, "7d": 7 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour, "250ms": 250 * time.Millisecond} {
+	for value, want := range map[string]time.Duration{"90s": 90 * time.Second, "1m30s": 90 * time.Second, "7d": 7 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour, "0.01y": 87*time.Hour + 36*time.Minute, "250ms": 250 * time.Millisecond} {
 		got := mustParse(t, "[types.a]\ntimeout = \""+value+"\"").Settings("a")
 		if got.TimeoutMS != want.Milliseconds() {
 			t.Errorf("%s is %d ms", value, got.TimeoutMS)
@@ -122,6 +122,9 @@ func TestUnits(t *testing.T) {
 		if got := mustParse(t, "[types.a]\nmax_params = \""+value+"\"").Settings("a"); got.MaxParams != want {
 			t.Errorf("%s is %d bytes", value, got.MaxParams)
 		}
+	}
+	if d, err := ParseDuration("5y1h"); d != 5*365*day+time.Hour || err != nil {
+		t.Errorf("5y1h is %s, %v", d, err)
 	}
 	const duration, size = `it must be a duration such as "30s", "1h30m" or "7d"`, `it must be a size such as "512B", "256KiB", "8MiB" or "2GiB"`
 	for file, want := range map[string]string{

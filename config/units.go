@@ -17,19 +17,23 @@ const (
 	sizeHint     = `a size such as "512B", "256KiB", "8MiB" or "2GiB"`
 )
 
-var daysPattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)d(.*)$`)
+var daysPattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([dy])(.*)$`)
+
+// hoursOf are the hours of the units that [time.ParseDuration] doesn't know.
+var hoursOf = map[string]time.Duration{"d": 24, "y": 365 * 24}
 
 // ParseDuration reads a duration as [time.ParseDuration] does, which may begin with
-// days: "7d", "1d12h". It must have a unit, and be a whole number of milliseconds.
+// days, or years of 365 days: "7d", "1d12h", "5y". It must have a unit, and be a whole
+// number of milliseconds.
 func ParseDuration(text string) (time.Duration, error) {
 	var days time.Duration
 	rest := text
-	if m := daysPattern.FindStringSubmatch(text); m != nil && !strings.HasPrefix(m[2], "-") && !strings.HasPrefix(m[2], "+") {
+	if m := daysPattern.FindStringSubmatch(text); m != nil && !strings.HasPrefix(m[3], "-") && !strings.HasPrefix(m[3], "+") {
 		hours, err := time.ParseDuration(m[1] + "h")
-		if err != nil || hours > math.MaxInt64/24 {
+		if err != nil || hours > math.MaxInt64/hoursOf[m[2]] {
 			return 0, errors.New("use " + durationHint)
 		}
-		days, rest = 24*hours, m[2]
+		days, rest = hoursOf[m[2]]*hours, m[3]
 	}
 	d := days
 	if days == 0 || rest != "" {

@@ -110,6 +110,8 @@ type Options struct {
 	WaitingForNodes func(cluster string, here, of int)
 
 	NATSOptions []nats.Option // for NATSURL
+	// keepPruned has the store of a mirror keep pruned items: see [MirrorOptions.Keep].
+	keepPruned bool
 	// clockSkew, for tests, is the error of the server's clock.
 	clockSkew func() time.Duration
 	// replicasAgain, for tests, is the time between two reads of the replicas.

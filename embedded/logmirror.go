@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -34,6 +35,9 @@ type MirrorOptions struct {
 	Token     string // the site's; empty: the hub asks for none
 	CA        string // PEM file of the CAs that the hub's certificate is checked against; empty: the system's
 	Cert, Key string // PEM files of the site's own certificate, if the hub asks for one
+	// Keep is how long the mirror keeps what the hub has cut of its log, and the items that
+	// it has pruned; 0: it drops them as the hub does.
+	Keep time.Duration
 	// Options configure the rest, as of an engine: the data folder, what listens, and who
 	// may use it.
 	Options Options
@@ -51,6 +55,7 @@ func (o *MirrorOptions) check(c *config.Config) error {
 	refuse(c.External(), "a mirror has a NATS server of its own: leave nats_url out")
 	refuse(c.Cluster.On(), "a mirror is no node of a cluster: leave [cluster] out")
 	refuse(c.Leaf.Listen != config.Off || len(c.Leaf.Sites) > 0, "a mirror has no sites: leave [leaf] out")
+	refuse(o.Keep < 0, "what the hub has cut can't be kept for less than no time: leave keep out")
 	refuse(o.Options.Memory || c.Server.Dir == "", "a mirror needs a data folder")
 	return errors.Join(errs...)
 }
@@ -76,6 +81,8 @@ type Mirror struct {
 	asks   *nats.Subscription // its questions
 	asked  chan struct{}      // closed when it can ask no more
 	hub    *logmirror.Link
+	rounds rounds
+	cuts   sync.WaitGroup // of cutRounds
 }
 
 // hubLink is the leaf connection to the hub.
@@ -113,6 +120,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.Dir = cmp.Or(o.Options.Dir, o.Options.Config.Server.Dir, "mirror")
 	o.Options.NATSListen = cmp.Or(o.Options.NATSListen, o.Options.Config.Server.NATSListen, "127.0.0.1:4224")
 	o.Options.HTTP = cmp.Or(o.Options.HTTP, o.Options.Config.Server.HTTP, "127.0.0.1:8485")
+	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e := m.e
@@ -122,7 +130,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.openStarting, m.startServer, e.openStore, m.openLog, m.matchStore, m.startFollowing, m.serve} {
+	for _, step := range []func(context.Context) error{e.openDir, e.openStarting, m.startServer, e.openStore, m.openLog, m.matchStore, m.openRounds, m.startFollowing, m.serve} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
@@ -181,7 +189,7 @@ func (m *Mirror) origin() eventlog.Origin {
 
 func (m *Mirror) openLog(ctx context.Context) error {
 	c := m.e.logConfig()
-	c.Existing = false
+	c.Existing, c.Gaps = false, m.o.Keep > 0
 	l, err := eventlog.OpenMirror(ctx, c, m.origin())
 	if err != nil {
 		return err
@@ -197,9 +205,13 @@ func (m *Mirror) copyLogs(ctx context.Context, anew bool) error {
 		return err
 	}
 	l, of := m.e.cfg.Limits, m.origin()
+	age, size := cmp.Or(l.LogMaxAge, api.DefaultLogMaxAge), cmp.Or(l.LogMaxBytes, api.DefaultLogMaxBytes)
+	if m.o.Keep > 0 {
+		age, size = max(age, m.o.Keep), cmp.Or(l.LogMaxBytes, -1)
+	}
 	c := jetstream.StreamConfig{
 		Name: m.e.names().LogStream(), Description: "A mirror of the log records of items.", MaxMsgsPerSubject: api.MaxLogRecords, AllowDirect: true, Replicas: 1,
-		MaxAge: cmp.Or(l.LogMaxAge, api.DefaultLogMaxAge), MaxBytes: cmp.Or(l.LogMaxBytes, api.DefaultLogMaxBytes), Discard: jetstream.DiscardOld,
+		MaxAge: age, MaxBytes: size, Discard: jetstream.DiscardOld,
 		Mirror: &jetstream.StreamSource{Name: m.e.names().LogStream(), External: &jetstream.ExternalStream{APIPrefix: of.API, DeliverPrefix: of.Deliver}},
 	}
 	if anew {
@@ -257,8 +269,11 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 	m.hub = logmirror.NewLink(logmirror.LinkConfig{
 		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
 		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
-		Flush: e.store.Flush, LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
+		LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
 	})
+	if m.o.Keep == 0 {
+		m.hub.Cut = m.cut
+	}
 	e.items = itemlog.New(e.log, itemlog.Off)
 	e.openQuotas()
 	c := dispatcher.Config{
@@ -288,6 +303,9 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 	}
 	close(m.ready)
 	m.hub.Start()
+	if m.o.Keep > 0 {
+		m.cuts.Go(m.cutRounds)
+	}
 	return e.dispatcher.Start(ctx)
 }
 
@@ -350,6 +368,12 @@ func (m *Mirror) pass(end *wire.Endpoint, msg *nats.Msg) {
 		logmirror.Respond(msg, wire.ErrorReply{Error: wire.FromError(m.hub.Refusal())})
 		return
 	}
+	if end.Name == wire.APIWhy {
+		if reply := m.whyPruned(msg.Data); reply != nil {
+			logmirror.Respond(msg, reply)
+			return
+		}
+	}
 	m.wg.Go(func() { // the hub bounds how many are under way, and the link for how long
 		reply, err := m.hub.Ask(end.Name, msg.Data)
 		if err != nil {
@@ -410,6 +434,7 @@ func (m *Mirror) Stop(ctx context.Context) error {
 		<-m.asked
 		m.feeds.Wait()
 	}
+	m.cuts.Wait()
 	err := m.e.Stop(ctx)
 	m.wg.Wait()
 	if m.hub != nil {

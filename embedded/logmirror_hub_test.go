@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
@@ -36,7 +37,9 @@ func TestMirrorOfACluster(t *testing.T) {
 	}
 	via := (owner + 1) % 3
 	first := submit(t, engines[owner], wire.Submit{Type: "parcel"})
-	m := mustStartMirror(t, mirrorOptions(t.TempDir(), leaves[via]))
+	mo := mirrorOptions(t.TempDir(), leaves[via])
+	mo.Keep = time.Hour
+	m := mustStartMirror(t, mo)
 	caughtUp(t, m, engines[owner])
 	if got := get(t, m.e, first); got.ID != first.ID {
 		t.Errorf("%+v", got)

@@ -42,6 +42,12 @@ func storeOptions(memory bool, log *slog.Logger) projector.Options {
 	return projector.Options{InMemory: memory, Logger: log}
 }
 
+func (e *Engine) storeOptions() projector.Options {
+	o := storeOptions(e.o.Memory, e.log)
+	o.KeepPruned = e.o.keepPruned
+	return o
+}
+
 // openStore opens the projection as it is. One that can't be opened is left
 // alone until the log is seen to be there: see matchStore.
 func (e *Engine) openStore(context.Context) (err error) {
@@ -54,7 +60,7 @@ func (e *Engine) openStore(context.Context) (err error) {
 			return nil
 		}
 	}
-	e.store, err = projector.Open(e.dir.store(), storeOptions(e.o.Memory, e.log))
+	e.store, err = projector.Open(e.dir.store(), e.storeOptions())
 	if err != nil && e.dir != nil && !errors.Is(err, projector.ErrInUse) {
 		e.unread, err = err, nil
 	}
@@ -223,7 +229,7 @@ func (e *Engine) renewStore(why error) error {
 		e.log.Warn("the store is made anew from the log; the old one is set aside: remove it when nothing is missed", "why", why, "folder", aside, "set_aside_in_all", len(storesAside(e.dir.path)))
 	}
 	e.unread = nil
-	s, err := projector.Open(e.dir.store(), storeOptions(e.o.Memory, e.log))
+	s, err := projector.Open(e.dir.store(), e.storeOptions())
 	e.store = s
 	return err
 }

@@ -43,6 +43,9 @@ type Config struct {
 	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
 	// there is none: for callers that know there was one.
 	Existing bool
+	// Gaps lets a mirror lack frames that its origin cut before they were copied: the frame
+	// behind them is [Frame.Lost]. Otherwise they are corruption.
+	Gaps bool
 	// Memory keeps the stream in the server's memory: for tests.
 	Memory bool
 	// MaxBytes bounds the stream; 0 or less: only by the server's storage.

@@ -47,6 +47,7 @@ type Frame struct {
 	Bytes    int    // of the events' JSON
 	Checksum uint64 // of these bytes
 	Skipped  int    // the messages between the frame before it, or where the reader began, and it: foreign ones
+	Lost     bool   // the log lacks frames before it: see [Config.Gaps]
 }
 
 // Last returns the position of the frame's last event.
@@ -55,6 +56,7 @@ func (f *Frame) Last() events.Seq { return events.SeqOf(f.Seq, len(f.Events)-1) 
 // message is one message of the stream, as it is stored.
 type message struct {
 	seq    uint64
+	lost   bool // what is in front of it
 	header nats.Header
 	data   []byte
 }
@@ -115,6 +117,7 @@ func judge(m *message) (j judged) {
 		return judged{foreign: foreign, err: err}
 	}
 	j.frame = h.Frame
+	j.frame.Lost = m.lost
 	j.frame.Events, j.err = decodeLines(m, h.count)
 	return j
 }

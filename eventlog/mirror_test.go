@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // hubAccounts give the mirror m an account of its own, which reaches what a mirror takes of
@@ -105,5 +110,60 @@ func TestMirror(t *testing.T) {
 	hub.Shutdown()
 	if got := readAll(t, l); !reflect.DeepEqual(got, want) {
 		t.Errorf("cut off, the mirror has %+v, not %+v", got, want)
+	}
+}
+
+// A mirror may lack frames that its origin cut before they were copied: the frame behind
+// them says so if the mirror is one with Gaps, and is corruption otherwise.
+func TestMirrorWithGaps(t *testing.T) {
+	s := startServer(t, t.TempDir(), nil)
+	origin := openLog(t, Config{Connect: inProcess(s)})
+	last := uint64(0)
+	for range 6 {
+		last = mustAppend(t, origin, last, decision(3, "one"))
+	}
+	cfg := Config{Connect: inProcess(s), Names: wire.WithPrefix("copy"), Gaps: true}
+	l, err := OpenMirror(testContext(t), cfg, Origin{Stream: origin.stream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	js, err := l.js()
+	if err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "the mirror is there", func() bool {
+		tip, err := l.Last(testContext(t))
+		return err == nil && tip.Seq == last
+	})
+	stream, err := js.Stream(testContext(t), l.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{3, 4} {
+		if err := stream.DeleteMsg(testContext(t), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(l Log) (seqs, lost []uint64, err error) {
+		err = l.Read(testContext(t), 1, last, func(f Frame) error {
+			if seqs = append(seqs, f.Seq); f.Lost {
+				lost = append(lost, f.Seq)
+			}
+			return nil
+		})
+		return seqs, lost, err
+	}
+	if seqs, lost, err := read(l); err != nil || !slices.Equal(seqs, []uint64{1, 2, 5, 6}) || !slices.Equal(lost, []uint64{5}) {
+		t.Errorf("frames %v, behind a gap %v, %v", seqs, lost, err)
+	}
+	cfg.Gaps = false
+	strict, err := OpenMirror(testContext(t), cfg, Origin{Stream: origin.stream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strict.Close()
+	if _, _, err := read(strict); !errors.Is(err, events.ErrCorrupt) {
+		t.Errorf("without Gaps: %v", err)
 	}
 }

@@ -55,6 +55,7 @@ func (l *JetStream) Follow(ctx context.Context, from uint64, fn func(Frame) erro
 type fetcher struct {
 	log      *JetStream
 	next, to uint64
+	lost     bool // what is in front of next
 	p        *pipeline
 }
 
@@ -115,13 +116,17 @@ func (f *fetcher) consume(ctx context.Context) error {
 // add puts the next message into the pipeline.
 func (f *fetcher) add(ctx context.Context, m *connect.Message) error {
 	if m.Seq != f.next {
-		return f.hole(ctx, m.Seq)
+		if err := f.hole(ctx, m.Seq); err != nil {
+			return err
+		}
 	}
-	f.next++
-	return f.p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data})
+	f.next = m.Seq + 1
+	lost := f.lost
+	f.lost = false
+	return f.p.put(ctx, message{seq: m.Seq, lost: lost, header: m.Header, data: m.Data})
 }
 
-// hole returns why the log does not have the next frame.
+// hole returns why the log does not have the next frame, nil if it may lack it.
 func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	tip, err := f.log.Last(ctx)
 	if err != nil {
@@ -129,6 +134,10 @@ func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	}
 	if f.next < tip.First {
 		return &TrimmedError{Asked: f.next, First: tip.First}
+	}
+	if f.log.readOnly && f.log.cfg.Gaps {
+		f.lost = true
+		return nil
 	}
 	return missing(f.next, found)
 }

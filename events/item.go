@@ -71,6 +71,9 @@ type Item struct {
 	CreatedSeq Seq    `json:"created_seq,omitzero"`
 	BaseSeq    Seq    `json:"base_seq,omitzero"` // of its created, or of the last carried that re-states it
 	Seq        Seq    `json:"seq,omitzero"`      // of the last event that touched it
+	// PrunedSeq is the position of its pruned, in a store that keeps what is pruned; 0
+	// otherwise. No event has it.
+	PrunedSeq Seq `json:"-"`
 }
 
 // Progress is a run's last report of how far it has come.

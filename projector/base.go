@@ -14,6 +14,7 @@ import (
 var (
 	_ core.Base      = (*Store)(nil)
 	_ core.BatchBase = (*Store)(nil)
+	_ core.Keeper    = (*Store)(nil)
 )
 
 // look returns what read reads, in one lookup.
@@ -21,6 +22,9 @@ func look[T any](s *Store, read func(layout.View) (T, error)) (value T, err erro
 	err = s.lookup(func(v layout.View) error { value, err = read(v); return err })
 	return value, err
 }
+
+// KeepsPruned implements [core.Keeper].
+func (s *Store) KeepsPruned() bool { return s.opts.KeepPruned }
 
 // Meta implements [core.Base].
 func (s *Store) Meta() (events.Meta, error) { return look(s, layout.View.Meta) }

@@ -106,7 +106,10 @@ func (c *content) step() bool {
 func (c *content) hidden() bool {
 	switch c.key[0] {
 	case layout.PrefixMeta:
-		return bytes.Equal(c.key, layout.MetaKey(layout.MetaIdentity)) || bytes.Equal(c.key, layout.MetaKey(layout.MetaChecksum))
+		switch c.key[1] {
+		case layout.MetaIdentity, layout.MetaChecksum, layout.MetaKeeps:
+			return true
+		}
 	case layout.PrefixKey:
 		r := layout.KeyReader{B: c.key[1:]}
 		h, err := layout.DecodeHeld(r.Ref(), c.value)

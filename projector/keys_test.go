@@ -68,7 +68,7 @@ func sample(state events.ItemState) *events.Item {
 		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12, MsgID: "m",
 		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
 		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
-		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8,
+		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8, PrunedSeq: 9,
 		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), WaitsFrom: at(11), Estimate: time.Minute, OwnAttempts: true, OwnTimeout: true, AttemptsBefore: 1, LeasesLost: 1, Spared: 1, Probe: true, HasCheckpoint: true,
 		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},

@@ -32,6 +32,10 @@ type Options struct {
 	// 500,000 and 30 s.
 	FlushEvents int
 	FlushEvery  time.Duration
+	// KeepPruned keeps items whose retention is over, with all that is kept of them,
+	// until [Store.DropPruned]. Queries show them; counters leave them out. Items that
+	// an operator has purged are not kept.
+	KeepPruned bool
 	// Logger hears of damage, stalls and slow disks. Default: none.
 	Logger *slog.Logger
 

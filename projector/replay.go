@@ -99,6 +99,11 @@ func (r *Replay) commit() {
 // Apply folds a frame of the log, the next one, into the State. Its errors wrap
 // [events.ErrCorrupt], or are the store's or the context's.
 func (r *Replay) Apply(f eventlog.Frame) error {
+	if f.Lost {
+		if err := r.bridge(&f); err != nil {
+			return err
+		}
+	}
 	if counts, err := r.state.Frame(f.Seq, f.Epoch, f.Before); !counts || err != nil {
 		return err
 	}
@@ -122,6 +127,27 @@ func (r *Replay) Apply(f eventlog.Frame) error {
 		return nil
 	}
 	return r.handOver()
+}
+
+// bridge goes on behind frames that the log lacks: a mirror was away while its origin cut
+// them. The next frame begins a round, which states all that there is. What the store has is
+// kept as it was last seen, and counts as pruned; the State begins anew.
+func (r *Replay) bridge(f *eventlog.Frame) error {
+	if s, ok := f.Events[0].Body.(*events.Snapshot); !ok || s.Mark != events.MarkBegin || !r.store.opts.KeepPruned {
+		return fmt.Errorf("frame %d: %w: frames before it are missing", f.Seq, events.ErrCorrupt)
+	}
+	if err := r.Finish(); err != nil {
+		return err
+	}
+	if err := r.store.pruneAll(events.SeqOf(f.Seq, 0), f.Before); err != nil {
+		return fmt.Errorf("go on with frame %d, behind those that the log lacks: %w", f.Seq, err)
+	}
+	if err := r.state.Reload(); err != nil {
+		return err
+	}
+	r.closed, r.batches, r.done = false, make(chan *core.Changes, replayAhead), make(chan struct{})
+	go r.commit()
+	return nil
 }
 
 // prefetch reads the items that events touch in one go. Those that they create are

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -170,6 +172,115 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 		})
 	})
 	return items, last, err
+}
+
+// The bounds of one batch of changes that no event makes, for which commits wait: the items
+// that it changes, and those that it looks at.
+const (
+	changeBatch = 1000
+	changeScan  = 10_000
+)
+
+// DropPruned removes the items that were pruned before a position, if that is the end of
+// a round, and then has cut drop the log in front of that round. The rest is the
+// projection of the rest of the log: who replays that forgets what is pruned before the
+// round's end. While a Rebuild or Verify is under way it fails with [ErrProving].
+func (s *Store) DropPruned(before events.Seq, cut func() error) error {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	for behind, more := (events.ID{}), true; more; {
+		var err error
+		behind, more, err = s.change(behind, func(it *events.Item) (core.ItemChange, bool) {
+			return core.ItemChange{Old: it}, it.PrunedSeq != 0 && it.PrunedSeq < before
+		})
+		if err != nil {
+			return fmt.Errorf("drop what was pruned before event %d: %w", before, err)
+		}
+	}
+	if err := s.Flush(); err != nil { // else a crash would bring them back
+		return err
+	}
+	return cut()
+}
+
+// change looks at the items behind an id, and makes a change of some of them.
+func (s *Store) change(behind events.ID, how func(*events.Item) (core.ItemChange, bool)) (at events.ID, more bool, err error) {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	g, err := s.acquire()
+	if err != nil {
+		return at, false, err
+	}
+	defer s.release(g)
+	v, n := layout.View{R: g.db}, 0
+	var changes []core.ItemChange
+	err = v.Scan([]byte{layout.PrefixItem}, append(layout.IDKey(layout.PrefixItem, behind), 0), func(key, value []byte) (bool, error) {
+		id, err := layout.DecodeID(key[1:])
+		if err != nil {
+			return false, err
+		}
+		it, err := layout.DecodeItem(id, value)
+		if err != nil {
+			return false, err
+		}
+		if c, is := how(it); is {
+			changes = append(changes, c)
+		}
+		at, n = id, n+1
+		more = len(changes) == changeBatch || n == changeScan
+		return !more, nil
+	})
+	if err != nil || len(changes) == 0 {
+		return at, more, err
+	}
+	s.writer.batch = batch{Batch: g.db.NewBatch()}
+	b := &s.writer.batch
+	defer b.Close()
+	if b.note(s.writer.items(b, v, changes)); b.err != nil {
+		return at, false, b.err
+	}
+	return at, more, b.Commit(pebble.NoSync)
+}
+
+// statedAnew are the prefixes of what belongs to no item, which a round states in full.
+var statedAnew = [...]byte{layout.PrefixKey, layout.PrefixExpiry, layout.PrefixType, layout.PrefixRecord, layout.PrefixRejected, layout.PrefixAnswer}
+
+// pruneAll keeps every item as pruned at a position, and forgets all else, for a log that
+// begins anew there with a round; before is the number of events in front of it. If it is
+// interrupted it may be done again.
+func (s *Store) pruneAll(at events.Seq, before uint64) error {
+	for behind, more := (events.ID{}), true; more; {
+		var err error
+		behind, more, err = s.change(behind, func(it *events.Item) (core.ItemChange, bool) {
+			kept := *it
+			kept.PrunedSeq = at
+			return core.ItemChange{Old: it, New: &kept}, it.PrunedSeq == 0
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(g)
+	b := batch{Batch: g.db.NewBatch()}
+	defer b.Close()
+	for _, p := range statedAnew {
+		b.deleteRange([]byte{p}, []byte{p + 1})
+	}
+	b.delete(layout.MetaKey(layout.MetaRejected))
+	b.setJSON(layout.MetaKey(layout.MetaState), layout.StoredMeta(events.Meta{Applied: s.Applied(), Events: before}))
+	if b.err != nil {
+		return b.err
+	}
+	s.writer.nextExpiry, s.writer.rejectedStart = layout.Expiries{}, rejectedStart{}
+	return b.Commit(pebble.NoSync)
 }
 
 // ErrBeforeCut is wrapped by the error about a position of the past that can't

@@ -108,6 +108,9 @@ func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
 func (s *Store) load(db *pebble.DB) error {
 	v := layout.View{R: db}
 	m, err := v.Meta()
+	if err == nil {
+		err = s.checkKeeps(db, m.Applied == 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -120,6 +123,26 @@ func (s *Store) load(db *pebble.DB) error {
 	s.pos.advance(m.Applied)
 	s.flushed.Store(uint64(m.Applied))
 	return err
+}
+
+// ErrKeeps is wrapped by the error of Open about a store that was made with another
+// [Options.KeepPruned]: make it anew from the log.
+var ErrKeeps = errors.New("the store was made with pruned items and is now to be without them, or the other way round")
+
+// checkKeeps refuses a store that was made to keep other items. One that is empty
+// becomes what the options say.
+func (s *Store) checkKeeps(db *pebble.DB, empty bool) error {
+	key := layout.MetaKey(layout.MetaKeeps)
+	keeps, err := layout.View{R: db}.Get(key, func([]byte) error { return nil })
+	switch want := s.opts.KeepPruned; {
+	case err != nil || keeps == want:
+		return err
+	case !empty:
+		return ErrKeeps
+	case want:
+		return db.Set(key, nil, pebble.NoSync)
+	}
+	return db.Delete(key, pebble.NoSync)
 }
 
 // Close flushes and closes the store, after the queries, and the Rebuild or

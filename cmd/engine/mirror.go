@@ -26,8 +26,12 @@ reads: queries, the page, tails, any moment of the past, verify. What decides is
 refused, with the name of the hub. Cut off from the hub it answers as of the
 last event that it has, and says so. The hub names the site in [[leaf.sites]] of
 its configuration, with mirror = true. Data is in one folder, which can be
-removed: it is filled again from the hub.`,
-		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine list --server nats://127.0.0.1:4224",
+removed: it is filled again from the hub.
+
+With --keep the mirror is an archive: it keeps what the hub cuts of its log, and
+the items whose retention is over there, for so long. Its folder then holds what
+the hub no longer has.`,
+		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name archive --token-file token --keep 5y\n  engine list --server nats://127.0.0.1:4224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Hub == "" || o.Site == "" {
@@ -49,12 +53,24 @@ removed: it is filled again from the hub.`,
 	f.StringVar(&tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
 	f.StringVar(&file, "config", "", "a configuration `file` for what listens here: [server], [http], [nats], [quotas]")
 	f.StringVar(&o.Options.Dir, "dir", "", "the data `folder` (default \"mirror\")")
+	f.Func("keep", "keep what the hub cuts and prunes for this `duration`, such as 90d or 5y (default: drop it as the hub does)", keepFor(&o.Keep))
 	f.Func("nats-listen", "the `address` of the NATS server, or off (default \"127.0.0.1:4224\")", listenAddress(&o.Options.NATSListen))
 	f.Func("http", "the `address` of the HTTP API, the page, /healthz, /readyz and /metrics, or off (default \"127.0.0.1:8485\")", listenAddress(&o.Options.HTTP))
 	f.StringVar(&o.Options.HTTPTokensFile, "http-tokens", "", "the `file` of bearer tokens for HTTP, as of engine serve (env WORK_TOKENS)")
 	f.Func("durability", "the `policy` for writes: always, or interval, synced every second (default \"interval\": what is lost is copied again)",
 		console.Choice(&o.Options.Durability, config.Always, config.Interval))
 	return cmd
+}
+
+// keepFor decodes a duration above 0, in days and years too.
+func keepFor(dst *time.Duration) func(string) error {
+	return console.Value(dst, func(s string) (time.Duration, error) {
+		d, err := config.ParseDuration(s)
+		if err == nil && d <= 0 {
+			err = errors.New("it must be positive")
+		}
+		return d, err
+	})
 }
 
 // runMirror runs a mirror, and prints when it is cut off, and when it follows again.

@@ -97,7 +97,7 @@ func startMirror(t *testing.T, ctx context.Context, leaf, tokenFile, dir string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := exec.CommandContext(ctx, program, "mirror", "--hub", leaf, "--name", "lab", "--token-file", tokenFile, "--dir", dir, "--nats-listen", "127.0.0.1:0", "--http", "off")
+	p := exec.CommandContext(ctx, program, "mirror", "--hub", leaf, "--name", "lab", "--token-file", tokenFile, "--dir", dir, "--nats-listen", "127.0.0.1:0", "--http", "off", "--keep", "5y")
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ const (
 	feedWithin = 18 * time.Second
 )
 
-// LinkConfig says what a Link joins. All fields must be set.
+// LinkConfig says what a Link joins. All fields but Cut must be set.
 type LinkConfig struct {
 	Conn     *nats.Conn // to the mirror's own NATS server
 	Names    wire.Names
@@ -44,7 +44,9 @@ type LinkConfig struct {
 	Position func() events.Seq   // of the last event that was read of it
 	Why      func(error) string  // why the hub does not answer
 	Answered func()              // the hub has answered
-	Flush    func() error        // of the store
+	// Cut, if set, has the copy begin where the hub's log does, at a frame. It is called now
+	// and then while the two are one log. Without it the copy keeps what the hub cuts.
+	Cut func(ctx context.Context, first uint64) error
 	// LogsAnew has the copy of the items' logs made anew.
 	LogsAnew func(context.Context) error
 	Logger   *slog.Logger
@@ -164,25 +166,12 @@ func (l *Link) Look(now bool) (eventlog.End, error) {
 	end, follows := l.end, l.differs == nil && l.followed.Equal(a.Created)
 	err = cmp.Or(l.differs, l.lost)
 	l.mu.Unlock()
-	if err == nil && follows {
-		err = l.trim(end.First)
+	if err == nil && follows && l.Cut != nil {
+		ctx, cancel := context.WithTimeout(l.ctx, mirrorAsks)
+		defer cancel()
+		err = l.Cut(ctx, end.First)
 	}
 	return end, err
-}
-
-// trim drops what the hub has dropped of its log.
-func (l *Link) trim(first uint64) error {
-	ctx, cancel := context.WithTimeout(l.ctx, mirrorAsks)
-	defer cancel()
-	tip, err := l.Log.Last(ctx)
-	if err != nil || tip.First >= first {
-		return err
-	}
-	if err := l.Flush(); err != nil { // else a crash would have it made anew
-		return err
-	}
-	l.Logger.Info("the mirror drops what its hub has dropped", "below", first)
-	return l.Log.Trim(ctx, first)
 }
 
 // Feed answers the NATS server, which asks for a consumer of the hub's stream, as soon as
@@ -253,6 +242,9 @@ func (l *Link) differ(last uint64, a *mirrorAnswer) error {
 	what := fmt.Sprintf("the hub's log ends with frame %d, and this mirror has frame %d", a.Last, last)
 	if a.Last >= last {
 		what = fmt.Sprintf("frame %d of the hub's log is not the one that this mirror has", last)
+	}
+	if l.Cut == nil {
+		return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, keep %s as the archive of what was, and start another mirror in a folder of its own", what, l.Dir))
 	}
 	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, l.Dir))
 }

@@ -402,6 +402,8 @@ func (a *applier) insert(it *events.Item, params []byte) *entry {
 	if e == nil {
 		e = &entry{id: it.ID}
 		a.items[it.ID] = e
+	} else if e.cur != nil { // pruned and kept: its id is used again
+		a.erase(e)
 	}
 	e.cur, e.params, e.fresh, e.reborn = it, params, true, e.prev != nil
 	a.markDirty(e)

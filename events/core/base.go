@@ -23,6 +23,13 @@ type Base interface {
 	RejectedKept(events.Seq) (bool, error)
 }
 
+// Keeper is a Base that may keep items whose retention is over. The State marks them
+// ([events.Item.PrunedSeq]) in place of removing them, and otherwise goes on as if they
+// were gone. What an operator has purged is removed all the same.
+type Keeper interface {
+	KeepsPruned() bool
+}
+
 // BatchBase is a Base that reads many items at once more cheaply than one by one.
 type BatchBase interface {
 	// Load calls fn with each of the items that exists, and its params if they

@@ -67,8 +67,11 @@ func (c Prune) decide(d *decider) (Decision, error) {
 	if why != "" {
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s can't be pruned: %s", it.ID, why)
 	}
-	return d.prune(it, "retention")
+	return d.prune(it, reasonRetention)
 }
+
+// reasonRetention is the reason of a Prune, and not of a Purge.
+const reasonRetention = "retention"
 
 // prune forgets a terminal item, for the reason given: its retention is over,
 // or an operator has asked for it. The item's keys go with it.
@@ -105,10 +108,13 @@ func (c Purge) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
+	if reason == reasonRetention {
+		reason = "purged" // else a [Keeper] would keep it
+	}
 	return d.prune(it, reason)
 }
 
-func applyPruned(a *applier, _ *events.Pruned) error {
+func applyPruned(a *applier, b *events.Pruned) error {
 	e, err := a.entry(a.ev.ID)
 	if err != nil {
 		return err
@@ -122,7 +128,12 @@ func applyPruned(a *applier, _ *events.Pruned) error {
 	if e.cur.Cause != "" {
 		a.causes.leftDead(a.writable(e), a.ev.At)
 	}
-	a.forget(e)
+	if a.keeps && !a.meta.Partial && b.Reason == reasonRetention {
+		a.count(e.cur, -1)
+		a.writable(e).PrunedSeq = a.ev.Seq
+	} else {
+		a.forget(e)
+	}
 	a.touch(e, a.ev.Seq)
 	a.meta.Pruned++
 	return nil
@@ -145,6 +156,11 @@ func (a *applier) loseKeys(it *events.Item) error {
 // forget lets go of an item and of all that stands beside it, but for its keys.
 func (a *applier) forget(e *entry) {
 	a.count(e.cur, -1)
+	a.erase(e)
+}
+
+// erase is forget for an item that is not counted.
+func (a *applier) erase(e *entry) {
 	if e.dirty {
 		// What was to be written of it must not come back behind its end.
 		a.dirtyDocs = slices.DeleteFunc(a.dirtyDocs, func(d Document) bool { return d.ID == e.id })

@@ -27,7 +27,8 @@ type State struct {
 	base     Base
 	defaults events.TypeSettings
 	limits   events.Limits
-	reads    int // the highest format level: see SetFormatLevel
+	reads    int  // the highest format level: see SetFormatLevel
+	keeps    bool // pruned items: see Keeper
 
 	meta   events.Meta
 	newest events.Epoch // of the frames: meta has it once everything is known (Partial)
@@ -132,6 +133,9 @@ func NewState(base Base) (*State, error) {
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
 		drains: newRecords[events.Drain](events.RecordDrain),
 	}
+	if k, ok := base.(Keeper); ok {
+		s.keeps = k.KeepsPruned()
+	}
 	var err error
 	if s.meta, err = base.Meta(); err != nil {
 		return nil, fmt.Errorf("load state: %w", err)
@@ -153,9 +157,8 @@ func NewState(base Base) (*State, error) {
 	return s, nil
 }
 
-// Reload drops all that the base does not have, and loads the rest anew: for
-// events that have been applied and are to be applied once more, under other
-// positions. Items that the State has given out stay as they are.
+// Reload drops all that the base does not have, and loads the rest anew: for a base that
+// has changed by itself. Items that the State has given out stay as they are.
 func (s *State) Reload() error {
 	fresh, err := NewState(s.base)
 	if err != nil {
@@ -251,10 +254,7 @@ func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, erro
 // no such item.
 func (s *State) entry(id events.ID) (*entry, error) {
 	if e := s.items[id]; e != nil {
-		if e.cur == nil {
-			return nil, nil
-		}
-		return e, nil
+		return e.known(), nil
 	}
 	it, err := s.base.Item(id)
 	if err != nil {
@@ -269,7 +269,15 @@ func (s *State) entry(id events.ID) (*entry, error) {
 	e := &entry{id: id, cur: it, prev: it}
 	s.items[id] = e
 	s.touch(e, s.projected)
-	return e, nil
+	return e.known(), nil
+}
+
+// known returns the entry, nil if its item does not exist any more.
+func (e *entry) known() *entry {
+	if e.cur == nil || e.cur.PrunedSeq != 0 {
+		return nil
+	}
+	return e
 }
 
 // Prefetch reads items that will be asked for soon, and their params if those

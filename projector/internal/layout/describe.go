@@ -38,7 +38,7 @@ func describeRest(prefix byte, r *KeyReader) string {
 		return "checkpoint of item " + r.ID().String()
 	case prefixOutcomes:
 		return "how the children of item " + r.ID().String() + " ended"
-	case prefixRecord:
+	case PrefixRecord:
 		return fmt.Sprintf("record of kind %c: %s", r.Byte(), r.rest())
 	case PrefixHistory:
 		id := r.ID()
@@ -64,6 +64,8 @@ func describeMeta(name byte) string {
 		return "the last event's checksum"
 	case MetaIdentity:
 		return "the log's identity"
+	case MetaKeeps:
+		return "that it keeps what is pruned"
 	case MetaRejected:
 		return "the book of rejected submissions"
 	}

@@ -64,7 +64,7 @@ const (
 	prefixCheckpoint = 'x'
 	prefixOutcomes   = 'o'
 	prefixChildren   = 'f'
-	prefixRecord     = 'v'
+	PrefixRecord     = 'v'
 	PrefixWaiter     = 'd'
 	PrefixChild      = 'c'
 	PrefixFollowUp   = 'u'
@@ -94,6 +94,7 @@ const (
 	MetaState    = 'm' // events.Meta as JSON
 	MetaChecksum = 'c' // of the frame of Meta.Applied, 8 bytes
 	MetaIdentity = 'i' // of the log, text; not derived from the log's content
+	MetaKeeps    = 'k' // there if the store keeps what is pruned; not derived from the log's content
 	MetaRejected = 'r' // how much is kept of what was rejected: rejectedBook as JSON
 )
 
@@ -218,7 +219,7 @@ func AppendAnswerKey(b []byte, intake uint64) []byte {
 }
 
 func AppendRecordKey(b []byte, r events.Record) []byte {
-	return append(append(b, prefixRecord, byte(r.Kind)), r.Key...)
+	return append(append(b, PrefixRecord, byte(r.Kind)), r.Key...)
 }
 
 func AppendUint(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }

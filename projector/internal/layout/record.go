@@ -248,6 +248,7 @@ const (
 	restEstimate
 	restWaits
 	restSpared
+	restPruned
 	restEnd
 )
 
@@ -303,6 +304,9 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restSpared != 0 {
 		b = binary.AppendUvarint(b, uint64(it.Spared))
 	}
+	if bits&restPruned != 0 {
+		b = binary.AppendUvarint(b, uint64(it.PrunedSeq))
+	}
 	return b
 }
 
@@ -316,6 +320,7 @@ func restBits(it *events.Item) (bits uint64) {
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
 		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
 		{restEstimate, it.Estimate != 0}, {restWaits, !it.WaitsFrom.IsZero()}, {restSpared, it.Spared != 0},
+		{restPruned, it.PrunedSeq != 0},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -375,5 +380,8 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restSpared != 0 {
 		it.Spared = events.Attempt(r.uint())
+	}
+	if bits&restPruned != 0 {
+		it.PrunedSeq = events.Seq(r.uint())
 	}
 }

@@ -126,7 +126,7 @@ func (v View) Related(prefix byte, of, behind events.ID, limit int) (ids []event
 }
 
 func (v View) Records(kind events.RecordKind) (recs []events.Record, err error) {
-	prefix := []byte{prefixRecord, byte(kind)}
+	prefix := []byte{PrefixRecord, byte(kind)}
 	err = v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
 		recs = append(recs, events.Record{Kind: kind, Key: string(key[len(prefix):]), Data: bytes.Clone(value)})
 		return true, nil
