@@ -23,7 +23,8 @@ func scriptedTips(t *testing.T, rounds ...[]string) *JetStream {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	l := &JetStream{cfg: Config{Connect: inProcess(s), AckTimeout: 2 * time.Second}.WithDefaults(), stream: "WORK_EVENTS_0", replicated: true, stop: make(chan struct{})}
+	l := newJetStream(Config{Connect: inProcess(s), AckTimeout: 2 * time.Second}.WithDefaults())
+	l.replicated = true
 	t.Cleanup(func() { _ = l.Close() })
 	var mu sync.Mutex
 	_, err = nc.Subscribe(l.infoSubject(), func(m *nats.Msg) {
