@@ -15,6 +15,10 @@ func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
 	return eventlog.Kept{First: 1, Last: 5}, nil
 }
 
+func (endedLog) Of(string, string) (func(context.Context, *events.Event) (bool, error), error) {
+	return nil, nil
+}
+
 // What a client does once it has the head of the reply comes in its feed, however
 // long the feed takes to begin reading: the position was settled before.
 func TestAFeedOfWhatComesNextBeginsBeforeItsReply(t *testing.T) {
