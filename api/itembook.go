@@ -43,7 +43,7 @@ func (b *itemBook) of(tenant, label string) (func(context.Context, *events.Event
 	}
 	name, value, ok := strings.Cut(label, "=")
 	if label != "" && (!ok || name == "") {
-		return nil, events.Refuse(events.CodeBadRequest, "label is %q: it must have the form name=value", label)
+		return nil, events.Refuse(events.CodeBadRequest, "label must have the form name=value")
 	}
 	return func(ctx context.Context, ev *events.Event) (bool, error) {
 		if ev.ID.IsZero() {
