@@ -242,13 +242,6 @@ func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
 	return b, nil
 }
 
-// compressed reports whether a block file begins as one that is compressed.
-func compressed(b []byte) bool {
-	var meta natsserver.CompressionInfo
-	n, err := meta.UnmarshalMetadata(b)
-	return err != nil || n > 0
-}
-
 // decode returns the records of a block file, and whether it was compressed.
 func decode(b []byte) (plain []byte, was bool, err error) {
 	var meta natsserver.CompressionInfo

@@ -71,23 +71,6 @@ func fill(t *testing.T, js jetstream.JetStream, conf jetstream.StreamConfig, n, 
 	}
 }
 
-// messages returns all messages of the stream, by their sequences.
-func messages(t *testing.T, js jetstream.JetStream, last uint64) map[uint64]string {
-	t.Helper()
-	s, err := js.Stream(t.Context(), stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[uint64]string{}
-	for seq := uint64(1); seq <= last; seq++ {
-		m, err := s.GetMsg(t.Context(), seq)
-		if err == nil {
-			all[seq] = fmt.Sprint(m.Subject, m.Header, m.Time.UnixNano(), string(m.Data))
-		}
-	}
-	return all
-}
-
 func folder(dir string) string { return filepath.Join(dir, "jetstream", "$G", "streams", stream) }
 
 func read(t *testing.T, dir string, gapless bool, state func() (State, bool)) Replica {
