@@ -31,7 +31,7 @@ removed: it is filled again from the hub.
 With --keep the mirror is an archive: it keeps what the hub cuts of its log, and
 the items whose retention is over there, for so long. Its folder then holds what
 the hub no longer has.`,
-		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name archive --token-file token --keep 5y\n  engine list --server nats://127.0.0.1:4224",
+		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name old --token-file t --keep 5y\n  engine list --server nats://127.0.0.1:4224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Hub == "" || o.Site == "" {
