@@ -22,7 +22,8 @@ func TailCommand(a *App, called string) *cobra.Command {
 		Use:   called[strings.LastIndexByte(called, ' ')+1:],
 		Short: "Show the engine's events, live",
 		Long: "Show the events of the log as they are decided, until interrupted.\n" +
-			"--type and --kind, each of them repeatable, --id, --tenant and --label choose which.\n" +
+			"--type and --kind, each of them repeatable, and --id, --tenant and --label\n" +
+			"choose which. " +
 			"--since and --from-seq show older ones first.",
 		Example: "  " + called + " --type email --kind dead --since 1h\n  " + called + " --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
 		Args:    cobra.NoArgs,
