@@ -8,6 +8,13 @@ import (
 // appender writes the method that appends a struct.
 func (g *generator) appender(name string, fields []field) {
 	g.line("\nfunc (x *%s) appendJSON(w *quickjson.Writer) {\nat := w.Open()", name)
+	g.guarded(fields, g.appendField)
+	g.line("w.Close(at)\n}")
+}
+
+// guarded writes something for each field, where the embedded pointers that it is behind
+// are not nil.
+func (g *generator) guarded(fields []field, write func(field)) {
 	guard := ""
 	for _, f := range fields {
 		if f.guard != guard {
@@ -18,12 +25,11 @@ func (g *generator) appender(name string, fields []field) {
 				g.line("if %s != nil {", guard)
 			}
 		}
-		g.appendField(f)
+		write(f)
 	}
 	if guard != "" {
 		g.line("}")
 	}
-	g.line("w.Close(at)\n}")
 }
 
 // appendField writes what appends one field, unless it is left out.

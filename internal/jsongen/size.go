@@ -8,16 +8,7 @@ import (
 // sizer writes the method that bounds the length of a struct's JSON.
 func (g *generator) sizer(name string, fields []field) {
 	g.line("\nfunc (x *%s) maxJSON() int {\nn := len(`{}`)", name)
-	guard := ""
-	for _, f := range fields {
-		if f.guard != guard {
-			if guard != "" {
-				g.line("}")
-			}
-			if guard = f.guard; guard != "" {
-				g.line("if %s != nil {", guard)
-			}
-		}
+	g.guarded(fields, func(f field) {
 		c := condition(f)
 		if c != "" {
 			g.line("if %s {", c)
@@ -26,10 +17,7 @@ func (g *generator) sizer(name string, fields []field) {
 		if c != "" {
 			g.line("}")
 		}
-	}
-	if guard != "" {
-		g.line("}")
-	}
+	})
 	g.line("return n\n}")
 }
 
