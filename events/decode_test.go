@@ -95,7 +95,7 @@ func TestMutatedEventsDecodeAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 1 + r.IntN(2) {
-			mutate(r, &data)
+			data = quicktest.Damage(r, data)
 		}
 		if alike(t, data) {
 			accepted++
@@ -104,22 +104,6 @@ func TestMutatedEventsDecodeAlike(t *testing.T) {
 	if accepted < 200 {
 		t.Errorf("only %d mutations were accepted at all", accepted)
 	}
-}
-
-func mutate(r *rand.Rand, data *[]byte) {
-	const chars = `{}[]",:\ 0123456789-+.eEtfnulrsaZz` + "\x00\x7f\xff\n"
-	b := *data
-	i := r.IntN(len(b))
-	c := chars[r.IntN(len(chars))]
-	switch r.IntN(3) {
-	case 0:
-		b[i] = c
-	case 1:
-		b = append(b[:i], b[i+1:]...)
-	case 2:
-		b = append(b[:i], append([]byte{c}, b[i:]...)...)
-	}
-	*data = b
 }
 
 // alike fails if the quick way reads data otherwise than the general way.

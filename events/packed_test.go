@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/events/quickjson/quicktest"
 )
 
 // brief is the JSON of which e.AppendPacked is the packed form.
@@ -81,7 +83,7 @@ func TestMutatedJSONPacksAndUnpacks(t *testing.T) {
 	for range 20_000 {
 		data := brief(t, evs[r.IntN(len(evs))])
 		for range r.IntN(3) {
-			mutate(r, &data)
+			data = quicktest.Damage(r, data)
 		}
 		if len(data) == 0 || data[0] != '{' {
 			continue

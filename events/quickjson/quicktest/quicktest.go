@@ -40,7 +40,11 @@ func Fuzz[T any](f *testing.F, unmarshal func([]byte, any) error, appendJSON fun
 		}
 		check(f, data)
 		for range 4 {
-			check(f, damage(r, bytes.Clone(data)))
+			bad := bytes.Clone(data)
+			for range 1 + r.IntN(2) {
+				bad = Damage(r, bad)
+			}
+			check(f, bad)
 		}
 		if i < 20 {
 			f.Add(data)
@@ -112,22 +116,17 @@ func canonical(data []byte) []byte {
 	return escaped.Bytes()
 }
 
-// damage changes a document in one or two places.
-func damage(r *rand.Rand, b []byte) []byte {
+// Damage changes a document, which must not be empty, in one place.
+func Damage(r *rand.Rand, b []byte) []byte {
 	const chars = `{}[]",:\ 0123456789-+.eEtfnulrsaZz` + "\x00\x7f\xff\n"
-	for range 1 + r.IntN(2) {
-		i, c := r.IntN(len(b)), chars[r.IntN(len(chars))]
-		switch r.IntN(3) {
-		case 0:
-			b[i] = c
-		case 1:
-			b = append(b[:i], b[i+1:]...)
-		case 2:
-			b = append(b[:i], append([]byte{c}, b[i:]...)...)
-		}
-		if len(b) == 0 {
-			break
-		}
+	i, c := r.IntN(len(b)), chars[r.IntN(len(chars))]
+	switch r.IntN(3) {
+	case 0:
+		b[i] = c
+	case 1:
+		b = append(b[:i], b[i+1:]...)
+	case 2:
+		b = append(b[:i], append([]byte{c}, b[i:]...)...)
 	}
 	return b
 }
