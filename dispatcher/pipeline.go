@@ -101,8 +101,11 @@ func (p *pipeline) room() bool { return p.roomFor(maxDecision, eventlog.MaxEvent
 // more than most gets a batch of its own.
 func (p *pipeline) roomFor(need, most int) bool {
 	have := len(p.building.events)
-	return len(p.rest) == 0 && (have+need <= most || have == 0) && p.building.bytes < min(maxBatchBytes, p.most/2)
+	return len(p.rest) == 0 && (have+need <= most || have == 0) && p.building.bytes < p.enough()
 }
+
+// enough is how many bytes of events a batch has when it takes no further decision.
+func (p *pipeline) enough() int { return min(maxBatchBytes, p.most/2) }
 
 // lineBytes is the most that an event takes in a frame.
 func lineBytes(ev *events.Event) int { return ev.MaxJSON() + len("\n") }
@@ -155,7 +158,7 @@ func (p *pipeline) addParts(evs []events.Event) error {
 }
 
 func (p *pipeline) addRest() error {
-	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+lineBytes(&p.rest[0]) < min(maxBatchBytes, p.most/2)); {
+	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+lineBytes(&p.rest[0]) < p.enough()); {
 		if err := p.add(p.rest[:1]); err != nil {
 			return err
 		}
