@@ -37,7 +37,7 @@ type traits struct {
 
 // of returns a filter for the events of a tenant's items, or of those with a label,
 // name=value; nil if neither is given.
-func (b *itemBook) of(tenant, label string) (func(context.Context, *events.Event) (bool, error), error) {
+func (b *itemBook) of(tenant, label string) (eventlog.Filter, error) {
 	if tenant == "" && label == "" {
 		return nil, nil
 	}

@@ -59,7 +59,7 @@ func (f Feed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.
 
 // Of returns a filter for the events of a tenant's items, or of those with a label, name=value;
 // nil if neither is given.
-func (f Feed) Of(tenant, label string) (func(context.Context, *events.Event) (bool, error), error) {
+func (f Feed) Of(tenant, label string) (eventlog.Filter, error) {
 	return f.t.items.of(tenant, label)
 }
 

@@ -52,6 +52,9 @@ const (
 	keepOld    = 8 << 20 // bytes, and as many frames as one get brings
 )
 
+// Filter reports whether an event is wanted. The context is that of the reader.
+type Filter func(context.Context, *events.Event) (bool, error)
+
 // PageQuery says what a page is to hold.
 type PageQuery struct {
 	// From is the first position. 0 begins at Since, or behind the end if that
@@ -63,7 +66,7 @@ type PageQuery struct {
 	Kinds []events.Kind // none: all
 	ID    events.ID     // zero: all
 	// Wants judges the events that the rest of the query leaves over; nil: all are wanted.
-	Wants func(context.Context, *events.Event) (bool, error)
+	Wants Filter
 
 	Limit    int           // events; 0 or too many: MaxPageEvents
 	MaxBytes int           // of their JSON; 0 or too many: MaxPageBytes. One event is always allowed

@@ -27,10 +27,10 @@ type TailConfig struct {
 	// FromSeq. With neither, the tail begins with what comes next.
 	Since time.Time
 
-	Types []events.Type                                      // none: all; the empty type: the partition's own events
-	Kinds []events.Kind                                      // none: all
-	ID    events.ID                                          // zero: all
-	Wants func(context.Context, *events.Event) (bool, error) // see [PageQuery]
+	Types []events.Type // none: all; the empty type: the partition's own events
+	Kinds []events.Kind // none: all
+	ID    events.ID     // zero: all
+	Wants Filter        // see [PageQuery]
 }
 
 // Validate reports what is wrong.

@@ -15,7 +15,7 @@ func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
 	return eventlog.Kept{First: 1, Last: 5}, nil
 }
 
-func (endedLog) Of(string, string) (func(context.Context, *events.Event) (bool, error), error) {
+func (endedLog) Of(string, string) (eventlog.Filter, error) {
 	return nil, nil
 }
 

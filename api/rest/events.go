@@ -21,7 +21,7 @@ type Events interface {
 	Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error
 	// Of returns a filter for the events of a tenant's items, or of those with a label,
 	// name=value; nil if neither is given.
-	Of(tenant, label string) (func(context.Context, *events.Event) (bool, error), error)
+	Of(tenant, label string) (eventlog.Filter, error)
 	// Kept says what the log holds.
 	Kept(ctx context.Context) (eventlog.Kept, error)
 }

@@ -59,7 +59,7 @@ func (f *flood) Kept(context.Context) (eventlog.Kept, error) {
 	return eventlog.Kept{First: 1, Last: 1 << 40}, nil
 }
 
-func (*flood) Of(string, string) (func(context.Context, *events.Event) (bool, error), error) {
+func (*flood) Of(string, string) (eventlog.Filter, error) {
 	return nil, nil
 }
 
