@@ -28,8 +28,8 @@ type itemBook struct {
 	known map[events.ID]traits
 }
 
-// traits are what an itemBook knows of an item. The zero traits are those of an item whose
-// submission has been cut from the log.
+// traits are an item's tenant and labels. They are zero if its submission has been cut from
+// the log.
 type traits struct {
 	tenant string
 	labels map[string]string
