@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 
 	"github.com/streamwright/streamwright/dispatcher/errands"
 	"github.com/streamwright/streamwright/eventlog"
@@ -80,6 +81,12 @@ func (f *followUps) decide() error {
 				return err
 			}
 			continue
+		}
+		switch err := f.l.pipe.fits(dec.Events); {
+		case errors.Is(err, errNoRoom):
+			return nil
+		case err != nil:
+			return err
 		}
 		if err := f.l.apply(&dec); err != nil {
 			return err

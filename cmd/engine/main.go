@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -147,15 +146,7 @@ func (a *app) bar(doing, units string) (show func(done, total int64), end func()
 	}
 }
 
-// gcPercent trades memory for time: an engine allocates much and keeps little.
-// With it, a backlog of a million items still fits the memory that
-// docs/operate/PERFORMANCE.md states. The environment's GOGC wins.
-const gcPercent = 200
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
