@@ -101,7 +101,7 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 		}
 	}()
 	done, total := int64(0), int64(s.Last-s.First)+1
-	next := func() (eventlog.Stored, bool, error) {
+	next := func(context.Context) (eventlog.Stored, bool, error) {
 		st, ok := <-records
 		if ok {
 			if done++; progress != nil && (done%progressEvery == 0 || done == total) {
@@ -111,7 +111,15 @@ func (b *Backup) events(ctx context.Context, progress func(string, int64, int64)
 		}
 		return st, false, <-ended
 	}
-	err = eventlog.Replay(ctx, func(uint64, string) { foreign++ }, func(eventlog.Frame) { stale++ }, next, fn)
+	var m events.Meta
+	err = eventlog.Replay(ctx, func(uint64, string) { foreign++ }, next, func(f eventlog.Frame) error {
+		if m.PassesOver(f.Seq, f.Epoch) {
+			stale++
+			return nil
+		}
+		m.Epoch = f.Epoch
+		return fn(f)
+	})
 	return foreign, stale, err
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -201,7 +201,7 @@ func TestTwoLoopsAssign(t *testing.T) {
 	slow(t)
 	for seed := range seeds(30) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			stream := eventlog.NewMemoryStream(0)
+			stream := logtest.NewMemoryStream(0)
 			a := withInboxes(newChaosOn(t, seed, stream, nil))
 			b := newChaosOn(t, seed+1000, stream, a.world)
 			maps.Copy(b.inboxes, a.inboxes)

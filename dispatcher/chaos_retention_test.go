@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -34,7 +34,7 @@ func TestChaosWithCuts(t *testing.T) {
 					c.cut()
 					c.settle()
 				case 1:
-					c.log.ScriptPurges(eventlog.PurgeFault(c.rng.IntN(3)))
+					c.log.ScriptPurges(logtest.PurgeFault(c.rng.IntN(3)))
 				case 2:
 					if c.rng.IntN(3) == 0 {
 						c.dropStore()

@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -45,13 +46,13 @@ type heldRun struct {
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
 
 // What happens to an append.
-var faultKinds = []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultLate, eventlog.FaultConflict, eventlog.FaultForeign}
+var faultKinds = []logtest.FaultKind{logtest.FaultLost, logtest.FaultAckLost, logtest.FaultLate, logtest.FaultConflict, logtest.FaultForeign}
 
 func newChaos(t testing.TB, seed uint64) *chaos {
-	return newChaosOn(t, seed, eventlog.NewMemoryStream(0), nil)
+	return newChaosOn(t, seed, logtest.NewMemoryStream(0), nil)
 }
 
-func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *world) *chaos {
+func newChaosOn(t testing.TB, seed uint64, stream *logtest.MemoryStream, w *world) *chaos {
 	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}, assigns: seed%2 == 1}
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
@@ -249,8 +250,8 @@ func (c *chaos) touchOne() {
 }
 
 func (c *chaos) faultNext() {
-	f := eventlog.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], Land: eventlog.Landing(c.rng.IntN(3)), Foreign: 1 + c.rng.IntN(3)}
-	if f.Kind == eventlog.FaultConflict {
+	f := logtest.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], Land: logtest.Landing(c.rng.IntN(3)), Foreign: 1 + c.rng.IntN(3)}
+	if f.Kind == logtest.FaultConflict {
 		c.rivals += 100
 		f.Rival = c.rival(c.rivals)
 	}
@@ -419,7 +420,7 @@ func TestTwoLoopsOnOneLog(t *testing.T) {
 	slow(t)
 	for seed := range seeds(30) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			stream := eventlog.NewMemoryStream(0)
+			stream := logtest.NewMemoryStream(0)
 			a := newChaosOn(t, seed, stream, nil)
 			b := newChaosOn(t, seed+1000, stream, a.world)
 			b.ids = 1 << 32

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // cluster runs several engines on a replicated log, with their clients, workers and
@@ -29,7 +30,7 @@ type cluster struct {
 	routines []*routine
 	running  *routine
 
-	log     *eventlog.Replicas
+	log     *logtest.Replicas
 	nodes   []*clusterNode
 	world   *clusterWorld
 	people  *people
@@ -124,13 +125,13 @@ func (h *eventHeap) pop() event {
 	}
 }
 
-// Now implements [eventlog.Simulation].
+// Now implements [logtest.Simulation].
 func (c *cluster) Now() time.Time { return c.at }
 
-// Rand implements [eventlog.Simulation].
+// Rand implements [logtest.Simulation].
 func (c *cluster) Rand() *rand.Rand { return c.rng }
 
-// After implements [eventlog.Simulation].
+// After implements [logtest.Simulation].
 func (c *cluster) After(d time.Duration, fn func()) {
 	c.count++
 	c.events.push(event{c.at.Sub(simStart) + max(d, 0), c.count, fn})
@@ -139,7 +140,7 @@ func (c *cluster) After(d time.Duration, fn func()) {
 // forever is a wait that has no end of its own.
 const forever = 1000 * time.Hour
 
-// Wait implements [eventlog.Simulation]: the routine that runs gives way.
+// Wait implements [logtest.Simulation]: the routine that runs gives way.
 func (c *cluster) Wait(d time.Duration, done func() bool) bool {
 	r := c.running
 	r.until, r.done = c.at.Add(d), done
@@ -261,7 +262,7 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	c.cutting = c.rng.IntN(2) == 0 || b == bugOldStore
 	c.mixed = !c.cutting && (c.rng.IntN(2) == 0 || b == bugGuess) // a round would be read by this program's level
 	c.native = c.rng.IntN(3) == 0
-	c.log = eventlog.NewReplicas(c, servers)
+	c.log = logtest.NewReplicas(c, servers)
 	c.log.CheckNothing = b == bugNoCheck
 	c.size = servers
 	c.oracle = newOracle(c)
@@ -321,7 +322,7 @@ func (f *freeContext) Err() error {
 
 // nodeLog is the log as a node has it.
 type nodeLog struct {
-	*eventlog.ReplicaLog
+	*logtest.ReplicaLog
 	n *clusterNode
 }
 

@@ -62,7 +62,7 @@ var clusterDeeds = []clusterDeed{
 	{"native pull", 6, func(c *cluster, _ *rand.Rand) { c.people.nativePull() }},
 	{"native answer", 6, func(c *cluster, _ *rand.Rand) { c.people.nativeAnswer() }},
 	{"stranger", 1, func(c *cluster, _ *rand.Rand) {
-		c.log.Inject([]byte(`{"stream":"X","seq":1}`))
+		c.log.Inject(nil, []byte(`{"stream":"X","seq":1}`))
 	}},
 	{"repeat", 1, (*cluster).repeatStale},
 	{"compare", 1, func(c *cluster, rng *rand.Rand) { c.oracle.sameAsLog(c.nodes[rng.IntN(len(c.nodes))]) }},

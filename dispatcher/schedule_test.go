@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -136,9 +137,9 @@ func TestTicksOverClockChanges(t *testing.T) {
 func TestEachTickHasOneItem(t *testing.T) {
 	slow(t)
 	stages := []string{"decide", "append", "appended", "project", "projected"}
-	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultLate}
+	faults := []logtest.FaultKind{logtest.FaultLost, logtest.FaultAckLost, logtest.FaultLate}
 	rapid.Check(t, func(rt *rapid.T) {
-		stream := eventlog.NewMemoryStream(0)
+		stream := logtest.NewMemoryStream(0)
 		a := newSimOn(t, stream, nil, followAnyClock)
 		a.setSchedule(events.Schedule{Name: "wall", Cron: "*/3 * * * *", Zone: "Europe/Berlin", Missed: events.MissedAll})
 		a.setSchedule(events.Schedule{Name: "every", EveryMS: 45_000, Missed: events.MissedAll, Overlap: events.DedupMerge})
@@ -151,7 +152,7 @@ func TestEachTickHasOneItem(t *testing.T) {
 			case 0:
 				s.crash()
 			case 1:
-				s.log.Script(eventlog.Fault{Kind: rapid.SampledFrom(faults).Draw(rt, "fault"), Land: eventlog.LandAfterLast})
+				s.log.Script(logtest.Fault{Kind: rapid.SampledFrom(faults).Draw(rt, "fault"), Land: logtest.LandAfterLast})
 			case 2:
 				at := rapid.SampledFrom(stages).Draw(rt, "stage")
 				s.onStage = func(stage string) {

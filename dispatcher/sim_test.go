@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -27,8 +28,8 @@ import (
 type sim struct {
 	t      testing.TB
 	at     time.Time
-	stream *eventlog.MemoryStream
-	log    *eventlog.Memory
+	stream *logtest.MemoryStream
+	log    *logtest.Memory
 	store  *projector.Store
 	cfg    Config
 	reg    *registry.Registry
@@ -62,12 +63,12 @@ type sim struct {
 var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newSim(t testing.TB, edit func(*Config)) *sim {
-	return newSimOn(t, eventlog.NewMemoryStream(0), nil, edit)
+	return newSimOn(t, logtest.NewMemoryStream(0), nil, edit)
 }
 
 // newSimOn makes a sim on a log, and a dispatch stream, that another one may
 // have as well; nil: its own.
-func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+func newSimOn(t testing.TB, stream *logtest.MemoryStream, w *world, edit func(*Config)) *sim {
 	noRace(t)
 	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }, inboxes: map[string]string{}}
 	s.stream.Now = s.serverNow

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -77,7 +78,7 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 		}
 		st.settle()
 	case "purge-fault":
-		st.log.ScriptPurges(map[string]eventlog.PurgeFault{"lost": eventlog.PurgeLost, "ack-lost": eventlog.PurgeAckLost}[td.CmdArgs[0].Key])
+		st.log.ScriptPurges(map[string]logtest.PurgeFault{"lost": logtest.PurgeLost, "ack-lost": logtest.PurgeAckLost}[td.CmdArgs[0].Key])
 	case "log":
 		tip, err := st.log.Last(context.Background())
 		st.ok(err)

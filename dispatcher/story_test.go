@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -359,13 +360,13 @@ func (st *story) configure(td *datadriven.TestData) {
 	st.do(core.Configure{Type: events.Type(td.CmdArgs[0].Key), Source: events.SourceAPI, Settings: set})
 }
 
-var faultNames = map[string]eventlog.FaultKind{
-	"lost": eventlog.FaultLost, "ack-lost": eventlog.FaultAckLost, "late": eventlog.FaultLate, "rival": eventlog.FaultConflict,
+var faultNames = map[string]logtest.FaultKind{
+	"lost": logtest.FaultLost, "ack-lost": logtest.FaultAckLost, "late": logtest.FaultLate, "rival": logtest.FaultConflict,
 }
 
 func (st *story) fault(td *datadriven.TestData) string {
-	f := eventlog.Fault{Kind: faultNames[td.CmdArgs[0].Key], Land: eventlog.LandAfterLast}
-	if f.Kind == eventlog.FaultConflict {
+	f := logtest.Fault{Kind: faultNames[td.CmdArgs[0].Key], Land: logtest.LandAfterLast}
+	if f.Kind == logtest.FaultConflict {
 		f.Rival = st.rival(1)
 	}
 	st.log.Script(f)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	needs "github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -50,16 +51,16 @@ func TestAForeignMessageIsNoRival(t *testing.T) {
 // What has refused an append is a rival if another engine wrote it, and if nobody knows.
 func TestRivalled(t *testing.T) {
 	for name, c := range map[string]struct {
-		then  func(*eventlog.MemoryStream)
+		then  func(*logtest.MemoryStream)
 		rival bool
 	}{
-		"a foreign message": {func(s *eventlog.MemoryStream) { s.Inject(nats.Header{}, []byte("hm")) }, false},
-		"an earlier owner":  {func(s *eventlog.MemoryStream) { ownedBy(t, s, 1) }, false},
-		"another engine":    {func(s *eventlog.MemoryStream) { s.Inject(nil, nil); ownedBy(t, s, 3) }, true},
-		"nobody knows":      {func(s *eventlog.MemoryStream) { ownedBy(t, s, 2); s.Trim(3) }, true},
+		"a foreign message": {func(s *logtest.MemoryStream) { s.Inject(nats.Header{}, []byte("hm")) }, false},
+		"an earlier owner":  {func(s *logtest.MemoryStream) { ownedBy(t, s, 1) }, false},
+		"another engine":    {func(s *logtest.MemoryStream) { s.Inject(nil, nil); ownedBy(t, s, 3) }, true},
+		"nobody knows":      {func(s *logtest.MemoryStream) { ownedBy(t, s, 2); s.Trim(3) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := eventlog.NewMemoryStream(0)
+			s := logtest.NewMemoryStream(0)
 			ownedBy(t, s, 2)
 			c.then(s)
 			if got := rivalled(t.Context(), s.Open(), 2, &eventlog.FencedError{Expected: 1}); got != c.rival {
@@ -70,7 +71,7 @@ func TestRivalled(t *testing.T) {
 }
 
 // ownedBy has an owner's frame stored.
-func ownedBy(t *testing.T, s *eventlog.MemoryStream, epoch events.Epoch) {
+func ownedBy(t *testing.T, s *logtest.MemoryStream, epoch events.Epoch) {
 	t.Helper()
 	m, err := eventlog.NewMessage(wire.Default, 0, &eventlog.Write{Epoch: epoch, Node: "x", Events: []events.Event{
 		{Kind: events.KindOwned, At: simStart, Body: &events.Owned{Epoch: epoch, Owner: "x"}},

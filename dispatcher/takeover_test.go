@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -15,7 +16,7 @@ import (
 // A takeover projects what it reads of the log in commits that are bounded in
 // bytes, not in events alone.
 func TestTakeoverOfLargeItemsCommitsInSteps(t *testing.T) {
-	stream := eventlog.NewMemoryStream(0)
+	stream := logtest.NewMemoryStream(0)
 	submitLarge(t, stream, 600, 64<<10)
 	store, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
@@ -45,7 +46,7 @@ func TestTakeoverOfLargeItemsCommitsInSteps(t *testing.T) {
 }
 
 // submitLarge appends items with so many bytes of params each.
-func submitLarge(t testing.TB, stream *eventlog.MemoryStream, items, size int) {
+func submitLarge(t testing.TB, stream *logtest.MemoryStream, items, size int) {
 	t.Helper()
 	state, err := core.NewState(core.Empty{})
 	if err != nil {

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -139,7 +140,7 @@ func BenchmarkPages(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer nc.Close()
-			p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last+keepFrames, 0) }, nil)
+			p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last+KeepFrames, 0) }, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				got := 0

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -11,7 +11,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // A frame is read as it was appended, whatever its size.
@@ -65,12 +68,12 @@ func TestAppendAndRead(t *testing.T) {
 // of it is stored. A fenced writer is not broken: it settles and goes on.
 func TestFenced(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault Fault
+		fault logtest.Fault
 		want  []string
 		found uint64
 	}{
-		"rival":   {Fault{Kind: FaultConflict, Rival: write(decision(2, "rival"))}, []string{"seed", "rival", "rival"}, 2},
-		"foreign": {Fault{Kind: FaultForeign, Foreign: 3}, []string{"seed"}, 4},
+		"rival":   {logtest.Fault{Kind: logtest.FaultConflict, Rival: write(decision(2, "rival"))}, []string{"seed", "rival", "rival"}, 2},
+		"foreign": {logtest.Fault{Kind: logtest.FaultForeign, Foreign: 3}, []string{"seed"}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
@@ -94,14 +97,14 @@ func TestFenced(t *testing.T) {
 // The end of an append is unknown: nothing of it is stored, or all, at once or late.
 func TestAmbiguous(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  Fault
+		fault  logtest.Fault
 		stored bool
 	}{
-		"lost":                   {Fault{Kind: FaultLost}, false},
-		"ack lost":               {Fault{Kind: FaultAckLost}, true},
-		"late, after the end":    {Fault{Kind: FaultLate, Land: LandOnDemand}, false}, // behind the barrier: it does not fit
-		"late, after Last":       {Fault{Kind: FaultLate, Land: LandAfterLast}, true},
-		"late, after the replay": {Fault{Kind: FaultLate, Land: LandAfterRead}, true},
+		"lost":                   {logtest.Fault{Kind: logtest.FaultLost}, false},
+		"ack lost":               {logtest.Fault{Kind: logtest.FaultAckLost}, true},
+		"late, after the end":    {logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandOnDemand}, false}, // behind the barrier: it does not fit
+		"late, after Last":       {logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandAfterLast}, true},
+		"late, after the replay": {logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandAfterRead}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
@@ -182,12 +185,12 @@ func TestForeignMessages(t *testing.T) {
 		l := f.open(t, func(seq uint64, reason string) { told = append(told, fmt.Sprint(seq, " ", reason)) })
 		strangers(t, f, 1)
 		after := mustAppend(t, l, 1, decision(2, "a"))
-		good, err := NewMemoryStream(0).Open().enc.encode(write(decision(1, "intruder")), 1<<20)
+		good, err := NewMessage(wire.Default, 0, write(decision(1, "intruder")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.inject(t, nil, good.Data)                                                   // a frame's body
-		f.inject(t, nats.Header{headerFrame: {"somebody's"}, "Status": {"404"}}, nil) // an id of another form
+		f.inject(t, nats.Header{HeaderFrame: {"somebody's"}, "Status": {"404"}}, nil) // an id of another form
 		fetched := nats.Header{"Nats-Stream": {"WORK_EVENTS_0"}, "Nats-Sequence": {"2"}}
 		for key, v := range good.Header {
 			fetched[key] = v
@@ -214,7 +217,7 @@ func TestCorruption(t *testing.T) {
 		ctx := testContext(t)
 		l := f.open(t, nil)
 		mustAppend(t, l, 0, decision(2, "a"))
-		m, err := NewMemoryStream(0).Open().enc.encode(write(decision(3, "torn")), 1<<20)
+		m, err := NewMessage(wire.Default, 0, write(decision(3, "torn")))
 		if err != nil {
 			t.Fatal(err)
 		}

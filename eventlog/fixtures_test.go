@@ -1,7 +1,8 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -18,7 +21,7 @@ type fixture interface {
 	// open makes a writer.
 	open(t *testing.T, foreign ForeignFunc) Log
 	// fault strikes the next append of l.
-	fault(l Log, f Fault)
+	fault(l Log, f logtest.Fault)
 	// land lets what is late arrive.
 	land()
 	// inject stores a message that no log has appended.
@@ -69,30 +72,30 @@ func (h *hooked) Read(ctx context.Context, from, to uint64, fn func(Frame) error
 }
 
 // landing lets late messages land at a moment. A Memory does it by itself.
-func landing(l Log, at Landing, land func()) Log {
-	_, itself := l.(*Memory)
+func landing(l Log, at logtest.Landing, land func()) Log {
+	_, itself := l.(*logtest.Memory)
 	switch {
 	case itself:
-	case at == LandAfterLast:
+	case at == logtest.LandAfterLast:
 		return &hooked{Log: l, afterLast: land}
-	case at == LandAfterRead:
+	case at == logtest.LandAfterRead:
 		return &hooked{Log: l, afterRead: land}
 	}
 	return l
 }
 
 // rival is a frame of another writer.
-func rival(w *Write) message {
+func rival(w *Write) *nats.Msg {
 	m, err := NewMessage(wire.Default, 0, w)
 	if err != nil {
 		panic(err)
 	}
-	return message{header: m.Header, data: m.Data}
+	return m
 }
 
-type memoryFixture struct{ s *MemoryStream }
+type memoryFixture struct{ s *logtest.MemoryStream }
 
-func newMemoryFixture(*testing.T) fixture { return &memoryFixture{NewMemoryStream(0)} }
+func newMemoryFixture(*testing.T) fixture { return &memoryFixture{logtest.NewMemoryStream(0)} }
 
 func (f *memoryFixture) open(t *testing.T, foreign ForeignFunc) Log {
 	m := f.s.Open()
@@ -101,7 +104,7 @@ func (f *memoryFixture) open(t *testing.T, foreign ForeignFunc) Log {
 	return m
 }
 
-func (f *memoryFixture) fault(l Log, ft Fault) { l.(*Memory).Script(ft) }
+func (f *memoryFixture) fault(l Log, ft logtest.Fault) { l.(*logtest.Memory).Script(ft) }
 
 func (f *memoryFixture) land() { f.s.Land() }
 
@@ -147,11 +150,11 @@ func (f *serverFixture) drain() {
 	f.publish(nats.Header{nats.ExpectedLastSeqHdr: {"18446744073709551615"}}, nil)
 }
 
-func (f *serverFixture) fault(l Log, ft Fault) {
+func (f *serverFixture) fault(l Log, ft logtest.Fault) {
 	f.proxies[l].arm(ft, func() {
-		if ft.Kind == FaultConflict {
+		if ft.Kind == logtest.FaultConflict {
 			m := rival(ft.Rival)
-			f.publish(m.header, m.data)
+			f.publish(m.Header, m.Data)
 		}
 		for range ft.Foreign {
 			f.publish(nil, nil)
@@ -192,10 +195,10 @@ func (f *serverFixture) api(t *testing.T, what, request string) {
 // replicasFixture is the model of a replicated stream.
 type replicasFixture struct {
 	t    *testing.T
-	c    *Replicas
+	c    *logtest.Replicas
 	q    *queue
 	logs int
-	late *publish
+	late func()
 }
 
 func newReplicasFixture(t *testing.T) fixture {
@@ -210,45 +213,42 @@ func (f *replicasFixture) open(_ *testing.T, foreign ForeignFunc) Log {
 	return l
 }
 
-func (f *replicasFixture) leader() *replica { return f.c.servers[f.c.Leader()] }
-
 // agreed waits until everything is agreed on that the leader has taken in.
-func (f *replicasFixture) agreed() {
-	f.q.Wait(testTimeout, func() bool { return f.leader().commit == len(f.leader().log) })
-}
+func (f *replicasFixture) agreed() { f.q.Wait(testTimeout, f.c.Idle) }
 
-func (f *replicasFixture) publish(p publish) {
-	f.c.publish(f.leader(), p, func(error) {})
-	f.agreed()
-}
+var errStruck = errors.New("the append was struck")
 
-func (f *replicasFixture) fault(l Log, ft Fault) {
-	l.(*ReplicaLog).strike = func(_ uint64, p publish) error {
+func (f *replicasFixture) fault(l Log, ft logtest.Fault) {
+	l.(*logtest.ReplicaLog).Strike(func(send func()) error {
 		switch ft.Kind {
-		case FaultLate:
-			f.late = &p
-		case FaultAckLost:
-			f.publish(p)
-		case FaultConflict:
-			f.publish(publish{message: rival(ft.Rival)})
+		case logtest.FaultLate:
+			f.late = send
+		case logtest.FaultAckLost:
+			send()
+			f.agreed()
+		case logtest.FaultConflict:
+			m := rival(ft.Rival)
+			f.inject(f.t, m.Header, m.Data)
 			return nil
-		case FaultForeign:
+		case logtest.FaultForeign:
 			strangers(f.t, f, ft.Foreign)
 			return nil
 		}
-		return errInjected
-	}
+		return errStruck
+	})
 }
 
 func (f *replicasFixture) land() {
 	if f.late != nil {
-		f.publish(*f.late)
+		f.late()
 		f.late = nil
+		f.agreed()
 	}
 }
 
 func (f *replicasFixture) inject(_ *testing.T, header nats.Header, data []byte) {
-	f.publish(publish{message: message{header: header, data: data}})
+	f.c.Inject(header, data)
+	f.agreed()
 }
 
 func (f *replicasFixture) trim(t *testing.T, first uint64) {

@@ -53,19 +53,13 @@ type Frame struct {
 // Last returns the position of the frame's last event.
 func (f *Frame) Last() events.Seq { return events.SeqOf(f.Seq, len(f.Events)-1) }
 
-// message is one message of the stream, as it is stored.
-type message struct {
-	seq    uint64
-	lost   bool // what is in front of it
-	header nats.Header
-	data   []byte
-}
+// Stored is a message of the log as a stream holds it, or as a backup keeps it.
+type Stored struct {
+	Seq    uint64
+	Header nats.Header
+	Data   []byte
 
-// judged is a message that a reader has looked at.
-type judged struct {
-	frame   Frame
-	foreign string // why it is no frame; empty: it is one
-	err     error
+	lost bool // what is in front of it
 }
 
 // frameHeader is what the header of a frame's message says.
@@ -75,25 +69,25 @@ type frameHeader struct {
 }
 
 // readHeader reads a message's header. foreign says why it is no frame: no engine wrote it.
-func readHeader(m *message) (h frameHeader, foreign string, err error) {
-	id := first(m.header, headerFrame)
+func readHeader(m *Stored) (h frameHeader, foreign string, err error) {
+	id := first(m.Header, headerFrame)
 	switch {
-	case wire.Fetched(m.header):
+	case wire.Fetched(m.Header):
 		return h, "it is a server's answer", nil
 	case !isFrameID(id):
 		return h, "it has no frame id: not written by an engine", nil
 	}
 	var malformed []error
 	number := func(key string) uint64 {
-		n, err := strconv.ParseUint(first(m.header, key), 10, 64)
+		n, err := strconv.ParseUint(first(m.Header, key), 10, 64)
 		if err != nil {
 			malformed = append(malformed, fmt.Errorf("header %s: %w", key, err))
 		}
 		return n
 	}
 	h.Frame = Frame{
-		Seq: m.seq, ID: id, Epoch: events.Epoch(number(headerEpoch)), Node: first(m.header, headerNode), Before: number(headerBefore),
-		Bytes: len(m.data), Checksum: events.Checksum(m.data),
+		Seq: m.Seq, ID: id, Epoch: events.Epoch(number(headerEpoch)), Node: first(m.Header, headerNode), Before: number(headerBefore),
+		Bytes: len(m.Data), Checksum: events.Checksum(m.Data),
 	}
 	count := number(headerEvents)
 	if count < 1 || count > MaxEvents {
@@ -106,27 +100,26 @@ func readHeader(m *message) (h frameHeader, foreign string, err error) {
 	return h, "", nil
 }
 
-func corrupt(m *message, format string, args ...any) error {
-	return &CorruptError{Frame: m.seq, Reason: fmt.Sprintf(format, args...)}
+func corrupt(m *Stored, format string, args ...any) error {
+	return &CorruptError{Frame: m.Seq, Reason: fmt.Sprintf(format, args...)}
 }
 
-// judge decodes a message.
-func judge(m *message) (j judged) {
+// Decode decodes a message. foreign says why it is no frame: no engine wrote it.
+func Decode(m *Stored) (f Frame, foreign string, err error) {
 	h, foreign, err := readHeader(m)
 	if foreign != "" || err != nil {
-		return judged{foreign: foreign, err: err}
+		return Frame{}, foreign, err
 	}
-	j.frame = h.Frame
-	j.frame.Lost = m.lost
-	j.frame.Events, j.err = decodeLines(m, h.count)
-	return j
+	h.Lost = m.lost
+	h.Events, err = decodeLines(m, h.count)
+	return h.Frame, "", err
 }
 
 // decodeLines decodes a body of n events.
-func decodeLines(m *message, n int) ([]events.Event, error) {
+func decodeLines(m *Stored, n int) ([]events.Event, error) {
 	var d events.Decoder
 	evs := make([]events.Event, 0, n)
-	for rest := m.data; len(rest) > 0; {
+	for rest := m.Data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
 		if rest = behind; !ended || len(evs) == n {
 			return nil, corrupt(m, "its body is not the %d lines that its header says", n)
@@ -138,7 +131,7 @@ func decodeLines(m *message, n int) ([]events.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		ev.Seq = events.SeqOf(m.seq, len(evs))
+		ev.Seq = events.SeqOf(m.Seq, len(evs))
 		evs = append(evs, ev)
 	}
 	if len(evs) != n {

@@ -168,7 +168,7 @@ func (l *JetStream) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return events.Checksum(m.data), nil
+	return events.Checksum(m.Data), nil
 }
 
 // codeNoStream is the server's error for a stream that is not there.
@@ -176,17 +176,17 @@ const codeNoStream = 10059
 
 // get fetches one message from the stream's leader. ErrTrimmed or ErrBehind:
 // it is not there.
-func (l *JetStream) get(ctx context.Context, seq uint64) (message, error) {
+func (l *JetStream) get(ctx context.Context, seq uint64) (Stored, error) {
 	m, err := l.getOnce(ctx, seq)
 	if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, err
 	}
 	tip, err := l.reached(ctx, seq)
 	if err == nil {
-		err = checkRange(tip, seq, seq)
+		err = tip.Check(seq, seq)
 	}
 	if err != nil {
-		return message{}, err
+		return Stored{}, err
 	}
 	// It has come meanwhile, or has been deleted.
 	m, err = l.getOnce(ctx, seq)
@@ -196,18 +196,18 @@ func (l *JetStream) get(ctx context.Context, seq uint64) (message, error) {
 	return m, err
 }
 
-func (l *JetStream) getOnce(ctx context.Context, seq uint64) (message, error) {
+func (l *JetStream) getOnce(ctx context.Context, seq uint64) (Stored, error) {
 	nc, err := l.conn()
 	if err != nil {
-		return message{}, err
+		return Stored{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
 	m, err := directget.FromLeader(ctx, nc, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), directget.Request{Seq: seq})
 	if err != nil {
-		return message{}, fmt.Errorf("read frame %d: %w", seq, unreachable(err))
+		return Stored{}, fmt.Errorf("read frame %d: %w", seq, unreachable(err))
 	}
-	return message{seq: seq, header: m.Header, data: m.Data}, nil
+	return Stored{Seq: seq, Header: m.Header, Data: m.Data}, nil
 }
 
 // unreachable makes an error of package directget one of this package.

@@ -85,6 +85,37 @@ type Tip struct {
 // elsewhere may have another.
 func (t Tip) Identity() string { return t.Created.UTC().Format(time.RFC3339Nano) }
 
+// Check reports whether from to to lies within what the log keeps.
+func (t Tip) Check(from, to uint64) error {
+	switch {
+	case from < t.First && from <= t.Seq:
+		return &TrimmedError{Asked: from, First: t.First}
+	case to > t.Seq:
+		return &BehindError{Known: to, Last: t.Seq}
+	}
+	return nil
+}
+
+// End looks for the last frame, from the end: there may be foreign messages behind it.
+func (t Tip) End(get func(seq uint64) (Stored, error)) (End, error) {
+	end := End{Tip: t}
+	for seq := t.Seq; seq >= max(t.First, 1); seq-- {
+		m, err := get(seq)
+		if err != nil {
+			return end, err
+		}
+		h, foreign, err := readHeader(&m)
+		if err != nil {
+			return end, err
+		}
+		if foreign == "" {
+			end.Last, end.Events = events.SeqOf(seq, h.count-1), h.Before+uint64(h.count)
+			break
+		}
+	}
+	return end, nil
+}
+
 // End is where a log ends.
 type End struct {
 	Tip

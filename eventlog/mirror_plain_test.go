@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -123,12 +124,12 @@ func TestMirrorWithGaps(t *testing.T) {
 		last = mustAppend(t, origin, last, decision(3, "one"))
 	}
 	cfg := Config{Connect: inProcess(s), Names: wire.WithPrefix("copy"), Gaps: true}
-	l, err := OpenMirror(testContext(t), cfg, Origin{Stream: origin.stream})
+	l, err := OpenMirror(testContext(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	js, err := l.js()
+	js, err := l.JS()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestMirrorWithGaps(t *testing.T) {
 		tip, err := l.Last(testContext(t))
 		return err == nil && tip.Seq == last
 	})
-	stream, err := js.Stream(testContext(t), l.stream)
+	stream, err := js.Stream(testContext(t), cfg.Names.EventStream(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestMirrorWithGaps(t *testing.T) {
 		t.Errorf("frames %v, behind a gap %v, %v", seqs, lost, err)
 	}
 	cfg.Gaps = false
-	strict, err := OpenMirror(testContext(t), cfg, Origin{Stream: origin.stream})
+	strict, err := OpenMirror(testContext(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

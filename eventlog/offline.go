@@ -15,30 +15,13 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Stored is a message of the log as a stream holds it, or as a backup keeps it.
-type Stored struct {
-	Seq    uint64
-	Header nats.Header
-	Data   []byte
-}
-
 // Replay hands over the frames of a whole log that do not come from a stream, as [Log.Read]
 // does those of one: next returns their messages one by one, in order, and false behind the
 // last; it is called from another goroutine than fn. A gap between two messages is corruption.
-// Frames that readers pass over ([events.Meta.PassesOver]) are told to stale.
-func Replay(ctx context.Context, foreign ForeignFunc, stale func(Frame), next func() (Stored, bool, error), fn func(Frame) error) error {
-	var m events.Meta
-	counts := func(f Frame) error {
-		if m.PassesOver(f.Seq, f.Epoch) {
-			stale(f)
-			return nil
-		}
-		m.Epoch = f.Epoch
-		return fn(f)
-	}
+func Replay(ctx context.Context, foreign ForeignFunc, next func(context.Context) (Stored, bool, error), fn func(Frame) error) error {
 	return replay(ctx, foreign, func(ctx context.Context, p *pipeline) error {
 		for last := uint64(0); ; {
-			m, ok, err := next()
+			m, ok, err := next(ctx)
 			if err != nil || !ok {
 				return err
 			}
@@ -46,11 +29,11 @@ func Replay(ctx context.Context, foreign ForeignFunc, stale func(Frame), next fu
 				return missing(last+1, m.Seq)
 			}
 			last = m.Seq
-			if err := p.put(ctx, message{seq: m.Seq, header: m.Header, data: m.Data}); err != nil {
+			if err := p.put(ctx, m); err != nil {
 				return err
 			}
 		}
-	}, counts)
+	}, fn)
 }
 
 // TipOf asks the leader of a stream, as [Log.Last] asks that of the log, for the
@@ -77,7 +60,7 @@ func EndFrame(header, data []byte, last events.Seq) ([]byte, []byte) {
 	if err != nil {
 		return header, data
 	}
-	f, foreign, err := readHeader(&message{seq: last.Frame(), header: h, data: data})
+	f, foreign, err := readHeader(&Stored{Seq: last.Frame(), Header: h, Data: data})
 	n := last.Index() + 1
 	if foreign != "" || err != nil || n >= f.count {
 		return header, data

@@ -1,7 +1,8 @@
-package eventlog
+package eventlog_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,18 +11,20 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // storedOf gives the messages of a log with these sequences, one by one.
-func storedOf(t *testing.T, l *JetStream, seqs ...uint64) func() (Stored, bool, error) {
-	return func() (Stored, bool, error) {
+func storedOf(t *testing.T, l *JetStream, seqs ...uint64) func(context.Context) (Stored, bool, error) {
+	return func(context.Context) (Stored, bool, error) {
 		if len(seqs) == 0 {
 			return Stored{}, false, nil
 		}
-		m, err := l.get(testContext(t), seqs[0])
+		m, err := l.Get(testContext(t), seqs[0])
 		seqs = seqs[1:]
-		return Stored{Seq: m.seq, Header: m.header, Data: m.data}, true, err
+		return m, true, err
 	}
 }
 
@@ -34,7 +37,7 @@ func TestReplay(t *testing.T) {
 	last = mustAppend(t, l, last+1, decision(1, "b"))
 	var got []string
 	foreign := 0
-	err := Replay(testContext(t), func(uint64, string) { foreign++ }, nil, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
+	err := Replay(testContext(t), func(uint64, string) { foreign++ }, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
 		got = append(got, fmt.Sprint(f.Seq, marksOf(f.Events), f.Skipped))
 		return nil
 	})
@@ -42,21 +45,20 @@ func TestReplay(t *testing.T) {
 		t.Errorf("replayed %q, %d foreign, %v; want %q", got, foreign, err, want)
 	}
 	broken := errors.New("broken")
-	if err := Replay(testContext(t), nil, nil, func() (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
+	if err := Replay(testContext(t), nil, func(context.Context) (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
 		t.Errorf("a replay of a broken source: %v", err)
 	}
-	names := l.(*JetStream).cfg.Names
-	if end, err := EndOf(testContext(t), f.nc, names, "WORK_EVENTS_0"); err != nil || end.Last != events.SeqOf(last, 0) || end.Seq != last {
+	if end, err := EndOf(testContext(t), f.nc, wire.Default, "WORK_EVENTS_0"); err != nil || end.Last != events.SeqOf(last, 0) || end.Seq != last {
 		t.Errorf("the stream ends at %+v, %v", end, err)
 	}
-	if _, err := TipOf(testContext(t), f.nc, names, "WORK_EVENTS_1"); !errors.Is(err, ErrNoLog) {
+	if _, err := TipOf(testContext(t), f.nc, wire.Default, "WORK_EVENTS_1"); !errors.Is(err, ErrNoLog) {
 		t.Errorf("the end of a stream that is not there: %v", err)
 	}
 }
 
 // The events behind a position are cut off a frame, and nothing else is changed.
 func TestEndFrame(t *testing.T) {
-	m, err := NewMemoryStream(0).Open().enc.encode(&Write{Epoch: 3, Node: "n", Level: 1, Before: 7, Events: decision(5, "a")}, 1<<20)
+	m, err := NewMessage(wire.Default, 0, &Write{Epoch: 3, Node: "n", Level: 1, Before: 7, Events: decision(5, "a")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,12 +69,12 @@ func TestEndFrame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := judge(&message{seq: 9, header: parsed, data: data})
-		if want := min(n+1, 5); j.err != nil || j.foreign != "" || len(j.frame.Events) != want || !bytes.HasPrefix(m.Data, data) {
-			t.Fatalf("ended at event %d, the frame has %d events: %v", n, len(j.frame.Events), j.err)
+		got, foreign, err := Decode(&Stored{Seq: 9, Header: parsed, Data: data})
+		if want := min(n+1, 5); err != nil || foreign != "" || len(got.Events) != want || !bytes.HasPrefix(m.Data, data) {
+			t.Fatalf("ended at event %d, the frame has %d events: %v", n, len(got.Events), err)
 		}
-		if f := j.frame; f.Epoch != 3 || f.Node != "n" || f.Before != 7 || f.ID == "" || n >= 4 && !bytes.Equal(h, header) {
-			t.Fatalf("ended at event %d: %+v", n, f)
+		if got.Epoch != 3 || got.Node != "n" || got.Before != 7 || got.ID == "" || n >= 4 && !bytes.Equal(h, header) {
+			t.Fatalf("ended at event %d: %+v", n, got)
 		}
 	}
 	for name, foreign := range map[string][]byte{"no id": []byte("NATS/1.0\r\nA: b\r\n\r\n"), "no header": nil} {

@@ -135,9 +135,11 @@ func (s *shelf) keep(c *piece) {
 
 // piece is a frame in Pages, or a foreign message.
 type piece struct {
-	judged
-	seq  uint64
-	lens []int // of each event's JSON
+	seq     uint64
+	frame   Frame
+	foreign string // why it is no frame; empty: it is one
+	err     error
+	lens    []int // of each event's JSON
 }
 
 // NewPages makes a reader on a connection of the engine. position tells a
@@ -355,8 +357,9 @@ func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 
 func newPiece(m *directget.Message) *piece {
 	wire.Got(m.Header)
-	msg := message{seq: m.Seq, header: m.Header, data: m.Data}
-	c := &piece{judged: judge(&msg), seq: m.Seq}
+	msg := Stored{Seq: m.Seq, Header: m.Header, Data: m.Data}
+	c := &piece{seq: m.Seq}
+	c.frame, c.foreign, c.err = Decode(&msg)
 	c.lens = make([]int, 0, len(c.frame.Events))
 	for rest := m.Data; len(c.lens) < len(c.frame.Events); {
 		n := bytes.IndexByte(rest, '\n')

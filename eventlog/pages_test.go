@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -122,7 +122,7 @@ func TestPagesAreTheLog(t *testing.T) {
 // storedAt is the server's time of a frame.
 func storedAt(t *testing.T, l Log, seq uint64) time.Time {
 	t.Helper()
-	js, err := l.(*JetStream).js()
+	js, err := l.(*JetStream).JS()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestPagesStopAtCorruption(t *testing.T) {
 	l := f.open(t, nil)
 	mustAppend(t, l, 0, decision(2, "a"))
 	m := encoded(t, write(decision(2, "torn")))
-	f.inject(t, m.header, m.data[:len(m.data)/2])
+	f.inject(t, m.Header, m.Data[:len(m.Data)/2])
 	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2), nil)
 	page, err := p.Read(testContext(t), PageQuery{From: 1}, nil)
 	if err != nil || len(page.Events) != 2 || !page.More {
@@ -235,40 +235,6 @@ func TestFollowersShareFrames(t *testing.T) {
 	}
 }
 
-// The frames that are kept are bounded, in number and in bytes: those of the log's end that
-// came last, and those of older parts that were read last.
-func TestKeptFramesAreBounded(t *testing.T) {
-	for name, c := range map[string]struct{ frames, size, want int }{
-		"many":  {2 * keepFrames, 10, keepFrames},
-		"large": {10, keepBytes / 4, 4},
-		"one":   {1, 2 * keepBytes, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			last := uint64(0)
-			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
-			add := func(seq uint64) { p.keep(&piece{seq: seq, judged: judged{frame: Frame{Bytes: c.size}}}, events.Meta{}) }
-			for range c.frames {
-				last++
-				add(last)
-				add(last)
-			}
-			check := func(s *shelf, newest uint64, want int) {
-				t.Helper()
-				if len(s.kept) != want || len(s.order) != want || s.bytes != want*c.size || s.kept[newest] == nil {
-					t.Errorf("%d frames of %d bytes are kept, want %d", len(s.kept), s.bytes, want)
-				}
-			}
-			check(&p.last, last, c.want)
-			last += 100 * keepFrames
-			for seq := range uint64(c.frames) {
-				add(seq + 1)
-			}
-			check(&p.old, uint64(c.frames), max(1, min(c.frames, getFrames, keepOld/c.size)))
-			check(&p.last, last-100*keepFrames, c.want)
-		})
-	}
-}
-
 // Who reads old frames page by page reads each of them once, though a page has but a part
 // of what a get brings.
 func TestOldFramesAreReadOnce(t *testing.T) {
@@ -284,7 +250,7 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 		last, size = last+1, size+len(done.Lines)
 	}
 	nc := dialTail(t, f.s)
-	p := NewPages(nc, wire.Default, atEnd(last+keepFrames), nil)
+	p := NewPages(nc, wire.Default, atEnd(last+KeepFrames), nil)
 	before := nc.Stats().InBytes
 	if got := paged(t, p, PageQuery{From: 1}); len(got) != frames*n {
 		t.Errorf("read %d events", len(got))
@@ -380,35 +346,5 @@ func TestPagesEndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := p.Read(ctx, PageQuery{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-// Who shares a read with someone whose context ends reads for himself.
-func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
-	const others = 10
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		synctest.Test(t, func(t *testing.T) {
-			p := NewPages(nil, wire.Default, atEnd(1), nil)
-			end := make(chan struct{})
-			go func() {
-				_, _, _ = p.gets.Do("1", func() (any, error) { <-end; return []*piece(nil), fmt.Errorf("read: %w", ended) })
-			}()
-			synctest.Wait()
-			got := make(chan error, others)
-			for range others {
-				go func() {
-					_, err := p.pieces(t.Context(), 1)
-					got <- err
-				}()
-			}
-			synctest.Wait() // they share the read
-			p.keep(&piece{seq: 1}, events.Meta{})
-			close(end)
-			for range others {
-				if err := <-got; err != nil {
-					t.Errorf("one of the others: %v", err)
-				}
-			}
-		})
 	}
 }

@@ -17,13 +17,15 @@ const (
 
 // task is a message on its way through the decoders.
 type task struct {
-	msg  message
-	out  judged
-	done chan struct{} // closed when out is filled
+	msg     Stored
+	done    chan struct{} // closed when what follows is filled
+	frame   Frame
+	foreign string // why it is no frame; empty: it is one
+	err     error
 }
 
 // size is the task's part of pipelineBytes.
-func (t *task) size() int64 { return int64(min(len(t.msg.data), pipelineBytes)) }
+func (t *task) size() int64 { return int64(min(len(t.msg.Data), pipelineBytes)) }
 
 // pipeline decodes messages on several goroutines and hands them on in order.
 type pipeline struct {
@@ -38,7 +40,7 @@ func newPipeline() *pipeline {
 }
 
 // put sends a message on its way; it fails when ctx ends.
-func (p *pipeline) put(ctx context.Context, m message) error {
+func (p *pipeline) put(ctx context.Context, m Stored) error {
 	t := &task{msg: m, done: make(chan struct{})}
 	if err := p.room.Acquire(ctx, t.size()); err != nil {
 		return err
@@ -72,7 +74,7 @@ func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context
 	for range min(runtime.GOMAXPROCS(0), maxDecoders) {
 		wg.Go(func() {
 			for t := range p.work {
-				t.out = judge(&t.msg)
+				t.frame, t.foreign, t.err = Decode(&t.msg)
 				close(t.done)
 			}
 		})
@@ -90,32 +92,21 @@ func (p *pipeline) deliver(foreign ForeignFunc, fn func(Frame) error) error {
 	skipped := 0
 	for t := range p.ordered {
 		<-t.done
-		switch j := &t.out; {
-		case j.err != nil:
-			return j.err
-		case j.foreign != "":
+		switch {
+		case t.err != nil:
+			return t.err
+		case t.foreign != "":
 			skipped++
 			if foreign != nil {
-				foreign(t.msg.seq, j.foreign)
+				foreign(t.msg.Seq, t.foreign)
 			}
 		default:
-			j.frame.Skipped, skipped = skipped, 0
-			if err := fn(j.frame); err != nil {
+			t.frame.Skipped, skipped = skipped, 0
+			if err := fn(t.frame); err != nil {
 				return err
 			}
 		}
 		p.room.Release(t.size())
-	}
-	return nil
-}
-
-// checkRange reports whether from to to lies within what a log keeps.
-func checkRange(tip Tip, from, to uint64) error {
-	switch {
-	case from < tip.First && from <= tip.Seq:
-		return &TrimmedError{Asked: from, First: tip.First}
-	case to > tip.Seq:
-		return &BehindError{Known: to, Last: tip.Seq}
 	}
 	return nil
 }

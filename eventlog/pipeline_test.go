@@ -1,16 +1,18 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	. "github.com/streamwright/streamwright/eventlog"
 )
 
 // A replay holds no more than its bound of what it has read ahead, whatever the size of the
 // messages, and one message that is larger alone.
 func TestReplayIsBoundedInBytes(t *testing.T) {
-	for name, size := range map[string]int{"large": pipelineBytes / 3, "larger than the bound": pipelineBytes + 1} {
+	for name, size := range map[string]int{"large": PipelineBytes / 3, "larger than the bound": PipelineBytes + 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const total = 20
@@ -18,17 +20,14 @@ func TestReplayIsBoundedInBytes(t *testing.T) {
 				put, seen := 0, 0
 				goOn, ended := make(chan struct{}), make(chan error)
 				go func() {
-					ended <- replay(t.Context(), func(uint64, string) { seen++; <-goOn }, func(ctx context.Context, p *pipeline) error {
-						for range total {
-							if err := p.put(ctx, message{data: data}); err != nil {
-								return err
-							}
-							put++
-						}
-						return nil
+					asked := 0
+					ended <- Replay(t.Context(), func(uint64, string) { seen++; <-goOn }, func(context.Context) (Stored, bool, error) {
+						put = asked // the messages before this one have found room
+						asked++
+						return Stored{Seq: uint64(asked), Data: data}, asked <= total, nil
 					}, ignore)
 				}()
-				most := max(1, pipelineBytes/size)
+				most := max(1, PipelineBytes/size)
 				for n := range total {
 					synctest.Wait()
 					if seen != n+1 || put > n+most || put < min(n+most, total) {
@@ -48,12 +47,9 @@ func TestReplayIsBoundedInBytes(t *testing.T) {
 func TestReplayEndsItsReader(t *testing.T) {
 	stop := errors.New("stop")
 	m := encoded(t, write(decision(1, "a")))
-	err := replay(t.Context(), nil, func(ctx context.Context, p *pipeline) error {
-		for {
-			if err := p.put(ctx, m); err != nil {
-				return err
-			}
-		}
+	err := Replay(t.Context(), nil, func(context.Context) (Stored, bool, error) {
+		m.Seq++
+		return m, true, nil
 	}, func(Frame) error { return stop })
 	if err != stop {
 		t.Fatal(err)

@@ -1,10 +1,11 @@
-package eventlog
+package eventlog_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 )
 

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // proxy stands between a writer and the server, and does to a frame what a Fault
@@ -31,7 +33,7 @@ type proxy struct {
 }
 
 type proxyFault struct {
-	Fault
+	logtest.Fault
 	before func() // for what is stored before the frame
 }
 
@@ -66,7 +68,7 @@ func newProxy(t testing.TB, s *server.Server, drain func()) *proxy {
 
 func (p *proxy) url() string { return "nats://" + p.ln.Addr().String() }
 
-func (p *proxy) arm(f Fault, before func()) {
+func (p *proxy) arm(f logtest.Fault, before func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed = &proxyFault{f, before}
@@ -217,14 +219,14 @@ func (c *pipe) requests() (keep bool) {
 // client is at its end.
 func (c *pipe) strike(f *proxyFault, msg []byte) (done, keep bool) {
 	switch f.Kind {
-	case FaultConflict, FaultForeign:
+	case logtest.FaultConflict, logtest.FaultForeign:
 		f.before()
 		_, err := c.srv.Write(msg)
 		return err != nil, false
-	case FaultAckLost:
+	case logtest.FaultAckLost:
 		c.mode(true, true)
 		c.p.sync(c.srv, msg, c.pong)
-	case FaultLate:
+	case logtest.FaultLate:
 		c.mode(true, true)
 		c.p.mu.Lock()
 		c.p.late = &lateMessages{srv: c.srv, data: msg, pong: c.pong}

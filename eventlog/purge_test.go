@@ -1,8 +1,11 @@
-package eventlog
+package eventlog_test
 
 import (
 	"errors"
 	"testing"
+
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // A log that has been cut is read from its first position by who knows nothing,
@@ -43,13 +46,13 @@ func TestPurge(t *testing.T) {
 
 // A purge without an answer may have been done or not; another settles it.
 func TestPurgeFaults(t *testing.T) {
-	s := NewMemoryStream(0)
+	s := logtest.NewMemoryStream(0)
 	l := s.Open()
 	if err := l.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	appendEach(t, l, 0, "a", "b", "c", "d", "e")
-	l.ScriptPurges(PurgeLost, PurgeAckLost)
+	l.ScriptPurges(logtest.PurgeLost, logtest.PurgeAckLost)
 	for _, first := range []uint64{1, 4} {
 		if err := l.Purge(t.Context(), 4); err == nil {
 			t.Fatal("no error")

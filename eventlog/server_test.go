@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -91,7 +93,7 @@ func TestFull(t *testing.T) {
 	const limit = 40_000
 	ctx := testContext(t)
 	s := startServer(t, t.TempDir(), nil)
-	mem := NewMemoryStream(0)
+	mem := logtest.NewMemoryStream(0)
 	mem.MaxBytes = limit
 	for name, open := range map[string]func(limit int) Log{
 		"server": func(limit int) Log { return openLog(t, Config{Connect: inProcess(s), MaxBytes: int64(limit)}) },
@@ -124,8 +126,8 @@ func TestFull(t *testing.T) {
 
 // A script can have a Memory be full once.
 func TestFullOnce(t *testing.T) {
-	l := NewMemoryStream(0).Open()
-	l.Script(Fault{Kind: FaultFull})
+	l := logtest.NewMemoryStream(0).Open()
+	l.Script(logtest.Fault{Kind: logtest.FaultFull})
 	if _, err := l.Append(testContext(t), 0, write(decision(1, "a"))); !errors.Is(err, ErrFull) || errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append: %v, want ErrFull", err)
 	}
@@ -145,7 +147,7 @@ func TestTooLarge(t *testing.T) {
 
 // A log may hold messages of any size that the server takes.
 func TestLargeMessages(t *testing.T) {
-	const most = pullBytes + pullBytes/2
+	const most = PullBytes + PullBytes/2
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) {}})
 	nc := dialTail(t, s)
@@ -207,10 +209,9 @@ func TestConnectionLost(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
 	last := mustAppend(t, l, 0, decision(1, "a"))
-	down := l.(*JetStream).sess.down
 	f.proxies[l].cut()
-	l.(*JetStream).sess.down <- <-down // wait for it, and leave it there
-	if _, err := l.Append(testContext(t), last, write(decision(1, "lost"))); !errors.Is(err, ErrAmbiguous) || !errors.Is(err, errConnectionLost) {
+	l.(*JetStream).AwaitDown()
+	if _, err := l.Append(testContext(t), last, write(decision(1, "lost"))); !errors.Is(err, ErrAmbiguous) || !errors.Is(err, ErrConnectionLost) {
 		t.Fatalf("append: %v, want ErrAmbiguous", err)
 	}
 	settleAndCheck(t, f, l, []string{"a"})
@@ -226,7 +227,7 @@ func TestHole(t *testing.T) {
 		"read":   func(fn func(Frame) error) error { return l.Read(testContext(t), 1, last, fn) },
 		"follow": func(fn func(Frame) error) error { return l.Follow(testContext(t), 1, fn) },
 		"replay": func(fn func(Frame) error) error {
-			return Replay(testContext(t), nil, nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
+			return Replay(testContext(t), nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
 		},
 	} {
 		var got []string
@@ -284,7 +285,7 @@ func TestSettleWaitsForTheServer(t *testing.T) {
 func TestCloseEndsARunningAppend(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
-	f.proxies[l].arm(Fault{Kind: FaultForeign}, func() { _ = l.Close() })
+	f.proxies[l].arm(logtest.Fault{Kind: logtest.FaultForeign}, func() { _ = l.Close() })
 	if _, err := l.Append(testContext(t), 0, write(decision(2, "a"))); !errors.Is(err, ErrAmbiguous) {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func TestOpenChecksTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := st.CachedInfo().Config
-	if c.Duplicates != duplicateWindow || c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.NoCompression {
+	if c.Duplicates != DuplicateWindow || c.AllowAtomicPublish || !c.AllowDirect || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Compression != jetstream.NoCompression {
 		t.Errorf("the stream's settings: %+v", c)
 	}
 	c.Compression = jetstream.S2Compression // as an older engine made it

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -72,14 +74,14 @@ func flood(t *testing.T, nc *nats.Conn) (stop func()) {
 
 // How often in a row a settle goes on behind others is bounded.
 func TestSettleIsFenced(t *testing.T) {
-	for _, fences := range []int{maxFences - 1, maxFences} {
-		l := NewMemoryStream(0).Open()
-		l.Script(slices.Repeat([]Fault{{Kind: FaultForeign, Foreign: 1}}, fences)...)
+	for _, fences := range []int{MaxFences - 1, MaxFences} {
+		l := logtest.NewMemoryStream(0).Open()
+		l.Script(slices.Repeat([]logtest.Fault{{Kind: logtest.FaultForeign, Foreign: 1}}, fences)...)
 		last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
-		if fences < maxFences && (err != nil || last != maxFences) {
+		if fences < MaxFences && (err != nil || last != MaxFences) {
 			t.Errorf("fenced %d times: %d, %v", fences, last, err)
 		}
-		if fences == maxFences && (!errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous)) {
+		if fences == MaxFences && (!errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous)) {
 			t.Errorf("fenced %d times: %v, want ErrFenced", fences, err)
 		}
 	}
@@ -88,9 +90,9 @@ func TestSettleIsFenced(t *testing.T) {
 // A settle whose barriers end unknown, or fenced, in turns tries until one is stored, and
 // gives each frame to apply once.
 func TestSettleTriesAgain(t *testing.T) {
-	l := NewMemoryStream(0).Open()
+	l := logtest.NewMemoryStream(0).Open()
 	appendEach(t, l, 0, "a")
-	l.Script(Fault{Kind: FaultLost}, Fault{Kind: FaultConflict, Rival: write(decision(1, "rival"))}, Fault{Kind: FaultAckLost}, Fault{Kind: FaultLate, Land: LandAfterLast})
+	l.Script(logtest.Fault{Kind: logtest.FaultLost}, logtest.Fault{Kind: logtest.FaultConflict, Rival: write(decision(1, "rival"))}, logtest.Fault{Kind: logtest.FaultAckLost}, logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandAfterLast})
 	var got []string
 	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(f Frame) error {
 		got = append(got, marksOf(f.Events)...)

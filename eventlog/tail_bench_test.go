@@ -1,6 +1,6 @@
 //go:build unix
 
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )

@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -103,7 +105,7 @@ func TestTailLive(t *testing.T) {
 			}
 			<-connected
 			// A frame of which its writer does not know yet that it is stored.
-			f.fault(l, Fault{Kind: FaultLate})
+			f.fault(l, logtest.Fault{Kind: logtest.FaultLate})
 			if _, err := l.Append(testContext(t), last, write(decision(2, "late"))); !errors.Is(err, ErrAmbiguous) {
 				t.Fatal(err)
 			}

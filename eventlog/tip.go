@@ -9,8 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/streamwright/streamwright/events"
 )
 
 // Bounds of asking for the end of a replicated log.
@@ -24,11 +22,11 @@ const (
 	// then, what it says of the log may be from just before it became the
 	// leader.
 	newLeader = time.Second
-	// behindFor is the time for which a replicated log must be seen to end
+	// BehindFor is the time for which a replicated log must be seen to end
 	// before a known position until that is believed: longer than a leader that
 	// is cut off from the other servers takes to notice (lostQuorumInterval, 10
 	// s).
-	behindFor = 15 * time.Second
+	BehindFor = 15 * time.Second
 	// keepAll is more messages than a stream can hold.
 	keepAll = 1 << 53
 )
@@ -225,27 +223,7 @@ func (l *JetStream) End(ctx context.Context) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
-	return endOf(tip, func(seq uint64) (message, error) { return l.get(ctx, seq) })
-}
-
-// endOf looks for the last frame, from the end: there may be foreign messages behind it.
-func endOf(tip Tip, get func(seq uint64) (message, error)) (End, error) {
-	end := End{Tip: tip}
-	for seq := tip.Seq; seq >= max(tip.First, 1); seq-- {
-		m, err := get(seq)
-		if err != nil {
-			return end, err
-		}
-		h, foreign, err := readHeader(&m)
-		if err != nil {
-			return end, err
-		}
-		if foreign == "" {
-			end.Last, end.Events = events.SeqOf(seq, h.count-1), h.Before+uint64(h.count)
-			break
-		}
-	}
-	return end, nil
+	return tip.End(func(seq uint64) (Stored, error) { return l.get(ctx, seq) })
 }
 
 // reached is Last for a caller that knows that the log has reached seq. On a
@@ -255,7 +233,7 @@ func (l *JetStream) reached(ctx context.Context, seq uint64) (Tip, error) {
 	wait := retryMin
 	for begun := time.Now(); ; {
 		tip, err := l.Last(ctx)
-		if err != nil || tip.Seq >= seq || !l.replicated || time.Since(begun) > behindFor {
+		if err != nil || tip.Seq >= seq || !l.replicated || time.Since(begun) > BehindFor {
 			return tip, err
 		}
 		if err := pause(ctx, &wait); err != nil {

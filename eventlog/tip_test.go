@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -11,23 +11,24 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	. "github.com/streamwright/streamwright/eventlog"
 )
 
 // scriptedTips is a log whose server answers each request for the stream's
 // state with the next round of answers, the last round again and again. They
 // stand for servers of a cluster whose answers can't be had at will.
-func scriptedTips(t *testing.T, rounds ...[]string) *JetStream {
+func scriptedTips(t *testing.T, replicated bool, rounds ...[]string) *JetStream {
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.JetStream = false })
 	nc, err := inProcess(s)()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	l := newJetStream(Config{Connect: inProcess(s), AckTimeout: 2 * time.Second}.WithDefaults())
-	l.replicated = true
+	l := NewJetStream(Config{Connect: inProcess(s), AckTimeout: 2 * time.Second}, replicated)
 	t.Cleanup(func() { _ = l.Close() })
 	var mu sync.Mutex
-	_, err = nc.Subscribe(l.infoSubject(), func(m *nats.Msg) {
+	_, err = nc.Subscribe("$JS.API.STREAM.INFO.WORK_EVENTS_0", func(m *nats.Msg) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, answer := range rounds[0] {
@@ -81,7 +82,7 @@ func TestLastIsTheLeaders(t *testing.T) {
 		{"one replica", [][]string{{strings.Replace(tipAnswer(5, ""), `"replicas"`, `"x"`, 1)}}, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := scriptedTips(t, c.rounds...)
+			l := scriptedTips(t, true, c.rounds...)
 			tip, err := l.Last(testContext(t))
 			if c.want == 0 {
 				if !errors.Is(err, ErrUnreachable) {
@@ -99,18 +100,18 @@ func TestLastIsTheLeaders(t *testing.T) {
 // An end before what is known is doubted for a while.
 func TestEndBeforeWhatIsKnownIsDoubted(t *testing.T) {
 	deposed, leader := tipAnswer(7, longAgo), tipAnswer(9, longAgo)
-	l := scriptedTips(t, []string{deposed}, []string{deposed}, []string{deposed}, []string{leader})
-	if tip, err := l.reached(testContext(t), 9); err != nil || tip.Seq != 9 {
+	l := scriptedTips(t, true, []string{deposed}, []string{deposed}, []string{deposed}, []string{leader})
+	if tip, err := l.Reached(testContext(t), 9); err != nil || tip.Seq != 9 {
 		t.Fatalf("%+v, %v", tip, err)
 	}
-	l = scriptedTips(t, []string{deposed})
+	l = scriptedTips(t, true, []string{deposed})
 	ctx, cancel := context.WithTimeout(testContext(t), time.Second)
 	defer cancel()
-	if _, err := l.reached(ctx, 9); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Reached(ctx, 9); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("it did not go on asking: %v", err)
 	}
-	l.replicated = false
-	if tip, err := l.reached(testContext(t), 9); err != nil || tip.Seq != 7 {
+	l = scriptedTips(t, false, []string{deposed})
+	if tip, err := l.Reached(testContext(t), 9); err != nil || tip.Seq != 7 {
 		t.Fatalf("a single server: %+v, %v", tip, err)
 	}
 }

@@ -1,4 +1,4 @@
-package eventlog
+package logtest
 
 import (
 	"context"
@@ -6,30 +6,32 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
+
+// pollEvery is the wait before a server is asked again for what it does not have yet.
+const pollEvery = time.Second
 
 // ReplicaLog is a writer of a [Replicas], by one of its servers: a Log. Its calls let time
 // pass. It is not safe for concurrent use.
 type ReplicaLog struct {
 	// OnForeign is called with foreign messages. Set it before use.
-	OnForeign ForeignFunc
+	OnForeign eventlog.ForeignFunc
 
 	c      *Replicas
 	at     int // the server it is connected to
-	enc    *encoder
 	open   bool
 	closed bool
-	life   int                                 // counts the connections
-	strike func(after uint64, p publish) error // if set, it may have the next append fail
+	life   int                     // counts the connections
+	strike func(send func()) error // see Strike
 }
 
-var _ Log = (*ReplicaLog)(nil)
+var _ eventlog.Log = (*ReplicaLog)(nil)
 
 // Open makes a writer that is connected to a server.
 func (c *Replicas) Open(at int) *ReplicaLog {
-	return &ReplicaLog{c: c, at: at, enc: newEncoder(wire.Default, 0), open: true}
+	return &ReplicaLog{c: c, at: at, open: true}
 }
 
 // Move connects the writer to another server, as a client of a cluster does by itself. What
@@ -41,41 +43,44 @@ func (l *ReplicaLog) Move(to int) {
 	}
 }
 
-// Append implements Log.
-func (l *ReplicaLog) Append(ctx context.Context, after uint64, w *Write) (Appended, error) {
-	ambiguous := func(cause error) (Appended, error) {
+// Strike has fn called once, with the next append. If it returns an error, the append has no
+// answer. send lets it arrive, then or later.
+func (l *ReplicaLog) Strike(fn func(send func()) error) { l.strike = fn }
+
+// Append implements [eventlog.Log].
+func (l *ReplicaLog) Append(ctx context.Context, after uint64, w *eventlog.Write) (eventlog.Appended, error) {
+	ambiguous := func(cause error) (eventlog.Appended, error) {
 		l.open = false
-		return Appended{}, &AmbiguousError{Expected: after, Count: len(w.Events), Cause: cause}
+		return eventlog.Appended{}, &eventlog.AmbiguousError{Expected: after, Count: len(w.Events), Cause: cause}
 	}
 	switch {
 	case l.closed:
-		return Appended{}, ErrClosed
+		return eventlog.Appended{}, eventlog.ErrClosed
 	case !l.open:
 		return ambiguous(errUnsettled)
 	}
 	if err := ctx.Err(); err != nil {
-		return Appended{}, err
+		return eventlog.Appended{}, err
 	}
-	m, err := l.enc.encode(w, maxMemoryFrame)
+	p, err := message(0, after, w)
 	if err != nil {
-		return Appended{}, err
+		return eventlog.Appended{}, err
 	}
-	p := publish{message{header: m.Header, data: m.Data}, &after}
 	if strike := l.strike; strike != nil {
 		l.strike = nil
-		if err := strike(after, p); err != nil {
+		send := func() { l.c.publish(l.c.servers[l.c.Leader()], p, func(error) {}) }
+		if err := strike(send); err != nil {
 			return ambiguous(err)
 		}
 	}
 	err = l.ask(true, func(s *replica, done func(error)) { l.c.publish(s, p, done) })
-	var refused *apiError
 	switch {
 	case err == nil:
-		return appended(after+1, w, m), nil
-	case !errors.As(err, &refused):
+		return p.appended(w), nil
+	case !errors.Is(err, eventlog.ErrFenced):
 		return ambiguous(err)
 	}
-	return Appended{}, &FencedError{Expected: after, Found: refused.found(), Detail: refused.Description}
+	return eventlog.Appended{}, err
 }
 
 // ask sends something to the stream's leader, or to each server that thinks that it is, and
@@ -104,10 +109,10 @@ func (l *ReplicaLog) ask(suffers bool, fn func(s *replica, done func(error))) er
 			})
 		})
 	}
-	c.sim.Wait(DefaultAckTimeout, func() bool { return answered || life != l.life || !c.servers[l.at].up })
+	c.sim.Wait(eventlog.DefaultAckTimeout, func() bool { return answered || life != l.life || !c.servers[l.at].up })
 	if !answered {
 		answered = true // what comes now is too late
-		return fmt.Errorf("%w: %w", ErrUnreachable, errNoAnswer)
+		return fmt.Errorf("%w: %w", eventlog.ErrUnreachable, errNoAnswer)
 	}
 	return answer
 }
@@ -130,15 +135,15 @@ func (l *ReplicaLog) deliver(s *replica, suffers bool, fn func()) {
 	c.sim.After(d, func() { c.arrive(at, s.n, fn) })
 }
 
-// Last implements Log.
-func (l *ReplicaLog) Last(ctx context.Context) (Tip, error) {
+// Last implements [eventlog.Log].
+func (l *ReplicaLog) Last(ctx context.Context) (eventlog.Tip, error) {
 	if err := l.usable(ctx); err != nil {
-		return Tip{}, err
+		return eventlog.Tip{}, err
 	}
-	var tip Tip
+	var tip eventlog.Tip
 	got := false
 	err := l.ask(false, func(s *replica, done func(error)) {
-		t := Tip{Seq: s.applied(), First: s.first, Time: l.c.sim.Now().Add(s.skew), Bytes: uint64(s.applied()), Created: l.c.created}
+		t := eventlog.Tip{Seq: s.applied(), First: s.first, Time: l.c.sim.Now().Add(s.skew), Bytes: uint64(s.applied()), Created: l.c.created}
 		l.c.carry(s.n, l.at, func() {
 			if !got {
 				tip, got = t, true
@@ -147,30 +152,30 @@ func (l *ReplicaLog) Last(ctx context.Context) (Tip, error) {
 		done(nil)
 	})
 	if err == nil && !got { // the answer itself is still on its way
-		l.c.sim.Wait(DefaultAckTimeout, func() bool { return got })
+		l.c.sim.Wait(eventlog.DefaultAckTimeout, func() bool { return got })
 	}
 	if !got {
-		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", ErrUnreachable)
+		return eventlog.Tip{}, fmt.Errorf("ask for the end of the event log: %w", eventlog.ErrUnreachable)
 	}
 	return tip, nil
 }
 
 // reached is Last for a caller that knows that the log has reached seq: see
-// [JetStream.Last].
-func (l *ReplicaLog) reached(ctx context.Context, seq uint64) (Tip, error) {
+// [eventlog.JetStream.Last].
+func (l *ReplicaLog) reached(ctx context.Context, seq uint64) (eventlog.Tip, error) {
 	for begun := l.c.sim.Now(); ; {
 		tip, err := l.Last(ctx)
-		if err != nil || tip.Seq >= seq || l.c.sim.Now().Sub(begun) > behindFor {
+		if err != nil || tip.Seq >= seq || l.c.sim.Now().Sub(begun) > eventlog.BehindFor {
 			return tip, err
 		}
-		l.c.sim.Wait(retryMax, func() bool { return false })
+		l.c.sim.Wait(pollEvery, func() bool { return false })
 	}
 }
 
 // holder waits for a server within reach that has come as far as seq.
 func (l *ReplicaLog) holder(seq uint64) bool {
 	c := l.c
-	return c.sim.Wait(DefaultAckTimeout, func() bool {
+	return c.sim.Wait(eventlog.DefaultAckTimeout, func() bool {
 		for _, s := range c.servers {
 			if s.works() && s.applied() >= seq && c.servers[l.at].works() && c.Reaches(l.at, s.n) && c.Reaches(s.n, l.at) {
 				return true
@@ -180,8 +185,8 @@ func (l *ReplicaLog) holder(seq uint64) bool {
 	})
 }
 
-// Read implements Log.
-func (l *ReplicaLog) Read(ctx context.Context, from, to uint64, fn func(Frame) error) error {
+// Read implements [eventlog.Log].
+func (l *ReplicaLog) Read(ctx context.Context, from, to uint64, fn func(eventlog.Frame) error) error {
 	if err := l.usable(ctx); err != nil || from > to {
 		return err
 	}
@@ -190,26 +195,26 @@ func (l *ReplicaLog) Read(ctx context.Context, from, to uint64, fn func(Frame) e
 		from = tip.First
 	}
 	if err == nil {
-		err = checkRange(tip, from, to)
+		err = tip.Check(from, to)
 	}
 	if err != nil {
 		return err
 	}
 	if !l.holder(to) {
-		return fmt.Errorf("read the event log at %d: %w", from, ErrUnreachable)
+		return fmt.Errorf("read the event log at %d: %w", from, eventlog.ErrUnreachable)
 	}
 	if from < l.c.first && l.c.first <= to {
-		return &TrimmedError{Asked: from, First: l.c.first}
+		return &eventlog.TrimmedError{Asked: from, First: l.c.first}
 	}
 	return l.c.Replay(ctx, from, to, l.OnForeign, fn)
 }
 
-// Follow implements Log.
-func (l *ReplicaLog) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
+// Follow implements [eventlog.Log].
+func (l *ReplicaLog) Follow(ctx context.Context, from uint64, fn func(eventlog.Frame) error) error {
 	for next := max(from, 1); ; {
 		tip, err := l.Last(ctx)
 		if err == nil && next < tip.First {
-			err = &TrimmedError{Asked: next, First: tip.First}
+			err = &eventlog.TrimmedError{Asked: next, First: tip.First}
 		}
 		if err == nil && next <= tip.Seq {
 			err = l.Read(ctx, next, tip.Seq, fn)
@@ -218,15 +223,15 @@ func (l *ReplicaLog) Follow(ctx context.Context, from uint64, fn func(Frame) err
 		if err != nil {
 			return err
 		}
-		l.c.sim.Wait(retryMax, func() bool { return false })
+		l.c.sim.Wait(pollEvery, func() bool { return false })
 	}
 }
 
 // Replay gives what is agreed on, without a server, and without time: for a simulation's
 // own checks. It begins at the first frame even if that has been cut.
-func (c *Replicas) Replay(ctx context.Context, from, to uint64, foreign ForeignFunc, fn func(Frame) error) error {
+func (c *Replicas) Replay(ctx context.Context, from, to uint64, foreign eventlog.ForeignFunc, fn func(eventlog.Frame) error) error {
 	skipped := 0
-	for n, j := range c.judged[from-1 : to] {
+	for n, j := range c.decoded[from-1 : to] {
 		switch {
 		case j.err != nil:
 			return j.err
@@ -245,16 +250,16 @@ func (c *Replicas) Replay(ctx context.Context, from, to uint64, foreign ForeignF
 	return ctx.Err()
 }
 
-// End implements Log.
-func (l *ReplicaLog) End(ctx context.Context) (End, error) {
+// End implements [eventlog.Log].
+func (l *ReplicaLog) End(ctx context.Context) (eventlog.End, error) {
 	tip, err := l.Last(ctx)
 	if err != nil {
-		return End{}, err
+		return eventlog.End{}, err
 	}
-	return endOf(tip, func(seq uint64) (message, error) { return l.c.truth[seq-1], nil })
+	return tip.End(func(seq uint64) (eventlog.Stored, error) { return l.c.truth[seq-1], nil })
 }
 
-// Purge implements Log.
+// Purge implements [eventlog.Log].
 func (l *ReplicaLog) Purge(ctx context.Context, below uint64) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -268,42 +273,40 @@ func (l *ReplicaLog) Purge(ctx context.Context, below uint64) error {
 	return nil
 }
 
-// Confirm implements Log.
-func (l *ReplicaLog) Confirm(ctx context.Context) (Tip, error) {
+// Confirm implements [eventlog.Log].
+func (l *ReplicaLog) Confirm(ctx context.Context) (eventlog.Tip, error) {
 	if err := l.Purge(ctx, 1); err != nil {
-		return Tip{}, err
+		return eventlog.Tip{}, err
 	}
 	return l.Last(ctx)
 }
 
-// Checksum implements Log.
+// Checksum implements [eventlog.Log].
 func (l *ReplicaLog) Checksum(ctx context.Context, seq uint64) (uint64, error) {
 	if err := l.usable(ctx); err != nil {
 		return 0, err
 	}
 	tip, err := l.reached(ctx, seq)
-	switch {
-	case err != nil:
-		return 0, err
-	case seq < tip.First:
-		return 0, &TrimmedError{Asked: seq, First: tip.First}
-	case seq > tip.Seq:
-		return 0, &BehindError{Known: seq, Last: tip.Seq}
+	if err == nil {
+		err = tip.Check(seq, seq)
 	}
-	return events.Checksum(l.c.truth[seq-1].data), nil
+	if err != nil {
+		return 0, err
+	}
+	return events.Checksum(l.c.truth[seq-1].Data), nil
 }
 
-// Reset implements Log.
+// Reset implements [eventlog.Log].
 func (l *ReplicaLog) Reset(ctx context.Context) error {
 	if l.closed {
-		return ErrClosed
+		return eventlog.ErrClosed
 	}
 	l.life++
 	l.open = ctx.Err() == nil
 	return ctx.Err()
 }
 
-// Close implements Log.
+// Close implements [eventlog.Log].
 func (l *ReplicaLog) Close() error {
 	l.closed = true
 	l.life++
@@ -312,10 +315,10 @@ func (l *ReplicaLog) Close() error {
 
 func (l *ReplicaLog) usable(ctx context.Context) error {
 	if l.closed {
-		return ErrClosed
+		return eventlog.ErrClosed
 	}
 	return ctx.Err()
 }
 
 // ChecksumAt is the checksum of what is agreed on at a sequence.
-func (c *Replicas) ChecksumAt(seq uint64) uint64 { return events.Checksum(c.truth[seq-1].data) }
+func (c *Replicas) ChecksumAt(seq uint64) uint64 { return events.Checksum(c.truth[seq-1].Data) }

@@ -1,9 +1,9 @@
-package eventlog
+package logtest
 
 import (
 	"errors"
 
-	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/eventlog"
 )
 
 // Landing says when a message that was given up arrives after all, if it still
@@ -41,15 +41,33 @@ const (
 // Fault is a fault of one append of a Memory.
 type Fault struct {
 	Kind    FaultKind
-	Rival   *Write  // of FaultConflict; its Before follows from the stream
-	Land    Landing // of FaultLate
-	Foreign int     // of FaultForeign: how many
+	Rival   *eventlog.Write // of FaultConflict; its Before follows from the stream
+	Land    Landing         // of FaultLate
+	Foreign int             // of FaultForeign: how many
+}
+
+// PurgeFault is a way in which one Purge of a Memory goes wrong.
+type PurgeFault uint8
+
+// The faults of a Purge: nothing; there is no answer, and it was not done; or
+// it was.
+const (
+	PurgeOK PurgeFault = iota
+	PurgeLost
+	PurgeAckLost
+)
+
+// ScriptPurges sets the faults of the coming purges, one for each.
+func (m *Memory) ScriptPurges(faults ...PurgeFault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.purges = append(m.purges[:0:0], faults...)
 }
 
 var errInjected = errors.New("injected fault")
 
-// send gives an append to the stream, under the fault. An *apiError is a refusal, any
-// other means that there is no answer. REQUIRES: m.mu.
+// send gives an append to the stream, under the fault. It fails with errInjected if there is no
+// answer; other errors are refusals. REQUIRES: m.mu.
 func (m *Memory) send(p publish, f Fault) error {
 	s := m.stream
 	s.mu.Lock()
@@ -66,29 +84,26 @@ func (m *Memory) send(p publish, f Fault) error {
 	case FaultFull:
 		return errStreamFull
 	case FaultConflict:
-		_ = s.store(publish{message: s.rival(*f.Rival)}) // no checks but the bound: it has won
+		_ = s.store(publish{Stored: s.rival(*f.Rival)}) // no checks but the bound: it has won
 	case FaultForeign:
 		for range f.Foreign {
-			_ = s.store(publish{message: message{data: []byte(`{"stream":"X","seq":1}`)}})
+			_ = s.store(publish{Stored: eventlog.Stored{Data: []byte(`{"stream":"X","seq":1}`)}})
 		}
 	}
-	if err := s.store(p); err != nil {
-		return err
-	}
-	return nil
+	return s.store(p)
 }
 
 // rival is the message of another writer. REQUIRES: mu.
-func (s *MemoryStream) rival(w Write) message {
+func (s *MemoryStream) rival(w eventlog.Write) eventlog.Stored {
 	for i := len(s.msgs) - 1; i >= 0; i-- {
-		if h, foreign, err := readHeader(&s.msgs[i]); foreign == "" && err == nil {
-			w.Before = h.Before + uint64(h.count)
+		if f, foreign, err := eventlog.Decode(&s.msgs[i]); foreign == "" && err == nil {
+			w.Before = f.Before + uint64(len(f.Events))
 			break
 		}
 	}
-	msg, err := newEncoder(wire.Default, s.partition).encode(&w, maxMemoryFrame)
+	p, err := message(s.partition, 0, &w)
 	if err != nil {
-		panic("eventlog: a fault's rival events can't be encoded: " + err.Error())
+		panic("logtest: a fault's rival events can't be encoded: " + err.Error())
 	}
-	return message{header: msg.Header, data: msg.Data}
+	return p.Stored
 }

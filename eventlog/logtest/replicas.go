@@ -1,11 +1,14 @@
-package eventlog
+package logtest
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/eventlog"
 )
 
 // Simulation is the time, and the chance, in which a [Replicas] lives. Everything
@@ -49,10 +52,10 @@ type Replicas struct {
 
 	sim     Simulation
 	servers []*replica
-	cut     [][]bool  // cut[a][b]: nothing gets from a to b
-	truth   []message // agreed on, what was cut included
-	judged  []judged  // a part of truth
-	entries []uint64  // terms of the entries that are committed
+	cut     [][]bool          // cut[a][b]: nothing gets from a to b
+	truth   []eventlog.Stored // agreed on, what was cut included
+	decoded []decoded         // a part of truth
+	entries []uint64          // terms of the entries that are committed
 	first   uint64
 	created time.Time
 	// Elections counts the changes of the leader.
@@ -90,9 +93,16 @@ type replica struct {
 // entry is what the servers agree on: a message, or a purge.
 type entry struct {
 	term  uint64
-	msg   *message
+	msg   *eventlog.Stored
 	below uint64
 	last  uint64 // sequence after it
+}
+
+// decoded is what [eventlog.Decode] makes of a message.
+type decoded struct {
+	frame   eventlog.Frame
+	foreign string
+	err     error
 }
 
 // NewReplicas makes an empty stream on n servers.
@@ -180,6 +190,12 @@ func (c *Replicas) Majority(n int) bool {
 		}
 	}
 	return c.servers[n].works() && 2*with > len(c.servers)
+}
+
+// Idle reports whether everything is agreed on that the leader has taken in.
+func (c *Replicas) Idle() bool {
+	n := c.Leader()
+	return n >= 0 && c.servers[n].commit == len(c.servers[n].log)
 }
 
 // End returns the last sequence that most servers hold, and the first that is kept.
@@ -349,7 +365,7 @@ func (c *Replicas) take(leader, s *replica) {
 		same--
 	}
 	if same < s.commit {
-		panic("eventlog: a replica would lose what was agreed on")
+		panic("logtest: a replica would lose what was agreed on")
 	}
 	s.log = append(s.log[:same:same], leader.log[same:]...)
 	c.apply(s, min(leader.commit, len(s.log)))
@@ -407,7 +423,7 @@ func (c *Replicas) apply(s *replica, to int) {
 		s.first = max(s.first, min(e.below, e.last+1))
 		if s.commit < len(c.entries) {
 			if c.entries[s.commit] != e.term {
-				panic("eventlog: two replicas have agreed on different entries")
+				panic("logtest: two replicas have agreed on different entries")
 			}
 			continue
 		}
@@ -416,11 +432,13 @@ func (c *Replicas) apply(s *replica, to int) {
 		if e.msg == nil {
 			continue
 		}
-		if e.msg.seq != uint64(len(c.truth)+1) {
-			panic("eventlog: a message was agreed on that does not fit behind the last")
+		if e.msg.Seq != uint64(len(c.truth)+1) {
+			panic("logtest: a message was agreed on that does not fit behind the last")
 		}
 		c.truth = append(c.truth, *e.msg)
-		c.judged = append(c.judged, judge(e.msg))
+		var d decoded
+		d.frame, d.foreign, d.err = eventlog.Decode(e.msg)
+		c.decoded = append(c.decoded, d)
 	}
 }
 
@@ -428,22 +446,24 @@ func (c *Replicas) apply(s *replica, to int) {
 func (c *Replicas) publish(s *replica, p publish, done func(error)) {
 	last := s.end()
 	if want := p.expect; want != nil && *want != last && !c.CheckNothing {
-		done(&apiError{Code: codeWrongLastSeq, Description: fmt.Sprintf("wrong last sequence: %d", last)})
+		done(wrongLast(*want, last))
 		return
 	}
-	p.seq = last + 1
-	c.propose(s, entry{last: last + 1, msg: &p.message}, done)
+	p.Seq = last + 1
+	c.propose(s, entry{last: last + 1, msg: &p.Stored}, done)
 }
 
 // Repeat has a message that was agreed on taken in again, whatever is behind it by now.
 func (c *Replicas) Repeat(seq uint64) { c.inject(c.truth[seq-1]) }
 
 // Inject has a foreign publisher's message taken in.
-func (c *Replicas) Inject(data []byte) { c.inject(message{data: data}) }
+func (c *Replicas) Inject(header nats.Header, data []byte) {
+	c.inject(eventlog.Stored{Header: header, Data: data})
+}
 
-func (c *Replicas) inject(m message) {
+func (c *Replicas) inject(m eventlog.Stored) {
 	if n := c.Leader(); n >= 0 && c.servers[n].works() {
-		c.publish(c.servers[n], publish{message: m}, func(error) {})
+		c.publish(c.servers[n], publish{Stored: m}, func(error) {})
 	}
 }
 
