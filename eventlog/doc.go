@@ -58,8 +58,8 @@
 // that takes the place of an append fences it; Settle goes on behind it.
 //
 // A frame of an owner that another had succeeded when it was stored, which only a
-// fault of the log lets in, is handed over by [Log.Read] and [Log.Follow], whose
-// callers know the epoch that they have come to, and skipped by [Pages] and [Replay].
+// fault of the log lets in, is handed over by [Log.Read], [Log.Follow] and [Replay],
+// whose callers know the epoch that they have come to, and skipped by [Pages].
 // All go by [events.Meta.PassesOver].
 //
 // A message that has a frame id and can't be decoded is corruption, which stops
@@ -67,7 +67,7 @@
 //
 // # How the log is read
 //
-// There are two readers. Both decode messages with one function, judge.
+// There are two readers. Both decode messages with [Decode].
 //
 // [Log.Read] and [Log.Follow] hand over whole frames, from a sequence on, to
 // whoever keeps the state: owner, standby, rebuild. The frames come from a
