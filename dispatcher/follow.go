@@ -82,13 +82,10 @@ func (f *followUps) decide() error {
 			}
 			continue
 		}
-		switch err := f.l.pipe.fits(dec.Events); {
+		switch err := f.l.apply(&dec); {
 		case errors.Is(err, errNoRoom):
-			return nil
+			return nil // the next batch has it
 		case err != nil:
-			return err
-		}
-		if err := f.l.apply(&dec); err != nil {
 			return err
 		}
 	}

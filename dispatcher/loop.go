@@ -222,32 +222,37 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 // the decision's item, nil for none.
 func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	dec, err := core.Decide(l.state, c, l.clock.Now())
+	nothing := len(dec.Events) == 0
 	if err == nil {
-		err = l.pipe.fits(dec.Events)
+		err = l.apply(&dec)
+	}
+	if err != nil || nothing {
+		l.pipe.building.confirm = true
 	}
 	if err != nil {
-		l.pipe.building.confirm = true
 		l.pipe.outflow.RetryAfter(err, l.clock.Now())
 		return dec, nil, err
 	}
-	if len(dec.Events) == 0 {
-		l.pipe.building.confirm = true
-	}
-	if err := l.apply(&dec); err != nil || dec.ID.IsZero() {
-		return dec, nil, err
+	if dec.ID.IsZero() {
+		return dec, nil, nil
 	}
 	it, err := l.state.Item(dec.ID)
 	return dec, it, err
 }
 
-// apply adds a decision to the batch, and notes its follow-ups.
+// apply adds a decision to the batch, and notes its follow-ups. It errs, and does nothing, if
+// the decision does not fit: see pipeline.fits.
 func (l *loop) apply(dec *core.Decision) error {
+	bytes, err := l.pipe.fits(dec.Events)
+	if err != nil {
+		return err
+	}
 	for i := range dec.Events {
 		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
 			l.schedules.Changed()
 		}
 	}
-	if err := l.pipe.add(dec.Events); err != nil {
+	if err := l.pipe.add(dec.Events, bytes); err != nil {
 		return err
 	}
 	for i := range dec.Events {

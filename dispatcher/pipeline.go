@@ -113,25 +113,26 @@ func lineBytes(ev *events.Event) int { return ev.MaxJSON() + len("\n") }
 // errNoRoom puts a decision off to the next batch.
 var errNoRoom = errors.New("the batch has no room for the decision")
 
-// fits errs if a decision is too large for the batch, with a refusal if it is too large for
-// any.
-func (p *pipeline) fits(evs []events.Event) error {
-	n := 0
+// fits returns the bytes of a decision. It errs if they are too many for the batch, with a
+// refusal if they are too many for any.
+func (p *pipeline) fits(evs []events.Event) (n int, err error) {
 	for i := range evs {
 		n += lineBytes(&evs[i])
 	}
 	switch {
 	case p.building.bytes+n <= p.most:
-		return nil
+		return n, nil
 	case n <= p.most:
-		return errNoRoom
+		return n, errNoRoom
 	}
-	return events.Refuse(events.CodeTooLarge, "what it says would make %d events with %d bytes: one decision has at most %d; ask for less at once", len(evs), n, p.most)
+	return n, events.Refuse(events.CodeTooLarge, "what it says would make %d events with %d bytes: one decision has at most %d; ask for less at once", len(evs), n, p.most)
 }
 
-// add applies events that were just decided, and adds them to the batch.
-func (p *pipeline) add(evs []events.Event) error {
+// add applies events that were just decided, and adds them to the batch, in which they take n
+// bytes.
+func (p *pipeline) add(evs []events.Event, n int) error {
 	b := p.building
+	b.bytes += n
 	if len(b.events) == 0 {
 		b.before = p.state.Meta().Events
 	}
@@ -141,7 +142,6 @@ func (p *pipeline) add(evs []events.Event) error {
 		if err := p.state.Apply(*ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
-		b.bytes += lineBytes(ev)
 		if ev.Kind == events.KindClaimed {
 			p.outflow.Left(1, ev.At)
 		}
@@ -158,8 +158,12 @@ func (p *pipeline) addParts(evs []events.Event) error {
 }
 
 func (p *pipeline) addRest() error {
-	for b := p.building; len(p.rest) > 0 && (len(b.events) == 0 || len(b.events) < eventlog.MaxEvents && b.bytes+lineBytes(&p.rest[0]) < p.enough()); {
-		if err := p.add(p.rest[:1]); err != nil {
+	for b := p.building; len(p.rest) > 0; {
+		n := lineBytes(&p.rest[0])
+		if len(b.events) > 0 && (len(b.events) >= eventlog.MaxEvents || b.bytes+n >= p.enough()) {
+			return nil
+		}
+		if err := p.add(p.rest[:1], n); err != nil {
 			return err
 		}
 		p.rest = p.rest[1:]
