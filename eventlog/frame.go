@@ -104,15 +104,48 @@ func corrupt(m *Stored, format string, args ...any) error {
 	return &CorruptError{Frame: m.Seq, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Decode decodes a message. foreign says why it is no frame: no engine wrote it.
-func Decode(m *Stored) (f Frame, foreign string, err error) {
+// Decoded is what a message turns out to be.
+type Decoded struct {
+	Frame   Frame
+	Foreign string // why no engine wrote it; empty: it is a frame
+	Err     error  // why the frame can't be decoded
+}
+
+// Decode decodes a message.
+func Decode(m *Stored) Decoded {
 	h, foreign, err := readHeader(m)
 	if foreign != "" || err != nil {
-		return Frame{}, foreign, err
+		return Decoded{Foreign: foreign, Err: err}
 	}
 	h.Lost = m.lost
 	h.Events, err = decodeLines(m, h.count)
-	return h.Frame, "", err
+	return Decoded{Frame: h.Frame, Err: err}
+}
+
+// Delivery hands decoded messages over in order: frames to Frames, each with the number of
+// foreign messages in front of it, and those to Foreign if it is set.
+type Delivery struct {
+	Frames  func(Frame) error
+	Foreign ForeignFunc
+	skipped int
+}
+
+// Hand hands over the message of a sequence. It returns the error of a frame that can't be
+// decoded, or of Frames.
+func (d *Delivery) Hand(seq uint64, m *Decoded) error {
+	switch {
+	case m.Err != nil:
+		return m.Err
+	case m.Foreign != "":
+		d.skipped++
+		if d.Foreign != nil {
+			d.Foreign(seq, m.Foreign)
+		}
+		return nil
+	}
+	f := m.Frame
+	f.Skipped, d.skipped = d.skipped, 0
+	return d.Frames(f)
 }
 
 // decodeLines decodes a body of n events.

@@ -61,8 +61,8 @@ func TestDamagedFrames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := encoded(t, write(decision(3, "a")))
 			c.damage(&m)
-			_, reason, err := Decode(&m)
-			got := ""
+			d := Decode(&m)
+			reason, err, got := d.Foreign, d.Err, ""
 			var ce *CorruptError
 			switch {
 			case errors.As(err, &ce) && ce.Frame == 5:
@@ -92,7 +92,8 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, epoch, level, n, before string, data []byte) {
 		h := nats.Header{HeaderFrame: {id}, HeaderEpoch: {epoch}, HeaderLevel: {level}, HeaderEvents: {n}, HeaderBefore: {before}}
 		m := Stored{Seq: 7, Header: h, Data: data}
-		switch got, foreign, err := Decode(&m); {
+		d := Decode(&m)
+		switch got, foreign, err := d.Frame, d.Foreign, d.Err; {
 		case err != nil:
 			if !errors.Is(err, events.ErrCorrupt) && !errors.Is(err, events.ErrNewer) {
 				t.Errorf("judged %v", err)

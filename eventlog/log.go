@@ -96,6 +96,15 @@ func (t Tip) Check(from, to uint64) error {
 	return nil
 }
 
+// Range returns where a read of from to to begins: 0 stands for the first that the log keeps.
+// It errs as Check does.
+func (t Tip) Range(from, to uint64) (uint64, error) {
+	if from == 0 {
+		from = t.First
+	}
+	return from, t.Check(from, to)
+}
+
 // End looks for the last frame, from the end: there may be foreign messages behind it.
 func (t Tip) End(get func(seq uint64) (Stored, error)) (End, error) {
 	end := End{Tip: t}

@@ -69,7 +69,8 @@ func TestEndFrame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, foreign, err := Decode(&Stored{Seq: 9, Header: parsed, Data: data})
+		d := Decode(&Stored{Seq: 9, Header: parsed, Data: data})
+		got, foreign, err := d.Frame, d.Foreign, d.Err
 		if want := min(n+1, 5); err != nil || foreign != "" || len(got.Events) != want || !bytes.HasPrefix(m.Data, data) {
 			t.Fatalf("ended at event %d, the frame has %d events: %v", n, len(got.Events), err)
 		}

@@ -124,22 +124,20 @@ func (s *shelf) keep(c *piece) {
 	}
 	s.kept[c.seq] = c
 	s.order = append(s.order, c.seq)
-	s.bytes += c.frame.Bytes
+	s.bytes += c.Frame.Bytes
 	for len(s.order) > 1 && (len(s.order) > s.frames || s.bytes > s.size) {
 		gone := s.order[0]
 		s.order = s.order[1:]
-		s.bytes -= s.kept[gone].frame.Bytes
+		s.bytes -= s.kept[gone].Frame.Bytes
 		delete(s.kept, gone)
 	}
 }
 
 // piece is a frame in Pages, or a foreign message.
 type piece struct {
-	seq     uint64
-	frame   Frame
-	foreign string // why it is no frame; empty: it is one
-	err     error
-	lens    []int // of each event's JSON
+	Decoded
+	seq  uint64
+	lens []int // of each event's JSON
 }
 
 // NewPages makes a reader on a connection of the engine. position tells a
@@ -358,10 +356,9 @@ func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 func newPiece(m *directget.Message) *piece {
 	wire.Got(m.Header)
 	msg := Stored{Seq: m.Seq, Header: m.Header, Data: m.Data}
-	c := &piece{seq: m.Seq}
-	c.frame, c.foreign, c.err = Decode(&msg)
-	c.lens = make([]int, 0, len(c.frame.Events))
-	for rest := m.Data; len(c.lens) < len(c.frame.Events); {
+	c := &piece{Decoded: Decode(&msg), seq: m.Seq}
+	c.lens = make([]int, 0, len(c.Frame.Events))
+	for rest := m.Data; len(c.lens) < len(c.Frame.Events); {
 		n := bytes.IndexByte(rest, '\n')
 		c.lens, rest = append(c.lens, n), rest[n+1:]
 	}
@@ -386,12 +383,12 @@ func (p *Pages) recent(seq uint64) (list []*piece) {
 // keep keeps a frame that was read, after it has judged it by what the projection knows of
 // the log.
 func (p *Pages) keep(c *piece, m events.Meta) {
-	if c.err != nil {
+	if c.Err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.foreign == "" {
+	if c.Foreign == "" {
 		p.passOver(c, m)
 	}
 	if c.seq+keepFrames/2 < p.position().Frame() {
@@ -406,10 +403,10 @@ func (p *Pages) passOver(c *piece, m events.Meta) {
 	if c.seq > p.epochAt {
 		m.Epoch = max(m.Epoch, p.epoch)
 	}
-	by := c.frame.Epoch
+	by := c.Frame.Epoch
 	switch {
 	case m.PassesOver(c.seq, by):
-		c.frame.Events = nil
+		c.Frame.Events = nil
 	case c.seq > m.Applied.Frame() && (by > p.epoch || by == p.epoch && c.seq < p.epochAt):
 		p.epoch, p.epochAt = by, c.seq
 	}
@@ -467,11 +464,11 @@ func (s *scan) take(ctx context.Context, c *piece) error {
 		s.page.First = events.SeqOf(c.seq, 0)
 		s.page.Next = s.page.First
 	}
-	if c.err != nil {
-		return c.err
+	if c.Err != nil {
+		return c.Err
 	}
-	for i := range c.frame.Events {
-		ev := &c.frame.Events[i]
+	for i := range c.Frame.Events {
+		ev := &c.Frame.Events[i]
 		if ev.Seq < s.page.Next || !s.q.wants(ev) {
 			continue
 		}

@@ -17,11 +17,9 @@ const (
 
 // task is a message on its way through the decoders.
 type task struct {
-	msg     Stored
-	done    chan struct{} // closed when what follows is filled
-	frame   Frame
-	foreign string // why it is no frame; empty: it is one
-	err     error
+	msg  Stored
+	out  Decoded
+	done chan struct{} // closed when out is filled
 }
 
 // size is the task's part of pipelineBytes.
@@ -74,12 +72,12 @@ func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context
 	for range min(runtime.GOMAXPROCS(0), maxDecoders) {
 		wg.Go(func() {
 			for t := range p.work {
-				t.frame, t.foreign, t.err = Decode(&t.msg)
+				t.out = Decode(&t.msg)
 				close(t.done)
 			}
 		})
 	}
-	err = p.deliver(foreign, fn)
+	err = p.deliver(&Delivery{Frames: fn, Foreign: foreign})
 	cancel()
 	wg.Wait()
 	if err == nil {
@@ -88,23 +86,11 @@ func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context
 	return err
 }
 
-func (p *pipeline) deliver(foreign ForeignFunc, fn func(Frame) error) error {
-	skipped := 0
+func (p *pipeline) deliver(d *Delivery) error {
 	for t := range p.ordered {
 		<-t.done
-		switch {
-		case t.err != nil:
-			return t.err
-		case t.foreign != "":
-			skipped++
-			if foreign != nil {
-				foreign(t.msg.Seq, t.foreign)
-			}
-		default:
-			t.frame.Skipped, skipped = skipped, 0
-			if err := fn(t.frame); err != nil {
-				return err
-			}
+		if err := d.Hand(t.msg.Seq, &t.out); err != nil {
+			return err
 		}
 		p.room.Release(t.size())
 	}

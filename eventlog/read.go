@@ -32,11 +32,8 @@ func (l *JetStream) Read(ctx context.Context, from, to uint64, fn func(Frame) er
 		return nil
 	}
 	tip, err := l.reached(ctx, to)
-	if from == 0 {
-		from = tip.First
-	}
 	if err == nil {
-		err = tip.Check(from, to)
+		from, err = tip.Range(from, to)
 	}
 	if err != nil {
 		return err

@@ -21,7 +21,9 @@ func TestKeptFramesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			last := uint64(0)
 			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
-			add := func(seq uint64) { p.keep(&piece{seq: seq, frame: Frame{Bytes: c.size}}, events.Meta{}) }
+			add := func(seq uint64) {
+				p.keep(&piece{seq: seq, Decoded: Decoded{Frame: Frame{Bytes: c.size}}}, events.Meta{})
+			}
 			for range c.frames {
 				last++
 				add(last)

@@ -96,8 +96,8 @@ func (m *Memory) send(p publish, f Fault) error {
 // rival is the message of another writer. REQUIRES: mu.
 func (s *MemoryStream) rival(w eventlog.Write) eventlog.Stored {
 	for i := len(s.msgs) - 1; i >= 0; i-- {
-		if f, foreign, err := eventlog.Decode(&s.msgs[i]); foreign == "" && err == nil {
-			w.Before = f.Before + uint64(len(f.Events))
+		if d := eventlog.Decode(&s.msgs[i]); d.Foreign == "" && d.Err == nil {
+			w.Before = d.Frame.Before + uint64(len(d.Frame.Events))
 			break
 		}
 	}

@@ -278,10 +278,7 @@ func (m *Memory) Read(ctx context.Context, from, to uint64, fn func(eventlog.Fra
 	}
 	s := m.stream
 	s.mu.Lock()
-	if from == 0 {
-		from = s.first
-	}
-	err := s.ends().Check(from, to)
+	from, err := s.ends().Range(from, to)
 	var msgs []eventlog.Stored
 	if err == nil {
 		msgs = append(msgs, s.msgs[from-s.first:to-s.first+1]...)

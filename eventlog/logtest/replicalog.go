@@ -191,11 +191,8 @@ func (l *ReplicaLog) Read(ctx context.Context, from, to uint64, fn func(eventlog
 		return err
 	}
 	tip, err := l.reached(ctx, to)
-	if from == 0 {
-		from = tip.First
-	}
 	if err == nil {
-		err = tip.Check(from, to)
+		from, err = tip.Range(from, to)
 	}
 	if err != nil {
 		return err
@@ -230,20 +227,9 @@ func (l *ReplicaLog) Follow(ctx context.Context, from uint64, fn func(eventlog.F
 // Replay gives what is agreed on, without a server, and without time: for a simulation's
 // own checks. It begins at the first frame even if that has been cut.
 func (c *Replicas) Replay(ctx context.Context, from, to uint64, foreign eventlog.ForeignFunc, fn func(eventlog.Frame) error) error {
-	skipped := 0
-	for n, j := range c.decoded[from-1 : to] {
-		switch {
-		case j.err != nil:
-			return j.err
-		case j.foreign != "":
-			skipped++
-			if foreign != nil {
-				foreign(from+uint64(n), j.foreign)
-			}
-			continue
-		}
-		j.frame.Skipped, skipped = skipped, 0
-		if err := fn(j.frame); err != nil {
+	d := eventlog.Delivery{Frames: fn, Foreign: foreign}
+	for seq := from; seq <= to; seq++ {
+		if err := d.Hand(seq, &c.decoded[seq-1]); err != nil {
 			return err
 		}
 	}

@@ -52,10 +52,10 @@ type Replicas struct {
 
 	sim     Simulation
 	servers []*replica
-	cut     [][]bool          // cut[a][b]: nothing gets from a to b
-	truth   []eventlog.Stored // agreed on, what was cut included
-	decoded []decoded         // a part of truth
-	entries []uint64          // terms of the entries that are committed
+	cut     [][]bool           // cut[a][b]: nothing gets from a to b
+	truth   []eventlog.Stored  // agreed on, what was cut included
+	decoded []eventlog.Decoded // truth
+	entries []uint64           // terms of the entries that are committed
 	first   uint64
 	created time.Time
 	// Elections counts the changes of the leader.
@@ -96,13 +96,6 @@ type entry struct {
 	msg   *eventlog.Stored
 	below uint64
 	last  uint64 // sequence after it
-}
-
-// decoded is what [eventlog.Decode] makes of a message.
-type decoded struct {
-	frame   eventlog.Frame
-	foreign string
-	err     error
 }
 
 // NewReplicas makes an empty stream on n servers.
@@ -436,9 +429,7 @@ func (c *Replicas) apply(s *replica, to int) {
 			panic("logtest: a message was agreed on that does not fit behind the last")
 		}
 		c.truth = append(c.truth, *e.msg)
-		var d decoded
-		d.frame, d.foreign, d.err = eventlog.Decode(e.msg)
-		c.decoded = append(c.decoded, d)
+		c.decoded = append(c.decoded, eventlog.Decode(e.msg))
 	}
 }
 
