@@ -92,7 +92,7 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 	for _, i := range allImports() {
 		if i.Flow == Messages {
 			if !strings.HasPrefix(i.Subject, "acme.event.") && !strings.HasPrefix(i.Subject, "acme.log.") && !strings.HasPrefix(i.Subject, "$KV.acme_") &&
-				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") && !strings.HasPrefix(i.Subject, "acme.assign.") {
+				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") && !strings.HasPrefix(i.Subject, "acme.run.") {
 				t.Errorf("everyone may hear %s", i.Subject)
 			}
 			continue
@@ -104,8 +104,7 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 			"$JS.hub.API.STREAM.MSG.GET.OBJ_acme_blobs",
 			"$JS.hub.API.STREAM.INFO.OBJ_acme_blobs", "$JS.hub.API.STREAM.MSG.GET.ACME_EVENTS_0", "$JS.hub.API.STREAM.INFO.ACME_EVENTS_0",
 			"$JS.hub.API.STREAM.MSG.GET.ACME_INTAKE", "$JS.hub.API.STREAM.INFO.ACME_INTAKE", "$JS.hub.API.STREAM.MSG.GET.ACME_LOGS", "$JS.hub.API.STREAM.INFO.ACME_LOGS",
-			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*", "$JS.hub.API.CONSUMER.INFO.ACME_DISPATCH.*", "$JS.ACK.ACME_DISPATCH.>", "$JS.ACK.*.*.ACME_DISPATCH.>",
-			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_NATIVE.*", "$JS.hub.API.CONSUMER.INFO.ACME_NATIVE.*", "$JS.ACK.ACME_NATIVE.>", "$JS.ACK.*.*.ACME_NATIVE.>":
+			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*", "$JS.hub.API.CONSUMER.INFO.ACME_DISPATCH.*", "$JS.ACK.ACME_DISPATCH.>", "$JS.ACK.*.*.ACME_DISPATCH.>":
 			ok = true
 		}
 		if !ok {

@@ -26,12 +26,10 @@ func (g EngineGrant) Permissions() Permissions {
 	n := g.Names
 	p := &Permissions{Subscribe: []string{
 		"_INBOX.>", n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
-		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // for workers over HTTP
+		n.Control(">"), n.Probe(">"), n.RunOfAll(), // for workers over HTTP
 	}}
-	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"), n.InboxAll(),
-		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"), n.JetStream("CONSUMER.NAMES."+n.DispatchStream()),
-		// Of workers over HTTP, on whose behalf it pulls.
-		"$JS.ACK."+n.DispatchStream()+".>", "$JS.ACK.*.*."+n.DispatchStream()+".>")
+	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
+		n.JetStream("CONSUMER.PAUSE."+n.DispatchStream()+".*"))
 	if own := InboxPrefix(g.User); own != "" {
 		p.subscribe(own + ".>")
 		p.publish(own + ".>") // to the types' commands, if they have no login of their own
@@ -40,7 +38,7 @@ func (g EngineGrant) Permissions() Permissions {
 		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+wire.Service, "$SRV."+verb+"."+wire.Service+".*")
 	}
 	p.publish(g.Subjects...)
-	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.LeaseStream(), n.NativeStream(), n.NativeAckStream(), n.NativeSignalStream()} {
+	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.DispatchAckStream()} {
 		g.administer(p, s, "DELETE")
 	}
 	g.administer(p, n.LogStream())

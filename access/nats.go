@@ -125,15 +125,14 @@ func (g Grant) Imports() []Import {
 }
 
 func (g Grant) work(l *imports) {
-	for _, stream := range []string{g.Names.DispatchStream(), g.Names.NativeStream()} {
-		l.jetStream(g.Names, Pull, "CONSUMER.MSG.NEXT."+stream+".*")
-		l.jetStream(g.Names, Request, "CONSUMER.INFO."+stream+".*")
-		// The server's two forms: the second has a domain and an account hash. One
-		// answer, also to +NXT: what may be answered often is remembered for long.
-		l.add(Request, "$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
-	}
+	stream := g.Names.DispatchStream()
+	l.jetStream(g.Names, Pull, "CONSUMER.MSG.NEXT."+stream+".*")
+	l.jetStream(g.Names, Request, "CONSUMER.INFO."+stream+".*")
+	// The server's two forms: the second has a domain and an account hash. One answer, also
+	// to +NXT: what may be answered often is remembered for long.
+	l.add(Request, "$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
 	l.add(Request, g.Names.LogAll())
-	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.InboxAll()) // a worker's id may have dots
+	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.RunOfAll()) // a worker's id may have dots
 }
 
 // read has the live subjects. All that is stored is read by requests of the

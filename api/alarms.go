@@ -153,7 +153,7 @@ var fillTexts = map[string]struct{ what, then, do string }{
 	wire.AlarmQueue:     {"items wait; max_queued is", "submissions are refused (queue_full)", "Add workers, or raise max_queued in [limits]."},
 	wire.AlarmIntake:    {"of plain publishes wait to be decided; the intake holds", "publishers get errors", "See why the engine does not decide them: other alarms, its log, `engine status`."},
 	wire.AlarmDocuments: {"of large params and results are stored; blob_max_size is", "large documents are refused (blob_unavailable)", "Keep ended items for less time, or raise blob_max_size in [limits]."},
-	wire.AlarmNative:    {"messages are dispatched to native workers; their stream holds", "nothing more is dispatched to them", "Start more native workers, or see why they do not ack."},
+	wire.AlarmAck:       {"messages are dispatched to ack workers; their stream holds", "nothing more is dispatched to them", "Start more ack workers, or see why they do not ack."},
 	wire.AlarmAccount:   {"are used by the engine's account on the NATS server; its limit is", "nothing can be recorded", "Raise the account's storage limit, or keep ended items for less time and run `engine cut`."},
 }
 
@@ -167,7 +167,7 @@ func (f fill) alarm(add func(sev wire.AlarmSeverity, code, message, action strin
 		sev, when = wire.AlarmCritical, "Now"
 	}
 	write := Size
-	if f.code == wire.AlarmQueue || f.code == wire.AlarmNative {
+	if f.code == wire.AlarmQueue || f.code == wire.AlarmAck {
 		write = func(n uint64) string { return strconv.FormatUint(n, 10) }
 	}
 	add(sev, f.code, fmt.Sprintf("%s %s %s. %s %s.", write(f.used), t.what, write(f.most), when, t.then), t.do)
@@ -261,7 +261,7 @@ func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
 func (s *Service) streamFills(ctx context.Context) (fills []fill) {
 	for _, o := range []struct {
 		code, stream string
-	}{{wire.AlarmIntake, s.Names.IntakeStream()}, {wire.AlarmDocuments, blobs.Stream(s.Names)}, {wire.AlarmNative, s.Names.NativeStream()}} {
+	}{{wire.AlarmIntake, s.Names.IntakeStream()}, {wire.AlarmDocuments, blobs.Stream(s.Names)}, {wire.AlarmAck, s.Names.DispatchStream()}} {
 		st, err := s.js.Stream(ctx, o.stream)
 		if err != nil {
 			if !errors.Is(err, jetstream.ErrStreamNotFound) {

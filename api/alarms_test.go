@@ -44,8 +44,8 @@ func TestAlarms(t *testing.T) {
 			"1019 MiB of plain publishes wait to be decided; the intake holds 1 GiB. Now publishers get errors."},
 		"strangers": {func(c *condition) { c.strange, c.strangest = 3, 17 }, "foreign_messages", "ok", true, "3 messages since this process started, the last with the sequence 17."},
 		"the gravest first": {func(c *condition) {
-			c.lag, c.full, c.limits = MaxReadyLag+1, full, []fill{{wire.AlarmNative, 90, 100}, {wire.AlarmDocuments, 100, 100}}
-		}, "disk_low! documents_limit! native_limit behind", "disk_low", false, ""},
+			c.lag, c.full, c.limits = MaxReadyLag+1, full, []fill{{wire.AlarmAck, 90, 100}, {wire.AlarmDocuments, 100, 100}}
+		}, "disk_low! documents_limit! ack_limit behind", "disk_low", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := well

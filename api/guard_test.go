@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -55,11 +57,15 @@ func (r *rig) typeOf(name string) wire.TypeReply {
 	return wire.TypeReply{}
 }
 
-// A worker has the server send it an item, whose params are the body of an
+// A worker of an ack type has the server send it an item, whose params are the body of an
 // operator's request, on the subject of that request.
 func TestPulledItemsAreNoRequests(t *testing.T) {
 	r := newRig(t, nil)
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	ask[wire.TypeReply](r, wire.APIConfigure, wire.Configure{Type: "email", Settings: json.RawMessage(`{"protocol":"ack"}`)})
+	need.Eventually(t, "the type has a consumer", func() bool {
+		m, err := r.nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+".email", nil, patience)
+		return err == nil && !bytes.Contains(m.Data, []byte(`"error"`))
+	})
 	for i, tc := range []struct{ endpoint, params string }{
 		{wire.APIPause, `{"type":"email"}`},
 		{wire.APIConfigure, `{"type":"email","settings":{"capacity":1}}`},
@@ -70,7 +76,7 @@ func TestPulledItemsAreNoRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+reg.Stream+"."+reg.Consumers["email"][0], sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
+		if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+wire.Default.DispatchStream()+".email", sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
 			t.Fatal(err)
 		}
 		r.delivered(sub, tc.endpoint)

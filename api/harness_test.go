@@ -35,6 +35,7 @@ type rig struct {
 	svc     *Service
 	log     eventlog.Log
 	metrics *Metrics
+	items   chan wire.Assigned // of the worker: see worker
 }
 
 // prover replays for verify and rebuild.
@@ -196,44 +197,51 @@ func (r *rig) submit(s wire.Submit) wire.Submitted {
 	return ask[wire.Submitted](r, wire.APISubmit, s)
 }
 
+// worker registers the worker w1 for a type, with the session s1, whose items next returns.
+func (r *rig) worker(typ string) {
+	r.t.Helper()
+	if r.items == nil {
+		r.items = make(chan wire.Assigned, 100)
+		_, err := r.nc.Subscribe(wire.Default.RunsOf("s1"), func(m *nats.Msg) {
+			var list []wire.Assigned
+			if json.Unmarshal(m.Data, &list) == nil {
+				for _, a := range list {
+					r.items <- a
+				}
+			}
+		})
+		if err == nil {
+			err = r.nc.Flush()
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{typ}, Slots: 5})
+}
+
+// next returns the next item that the worker was sent.
+func (r *rig) next() wire.Assigned {
+	r.t.Helper()
+	select {
+	case a := <-r.items:
+		return a
+	case <-r.ctx().Done():
+		r.t.Fatal("the worker was sent nothing")
+	}
+	return wire.Assigned{}
+}
+
+// reportOf returns a report of the worker on an item.
+func reportOf(a wire.Assigned, event string) wire.Report {
+	return wire.Report{ID: a.ID, Token: a.Token, Worker: "w1", Session: "s1", Event: event}
+}
+
 // run takes the type's next item through to its end by the worker protocol.
 func (r *rig) run(typ, event string) wire.Reported {
 	r.t.Helper()
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{typ}, Slots: 5})
-	msg := r.pull(reg.Stream, reg.Consumers[typ][0])
-	report := func(event string) wire.Report {
-		return wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: event}
-	}
-	claim := report(wire.ReportClaim)
-	claim.Start = true
-	if got := ask[[]wire.Reported](r, wire.APIReport, []wire.Report{claim}); len(got) != 1 || !got[0].OK {
-		r.t.Fatalf("claim: %+v", got[0])
-	}
-	last := report(event)
-	last.Result, last.Error = json.RawMessage(`{"done":true}`), "it broke"
-	got := ask[wire.Reported](r, wire.APIReport, last)
-	_ = msg.Ack()
-	return got
-}
-
-func (r *rig) pull(stream, consumer string) *nats.Msg {
-	r.t.Helper()
-	sub, err := r.nc.SubscribeSync(r.nc.NewInbox())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer sub.Unsubscribe()
-	for {
-		if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
-			r.t.Fatal(err)
-		}
-		msg, err := sub.NextMsgWithContext(r.ctx())
-		if err == nil && msg.Header.Get("Status") == "503" {
-			continue // the server tells of a consumer a moment before it listens for its pulls
-		}
-		if err != nil || msg.Header.Get(wire.HeaderID) == "" {
-			r.t.Fatalf("pull: %v, %v", msg, err)
-		}
-		return msg
-	}
+	r.worker(typ)
+	last := reportOf(r.next(), event)
+	last.Start, last.Result, last.Error = true, json.RawMessage(`{"done":true}`), "it broke"
+	return ask[wire.Reported](r, wire.APIReport, last)
 }

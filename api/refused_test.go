@@ -15,9 +15,9 @@ import (
 // A registration that is refused defines no types.
 func TestRefusedRegistrationDefinesNothing(t *testing.T) {
 	r := newRig(t, nil)
-	first := wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1}
-	first.Session = ask[wire.Registered](r, wire.APIRegister, first).Session
-	other := wire.Register{Worker: "w", Types: []string{"other"}, Slots: 1}
+	first := wire.Register{Worker: "w", Session: "one", Types: []string{"email"}, Slots: 1}
+	ask[wire.Registered](r, wire.APIRegister, first)
+	other := wire.Register{Worker: "w", Session: "two", Types: []string{"other"}, Slots: 1}
 	_, err := try[wire.Registered](r, wire.APIRegister, other)
 	wantCode(t, err, events.CodeWorkerIDInUse)
 

@@ -121,7 +121,7 @@ func TestBadRequests(t *testing.T) {
 		{wire.APISubmit, `{"type":"a","id":"x"}`, events.CodeBadID, "ULID"},
 		{wire.APISubmit, `{"type":"a","params":"` + strings.Repeat("x", 300<<10) + `"}`, events.CodeTooLarge, ""},
 		{wire.APISubmit, `[{]`, events.CodeBadRequest, "JSON"},
-		{wire.APIReport, `{"event":"claim"}`, events.CodeBadRequest, "Work-Token"},
+		{wire.APIReport, `{"event":"start"}`, events.CodeBadRequest, "token"},
 		{wire.APIReport, `{"id":"` + id + `","token":"!","event":"claim","worker":"w"}`, events.CodeBadRequest, "token"},
 		{wire.APIGet, `{}`, events.CodeBadRequest, "either"},
 		{wire.APIGet, `{"id":"x"}`, events.CodeBadID, "ULID"},
@@ -161,7 +161,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestReportArrayWithBadElement(t *testing.T) {
 	r := newRig(t, nil)
-	got, err := read[[]wire.Reported](t, r.raw(wire.APIReport, `[{"evnt":"claim"},{"id":"`+events.ID{1}.String()+`","token":"5","worker":"w","event":"start"}]`))
+	got, err := read[[]wire.Reported](t, r.raw(wire.APIReport, `[{"evnt":"start"},{"id":"`+events.ID{1}.String()+`","token":"5","worker":"w","event":"start"}]`))
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -367,7 +367,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	_, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: events.ID{1}.String()})
 	wantCode(t, err, events.CodeUnavailable)
 	// Workers have room of their own.
-	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w", Types: []string{"a"}, Slots: 1})
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w", Session: "s", Types: []string{"a"}, Slots: 1})
 	for range MaxQueries {
 		<-r.svc.queries
 	}

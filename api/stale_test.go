@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -107,9 +108,7 @@ func TestAnIdleOwnerWithoutTheOthersIsNotWell(t *testing.T) {
 		}
 	}
 	rig := newRig(t, nil)
-	if h := rig.svc.Health(); h.Status != "ok" {
-		t.Fatalf("health %+v", h)
-	}
+	need.Eventually(t, "the owner is well", func() bool { return rig.svc.Health().Status == "ok" })
 	rig.svc.reach.seen(why, time.Now().Add(-cutOffAfter))
 	if h := rig.svc.Health(); h.Status != wire.AlarmCutOff {
 		t.Errorf("health %+v", h)

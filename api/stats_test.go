@@ -65,9 +65,8 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 		t.Errorf("recoveries %v", got.Recoveries)
 	}
 	r.submit(wire.Submit{Type: "email", TimeoutMS: 1})
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
-	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
-	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	r.worker("email")
+	ask[wire.Reported](r, wire.APIReport, reportOf(r.next(), wire.ReportStart))
 	// and no word any more
 	got = statsWhen(r, func(s wire.StatsReply) bool { return s.Recoveries[wire.RecoveryTimeout] == 1 })
 	if got.PerSecond.Failed <= 0 {
@@ -75,14 +74,14 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 	}
 }
 
-// What was dispatched to a worker that goes, and not claimed, counts as repaired.
+// What a worker that goes was sent, and has not started, counts as repaired.
 func TestStatsCountWhatIsTakenBack(t *testing.T) {
 	r := newRig(t, nil)
 	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	r.submit(wire.Submit{Type: "email"})
 	statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 1 })
 	ask[wire.OK](r, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: "s1"})
-	got := statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 0 })
+	got := statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 0 && s.States["queued"] == 1 })
 	if got.Recoveries[wire.RecoveryWorkerGone] != 1 || got.States["queued"] != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -97,16 +96,14 @@ func TestStatsByPriorityWindowAndReplayability(t *testing.T) {
 	statsWhen(r, func(s wire.StatsReply) bool { return s.States["dead"] == 1 })
 	urgent := wire.Priority(8)
 	r.submit(wire.Submit{Type: "email", Priority: &urgent, TimeoutMS: 1})
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
-	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
-	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	r.worker("email")
+	ask[wire.Reported](r, wire.APIReport, reportOf(r.next(), wire.ReportStart))
 	got := statsWhen(r, func(s wire.StatsReply) bool { return s.RecoveriesHour[wire.RecoveryTimeout] == 1 })
 	if got.RecoveriesDay[wire.RecoveryTimeout] != 1 {
 		t.Errorf("repaired in the last day: %v", got.RecoveriesDay)
 	}
 	r.submit(wire.Submit{Type: "email", Priority: &urgent})
-	msg = r.pull(reg.Stream, reg.Consumers["email"][0])
-	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	ask[wire.Reported](r, wire.APIReport, reportOf(r.next(), wire.ReportStart))
 	statsWhen(r, func(s wire.StatsReply) bool { return s.Types[0].Running[8] > 0 })
 	page := gathered(r)
 	for name, want := range map[string]float64{

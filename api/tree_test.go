@@ -37,16 +37,14 @@ func TestTreeRequests(t *testing.T) {
 func TestSpawnThatIsRefused(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.submit(wire.Submit{Type: "email"}).ID
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
-	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
-	report := func(event string) wire.Report {
-		return wire.Report{ID: id, Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: event, Start: event == wire.ReportClaim}
-	}
+	r.worker("email")
+	item := r.next()
+	report := func(event string) wire.Report { return reportOf(item, event) }
 	spawn := report(wire.ReportSpawn)
 	spawn.Children = []wire.Submit{{Type: "page", Params: json.RawMessage("1")}, {Type: "No"}}
 	save := report(wire.ReportCheckpoint)
 	save.Checkpoint = json.RawMessage(`7`)
-	got := ask[[]wire.Reported](r, wire.APIReport, []wire.Report{report(wire.ReportClaim), spawn, save})
+	got := ask[[]wire.Reported](r, wire.APIReport, []wire.Report{report(wire.ReportStart), spawn, save})
 	if len(got) != 3 || !got[0].OK || got[1].OK || got[1].Error.Code != events.CodeBadType || !got[2].OK {
 		t.Fatalf("got %+v", got)
 	}
@@ -71,5 +69,4 @@ func TestSpawnThatIsRefused(t *testing.T) {
 	if up := ask[wire.TreeReply](r, wire.APITree, wire.Tree{ID: it.ID}); len(up.Path) != 1 || up.Path[0].ID != id {
 		t.Errorf("above the child is %+v", up.Path)
 	}
-	_ = msg.Ack()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -36,20 +35,11 @@ func (s streamwrightSystem) About() About {
 		Versions: []string{"Streamwright at this commit"},
 		Settings: []string{
 			fmt.Sprintf("`engine serve` with `durability = %q`", s.sync()),
-			assigning(!config.Default().Workers.NoAssign),
 			"`[defaults] max_queued = 2_000_000`: the default refuses an item beyond 1,000,000",
 			"submits by `Client.Submit`, bulk by `Client.SubmitMany`; a `workers.Worker` with the slots as its `Concurrency`",
 			"five durable events an item; a claim is durable before its handler starts; ended items are kept for 24 h, as by default",
 		},
 	}
-}
-
-// assigning says how a worker comes to its items.
-func assigning(on bool) string {
-	if on {
-		return "`[workers] assign = true`, as by default: the engine claims items for the worker and sends them"
-	}
-	return "`[workers] assign = false`, as by default: the worker pulls items and claims them"
 }
 
 func (t *Tools) buildEngine(ctx context.Context, dir string) error {

@@ -89,7 +89,6 @@ type Workers struct {
 	ProbeTimeout  time.Duration // to answer one; less than the interval
 	ProbeFailures int           // in a row, that make a worker unhealthy
 
-	NoAssign bool `json:",omitzero"` // workers pull, even those that offer an inbox
 }
 
 // Metrics bounds what is measured.

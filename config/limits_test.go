@@ -73,7 +73,7 @@ queue_steps = [{ over = 10, min_priority = 5 }]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := events.Limits{MaxQueued: 100, QueueSteps: []events.QueueStep{{Over: 10, MinPriority: 5}, {Over: 20, Sources: []string{"a"}}}, Pools: map[string]events.Pool{}, WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: 30 * time.Second}
+	want := events.Limits{MaxQueued: 100, QueueSteps: []events.QueueStep{{Over: 10, MinPriority: 5}, {Over: 20, Sources: []string{"a"}}}, Pools: map[string]events.Pool{}, WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: 5 * time.Second}
 	if got := c.EngineLimits(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v", got)
 	}

@@ -62,7 +62,7 @@ var typeSettings = []typeSetting{
 	row("max_params", size[int](2, events.MaxParamsCeiling), func(s *events.TypeSettings) *int { return &s.MaxParams }, "bound of a submission's params"),
 	row("dedup_policy", choice(events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer), func(s *events.TypeSettings) *events.DedupPolicy { return &s.DedupPolicy }, "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
 	row("dedup_window", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *int64 { return &s.DedupWindowMS }, "how long a dedup key stays taken after completion; at most 30 days"),
-	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](../guides/NATIVE.md))").unset("claim"),
+	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `offer`, or `ack` for any JetStream consumer ([ACK.md](../guides/ACK.md))").unset("offer"),
 	row("assign_by", text.that(alone("assign_by", func(s *events.TypeSettings) *string { return &s.AssignBy })), func(s *events.TypeSettings) *string { return &s.AssignBy }, "which worker with a free slot is [assigned](../guides/WORKERS.md#assigned-items) an item: the one with the `most_free` slots, each in its turn (`round_robin`), or the same one for all items of a `tenant` or with the same `label:NAME`"),
 	row("retain.completed", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CompletedMS }, "how long an item is kept once it has completed"),
 	row("retain.dead", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.DeadMS }, "how long once it is dead"),
@@ -96,7 +96,7 @@ var retention = millis(time.Millisecond, events.MaxDelay)
 
 // protocol is a protocol. Settings spell the default in one way.
 var protocol = kind[events.Protocol]{name: "string", parse: func(v any) (p events.Protocol, err error) {
-	if p, err = choice(events.ProtocolClaim, events.ProtocolAck).parse(v); err == nil {
+	if p, err = choice(events.ProtocolOffer, events.ProtocolAck).parse(v); err == nil {
 		err = p.UnmarshalText([]byte(p))
 	}
 	return p, err

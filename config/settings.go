@@ -172,11 +172,10 @@ func (w *Workers) fields() []field {
 	return []field{
 		at("heartbeat_interval", &w.HeartbeatInterval, span(100*time.Millisecond, 10*time.Minute), defaultHeartbeat, "how often a worker is to send a heartbeat, or each third of the shortest lease of its types if that is less (10s for the default lease). The reply to a registration tells the worker; 100ms to 10m. If only `dead_after` is set, and below 1m: a third of that"),
 		at("dead_after", &w.DeadAfter, span(300*time.Millisecond, maxDeadAfter), defaultDeadAfter, "how long a worker may be silent before it is dead and its id is free; 300ms to 1h, and at least two `heartbeat_interval`s. If only `heartbeat_interval` is set, and above 20s: three of those"),
-		at("start_timeout", &w.StartTimeout, span(events.MinStartTimeout, events.MaxStartTimeout), events.StartWithin, "how long a worker that has claimed an item without `start` has to start it before it is taken back, with no attempt used; 100ms to 1h. An item that was pulled and not claimed is taken back after the type's `lease`"),
+		at("start_timeout", &w.StartTimeout, span(events.MinStartTimeout, events.MaxStartTimeout), events.StartWithin, "how long a worker that was sent an item has to start it before it is taken back, with no attempt used, and while the log is slow the time of four appends more; 100ms to 1h"),
 		at("sweep_interval", &w.SweepInterval, span(time.Second, time.Hour), time.Minute, "how often the engine looks for what a lost signal missed, such as a run whose lease ended unnoticed; 1s to 1h"),
 		at("probe_interval", &w.ProbeInterval, span(100*time.Millisecond, time.Hour), time.Minute, "how often a worker that offers a probe is asked whether it is healthy; 100ms to 1h"),
 		at("probe_timeout", &w.ProbeTimeout, span(10*time.Millisecond, time.Hour), 5*time.Second, "how long the answer may take; 10ms up to, and less than, `probe_interval`"),
-		at("assign", &w.NoAssign, unless, false, "assign items to the workers that offer an inbox, instead of waiting for them to pull and claim ([DISPATCH.md](../internals/DISPATCH.md))"),
 		at("probe_failures", &w.ProbeFailures, integer[int](1, 100), 2, "failed probes in a row that make a worker unhealthy, until the next good answer; 1 to 100"),
 	}
 }

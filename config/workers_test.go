@@ -7,14 +7,14 @@ import (
 )
 
 func TestWorkersTable(t *testing.T) {
-	if got := mustParse(t, "").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, time.Minute, 5 * time.Second, 2, false}) {
+	if got := mustParse(t, "").Workers; got != (Workers{20 * time.Second, time.Minute, 5 * time.Second, time.Minute, time.Minute, 5 * time.Second, 2}) {
 		t.Errorf("the defaults are %+v", got)
 	}
-	if got := mustParse(t, "[workers]\nprobe_interval = \"10s\"\nprobe_timeout = \"1s\"\nprobe_failures = 3\n").Workers; got != (Workers{20 * time.Second, time.Minute, 30 * time.Second, time.Minute, 10 * time.Second, time.Second, 3, false}) {
+	if got := mustParse(t, "[workers]\nprobe_interval = \"10s\"\nprobe_timeout = \"1s\"\nprobe_failures = 3\n").Workers; got != (Workers{20 * time.Second, time.Minute, 5 * time.Second, time.Minute, 10 * time.Second, time.Second, 3}) {
 		t.Errorf("got %+v", got)
 	}
 	const times = "[workers]\nheartbeat_interval = \"5s\"\ndead_after = \"12s\"\nstart_timeout = \"3s\"\nsweep_interval = \"10s\"\n"
-	if got := mustParse(t, times).Workers; got != (Workers{5 * time.Second, 12 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 5 * time.Second, 2, false}) {
+	if got := mustParse(t, times).Workers; got != (Workers{5 * time.Second, 12 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 5 * time.Second, 2}) {
 		t.Errorf("got %+v", got)
 	}
 	// One of the two alone gives the other a fitting default.

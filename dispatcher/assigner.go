@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/seats"
@@ -17,23 +16,18 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// A worker that has offered an inbox does not pull and does not claim. As soon as it has a
-// slot free, the loop decides the claim of the best item for it, in the batch in which the
-// slot was freed or the item was made, and sends the item once that is durable. The message
-// is not stored anywhere: if it is lost, the item is not reported as started in time, and
-// goes back. From its decision on, an assigned item counts as claimed, and its worker's
-// heartbeats keep its lease.
+// As soon as a worker has room, the loop decides the claim of the best item for it, in the
+// batch in which the room was freed or the item was made, and sends the item once that is
+// durable. The message is not stored anywhere: if it is lost, the item is not reported as
+// started in time, and goes back. From its decision on, an assigned item counts as claimed,
+// and its worker's heartbeats keep its lease.
 
-// startWithin is the longest from an assignment to the report that the item has started,
-// if appends take no time. Three appends may come in between: of the claim, of the
-// worker's last report, and of its next one; slowAppends leaves room for one more. A
-// shorter lease ends first, and uses an attempt.
-const (
-	startWithin = 5 * time.Second
-	slowAppends = 4
-)
+// slowAppends is how many appends an item that is sent has more time to start by. Three may
+// come in between: of the claim, of the worker's last report, and of its next one. A shorter
+// lease ends first, and uses an attempt.
+const slowAppends = 4
 
-// assigner gives items to the workers that have offered an inbox. Owned by the loop.
+// assigner gives items to registered workers. Owned by the loop.
 type assigner struct {
 	l     *loop
 	seats *seats.Seats
@@ -48,7 +42,7 @@ type assigner struct {
 	grace  time.Time
 }
 
-// assign decides that a worker runs an item, if one with an inbox has a slot free for it.
+// assign decides that a worker runs an item.
 // taken is false if the decision is refused. REQUIRES: room in the batch and at a worker;
 // the item is queued and not dispatched.
 func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings, now time.Time) (taken bool, err error) {
@@ -56,7 +50,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	l, id := a.l, it.ID
 	l.sender.tokens++
 	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Dispatched: tok, StartWithin: startWithin + slowAppends*l.pipe.took})
+	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Slack: slowAppends * l.pipe.took})
 	if err != nil {
 		if events.CodeOf(err) == events.CodeStaleToken {
 			return true, nil // it has expired: its timer ends it
@@ -64,12 +58,13 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 		a.seats.Rest(seat.Worker)
 		return false, fatal(err)
 	}
+	a.seats.Use(seat)
 	d := &table.Dispatch{
-		ID: id, Token: tok, Type: run.Type, Lane: lane, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
-		Claimed: true, Worker: seat.Worker, Inbox: seat.Inbox, Orphan: true,
+		ID: id, Token: tok, Type: run.Type, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
+		Claimed: true, Worker: seat.Worker, Session: seat.Session, Leased: true,
 	}
 	l.table.Add(d)
-	l.leases.nextOrphan = clock.Sooner(l.leases.nextOrphan, now.Add(l.leases.leaseOf(d)))
+	l.leases.begin(d)
 	l.pipe.building.granted = append(l.pipe.building.granted, d)
 	if h := l.cfg.Hooks.Dispatched; h != nil {
 		h(d.Type)
@@ -111,7 +106,7 @@ func (a *assigner) gather() error {
 			td = l.sender.dispatchOf(it.Type, now)
 			tds[it.Type] = td
 		}
-		if !td.set.Native() {
+		if !td.set.Ack() && !l.sender.unpooled(td) {
 			key := projector.ReadyKeyOf(it)
 			a.list = append(a.list, candidate{td: td, key: key, rank: readyq.RankOf(it.Priority, td.pick.AgeStep, key), prio: it.Priority, group: it.Group, lane: it.Lane(), held: l.table.ByID[id] != nil})
 		}
@@ -157,7 +152,7 @@ func (a *assigner) give(c *candidate, now time.Time) error {
 // have limits, take their turns among what is ready.
 func (a *assigner) assignFresh() error {
 	l, now := a.l, a.l.clock.Now()
-	if l.sender.stalled || l.flight.hold.After(now) || !a.fresh.Whole(l.pipe.appended) {
+	if l.sender.stalled || !a.fresh.Whole(l.pipe.appended) {
 		return nil
 	}
 	for i := range a.list {
@@ -214,14 +209,14 @@ func (a *assigner) send(granted []*table.Dispatch) error {
 func (a *assigner) registryChanged() error {
 	left := a.seats.Set(a.l.workforce.registry.Seats(), func(fn func(events.WorkerID, string, events.Type, int)) {
 		for h, n := range a.l.table.Held.By {
-			fn(h.Worker, h.Inbox, h.Lane.Type, n)
+			fn(h.Worker, h.Session, h.Type, n)
 		}
 	})
 	if len(left) == 0 {
 		return nil
 	}
 	for d := range table.InOrder(a.l.table.ByToken) {
-		if d.Inbox == "" || !slices.Contains(left, d.Worker) || a.holds(d) {
+		if d.Session == "" || !slices.Contains(left, d.Worker) || a.holds(d) {
 			continue
 		}
 		if d.Lingering {
@@ -233,6 +228,17 @@ func (a *assigner) registryChanged() error {
 		}
 	}
 	return nil
+}
+
+// offered follows a worker's offer.
+func (a *assigner) offered(w events.WorkerID, session string, room int) {
+	seat := a.seats.Of(w)
+	if seat == nil || seat.Session != session || !a.seats.Offered(w, room) {
+		return
+	}
+	for _, t := range seat.Types {
+		a.l.sender.dirty[events.Type(t)] = true
+	}
 }
 
 // takeBack hands an item back that was assigned and is not known to have started. If the
@@ -254,7 +260,7 @@ func (a *assigner) takeBack(d *table.Dispatch, reason, why string) error {
 // holds reports whether the worker that a dispatch was assigned to is there.
 func (a *assigner) holds(d *table.Dispatch) bool {
 	seat := a.seats.Of(d.Worker)
-	return seat != nil && seat.Inbox == d.Inbox
+	return seat != nil && seat.Session == d.Session
 }
 
 // unstarted reports whether a run is claimed, and not known to have started.
@@ -263,7 +269,8 @@ func (a *assigner) unstarted(d *table.Dispatch) (bool, error) {
 	return err == nil && it != nil && it.Token == d.Token && it.State == events.StateClaimed, err
 }
 
-// heard follows a worker's heartbeat. What an earlier owner has assigned to it, and it does
+// heard follows a worker's heartbeat. A worker whose offer is not known is asked to register
+// again, and to repeat it. What an earlier owner has assigned to it, and it does
 // not know of, goes back at once if it has not started, and otherwise was begun in an
 // earlier life of the worker. Of what this owner has assigned, the message may be on its
 // way.
@@ -277,6 +284,9 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 			a.l.sender.dirty[t] = true
 		}
 	}
+	if a.seats.Unknown(w) { // else it would wait for ever
+		a.l.out.Control(w, wire.Control{Register: true})
+	}
 	rest := a.adopted[:0]
 	for _, d := range a.adopted {
 		switch {
@@ -284,12 +294,12 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 		case d.Worker != w:
 			rest = append(rest, d)
 		case runs[d.Token]:
-			a.l.table.Inherit(d, seat.Inbox)
+			a.l.table.Inherit(d, seat.Session)
 		default:
 			if err := a.takeBack(d, "not_started", wire.RecoveryUnclaimed); err != nil {
 				return err
 			}
-			if a.l.table.ByToken[d.Token] == d && d.Orphan {
+			if a.l.table.ByToken[d.Token] == d {
 				a.l.table.Inherit(d, earlierLife)
 			}
 		}
@@ -337,13 +347,13 @@ func (a *assigner) endGrace(now time.Time) error {
 	return nil
 }
 
-// earlierLife stands for the inbox of an earlier life of a worker. No inbox is called so.
+// earlierLife stands for an earlier session of a worker. No session is called so.
 const earlierLife = "-"
 
 // reported follows a worker's report, which was granted, that it has let go of a run: its
 // slot is free from the decision on.
 func (a *assigner) reported(d *table.Dispatch) {
-	if d != nil && d.Inbox != "" && !d.Lingering {
+	if d != nil && d.Session != "" && !d.Lingering {
 		a.l.flight.letGo(d)
 	}
 }
@@ -362,7 +372,7 @@ func (a *assigner) begin(d *table.Dispatch, r *wire.Report) error {
 	if r.Event == wire.ReportRelease {
 		a.seats.Rest(d.Worker)
 	}
-	if !r.Start || r.Event == wire.ReportClaim {
+	if !r.Start {
 		return nil
 	}
 	_, _, err = a.l.decide(core.Start{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}})

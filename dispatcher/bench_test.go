@@ -4,78 +4,54 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/wire"
 )
 
-// benchWorker is the least that a worker does: it pulls, claims and completes,
-// in batches of what there is, and acks.
-func benchWorker(b *testing.B, h *harness, nc *nats.Conn, done *atomic.Int64) (stop func()) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := js.Consumer(h.ctx(), "WORK_DISPATCH", "email")
-	if err != nil {
-		b.Fatal(err)
-	}
-	pulled := make(chan jetstream.Msg, 1000)
-	cc, err := c.Consume(func(m jetstream.Msg) { pulled <- m }, jetstream.PullMaxMessages(1000))
-	if err != nil {
-		b.Fatal(err)
-	}
+// benchWorker is the least that a worker does: it reports the start and end of what it
+// receives, in batches of what there is.
+func benchWorker(b *testing.B, h *harness, done *atomic.Int64) (stop func()) {
+	items := h.received("email")
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			select {
-			case m := <-pulled:
-				runAll(b, h, takeAll(m, pulled), done)
+			case m := <-items:
+				reportAll(b, h, takeAll(m, items), done)
 			case <-quit:
 				return
 			}
 		}
 	}()
-	return func() { cc.Stop(); <-cc.Closed(); close(quit); <-ended }
+	return func() { close(quit); <-ended }
 }
 
-func takeAll(first jetstream.Msg, more <-chan jetstream.Msg) []jetstream.Msg {
-	msgs := []jetstream.Msg{first}
-	for len(msgs) < 250 {
+func takeAll(first received, more <-chan received) []received {
+	all := []received{first}
+	for len(all) < 250 {
 		select {
 		case m := <-more:
-			msgs = append(msgs, m)
+			all = append(all, m)
 		default:
-			return msgs
+			return all
 		}
 	}
-	return msgs
+	return all
 }
 
-// runAll claims and completes; the next batch is claimed while this one is
-// completed.
-func runAll(b *testing.B, h *harness, msgs []jetstream.Msg, done *atomic.Int64) {
-	reports := make([]wire.Report, len(msgs))
-	for i, m := range msgs {
-		reports[i] = reportOf(m, "w", wire.ReportClaim)
+func reportAll(b *testing.B, h *harness, all []received, done *atomic.Int64) {
+	reports := make([]wire.Report, len(all))
+	for i, m := range all {
+		reports[i] = reportOf(m, wire.ReportComplete)
 		reports[i].Start = true
 	}
-	for _, r := range h.report(reports...) {
-		if !r.OK {
-			b.Errorf("claim: %+v", r.Error)
-		}
-	}
-	for i := range reports {
-		reports[i].Event = wire.ReportComplete
-	}
 	err := h.eng.Report(h.ctx(), reports, func(as []wire.Reported) {
-		for i, r := range as {
+		for _, r := range as {
 			if !r.OK {
 				b.Errorf("complete: %+v", r.Error)
 			}
-			_ = msgs[i].Ack()
 		}
 		done.Add(int64(len(as)))
 	})
@@ -84,16 +60,14 @@ func runAll(b *testing.B, h *harness, msgs []jetstream.Msg, done *atomic.Int64) 
 	}
 }
 
-// BenchmarkEndToEnd publishes items and has them claimed and completed: five
-// durable events each.
+// BenchmarkEndToEnd publishes items and has them run: five durable events each.
 func BenchmarkEndToEnd(b *testing.B) {
 	h := newHarness(b, nil)
 	h.register("w", 500, "email")
-	workers, publisher := h.connect(), h.connect()
-	defer workers.Close()
+	publisher := h.connect()
 	defer publisher.Close()
 	var done atomic.Int64
-	stop := benchWorker(b, h, workers, &done)
+	stop := benchWorker(b, h, &done)
 	defer stop()
 	js, err := jetstream.New(publisher, jetstream.WithPublishAsyncMaxPending(4000))
 	if err != nil {

@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -27,8 +26,8 @@ func (c *chaos) flowTerms(s *core.Submit) {
 
 // sayOne has a run spawn, snooze, or tell how far it is. Runs that have ended so
 // are forgotten, once that was answered.
-func (c *chaos) sayOne(h *heldRun) {
-	run := core.Run{ID: h.m.id, Token: h.m.token, Worker: events.WorkerID(h.worker)}
+func (c *chaos) sayOne(h *simRun) {
+	run := core.Run{ID: h.id, Token: h.token, Worker: events.WorkerID(h.worker)}
 	var cmd core.Command
 	switch c.rng.IntN(4) {
 	case 0, 1:
@@ -58,6 +57,5 @@ func (c *chaos) sayOne(h *heldRun) {
 	if out := c.say(cmd, run.Token); out == nil || !endsRun(cmd) {
 		return
 	}
-	c.granted = slices.DeleteFunc(c.granted, func(g *heldRun) bool { return g == h })
-	delete(c.world.msgs, h.m.seq)
+	c.forget(h)
 }

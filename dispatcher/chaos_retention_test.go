@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -113,12 +112,8 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 			cmds[i] = core.Submit{Type: "email", NewID: s.newID()}
 		}
 		s.do(cmds...)
-		for m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: "email", Name: ""}) {
-			claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-			done := claim
-			done.Event = wire.ReportComplete
-			s.report(claim, done)
-			delete(s.world.msgs, m.seq)
+		for m := s.take("email"); m != nil; m = s.take("email") {
+			s.report(m.report(wire.ReportStart), m.report(wire.ReportComplete))
 		}
 		s.tick(time.Second)
 		most = max(most, s.retained().Events)

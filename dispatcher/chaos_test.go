@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
@@ -27,20 +26,13 @@ type chaos struct {
 	*sim
 	rng      *rand.Rand
 	accepted []events.ID // submissions that were answered
-	granted  []*heldRun  // claims that were answered, to workers that still live
+	granted  []*simRun   // what workers that still live have
 	crashAt  string      // stage at which the process ends, in crashIn visits
 	crashIn  int
 	rivals   events.Epoch
 	alive    map[string]int // workers and their slots
-	// Of workers with inboxes; see chaos_assign_test.go.
-	assigns                       bool // there are some now and then
-	lives, received, fenced, lost int
-}
 
-type heldRun struct {
-	m        *simMsg
-	worker   string
-	assigned bool // it came to the worker's inbox
+	lives, received, fenced, lost int
 }
 
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
@@ -53,7 +45,7 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 }
 
 func newChaosOn(t testing.TB, seed uint64, stream *logtest.MemoryStream, w *world) *chaos {
-	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}, assigns: seed%2 == 1}
+	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}}
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
 	set.MaxAttempts, set.Capacity = 50, 8
@@ -83,7 +75,7 @@ var deeds = []struct {
 }{
 	{8, (*chaos).submitSome},
 	{3, (*chaos).publish},
-	{20, (*chaos).pullSome},
+	{20, (*chaos).receiveSome},
 	{16, (*chaos).finishOne},
 	{4, (*chaos).touchOne},
 	{6, func(c *chaos) { c.tick(time.Duration(c.rng.IntN(20_000)) * time.Millisecond) }},
@@ -92,11 +84,19 @@ var deeds = []struct {
 	{1, func(c *chaos) { c.crashAt, c.crashIn = crashStages[c.rng.IntN(len(crashStages))], c.rng.IntN(4) }},
 	{1, (*chaos).faultNext},
 	{2, func(c *chaos) { // runs die: their leases run out
-		c.granted = slices.DeleteFunc(c.granted, func(*heldRun) bool { return c.rng.IntN(2) == 0 })
+		c.granted = slices.DeleteFunc(c.granted, func(*simRun) bool { return c.rng.IntN(2) == 0 })
 	}},
-	{1, func(c *chaos) { c.world.down, c.world.silent = c.rng.IntN(3) == 0, c.rng.IntN(3) == 0 }},
-	{1, (*chaos).dispatchStreamGoes},
-	{1, func(c *chaos) { c.world.deaf = c.rng.IntN(3) == 0 }},
+	{4, (*chaos).startOne},
+	{2, func(c *chaos) { // what is on its way is lost
+		c.lost += len(c.world.sent)
+		c.world.sent = nil
+	}},
+	{1, (*chaos).newLife},
+	{1, func(c *chaos) { // a message comes twice
+		if len(c.world.sent) > 0 {
+			c.world.sent = append(c.world.sent, c.world.sent[c.rng.IntN(len(c.world.sent))])
+		}
+	}},
 	{2, (*chaos).holdBackSome},
 	{2, (*chaos).stranger},
 }
@@ -114,9 +114,6 @@ func (c *chaos) one() {
 		}
 	}
 	c.heartbeats()
-	if c.assigns {
-		c.assignDeed()
-	}
 }
 
 // rest lets everything come to rest now and then, and looks whether what is in
@@ -148,12 +145,14 @@ func (c *chaos) workerLeaves() {
 	c.settle()
 }
 
-func (c *chaos) dispatchStreamGoes() {
-	if c.rng.IntN(2) == 0 {
-		clear(c.world.msgs)
-		c.l.signals.DispatchLost()
-		c.settle()
-	}
+// newLife begins a new session of a worker.
+func (c *chaos) newLife() {
+	w := c.worker()
+	c.granted = slices.DeleteFunc(c.granted, func(m *simRun) bool { return m.worker == w })
+	c.reg.Remove(events.WorkerID(w), "")
+	c.lives++
+	c.sessions[w] = "s" + strconv.Itoa(c.lives)
+	c.settle()
 }
 
 func (c *chaos) submitSome() {
@@ -191,20 +190,41 @@ func (c *chaos) publish() {
 	c.settle()
 }
 
-func (c *chaos) pullSome() {
-	for range 1 + c.rng.IntN(3) {
-		m := c.world.pull(lanes.Key{Type: "email", Name: ""})
-		if m == nil {
+// receiveSome has workers receive what was sent to them, in any order. Nobody receives what
+// was sent to an earlier session.
+func (c *chaos) receiveSome() {
+	for range 1 + c.rng.IntN(4) {
+		if len(c.world.sent) == 0 {
 			return
 		}
-		w := c.worker()
-		claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: w, Event: wire.ReportClaim, Start: true}
-		c.tell(func(a []wire.Reported) {
-			if a[0].OK {
-				c.granted = append(c.granted, &heldRun{m, w, false})
-			}
-		}, claim)
+		i := c.rng.IntN(len(c.world.sent))
+		m := c.world.sent[i]
+		c.world.sent = slices.Delete(c.world.sent, i, i+1)
+		if c.session(m.worker) != m.session || slices.ContainsFunc(c.granted, func(h *simRun) bool { return h.token == m.token }) {
+			continue
+		}
+		c.received++
+		c.granted = append(c.granted, m)
 	}
+}
+
+// startOne tells the start of a run by itself. A worker of which the item was taken back
+// learns so.
+func (c *chaos) startOne() {
+	if len(c.granted) == 0 {
+		return
+	}
+	m := c.granted[c.rng.IntN(len(c.granted))]
+	c.tell(func(a []wire.Reported) {
+		if !a[0].OK && a[0].Error.Code != events.CodeUnavailable {
+			c.fenced++
+			c.forget(m)
+		}
+	}, m.report(wire.ReportStart))
+}
+
+func (c *chaos) forget(m *simRun) {
+	c.granted = slices.DeleteFunc(c.granted, func(g *simRun) bool { return g == m })
 }
 
 // finishOne reports the end of a run, and forgets it if it was answered.
@@ -217,16 +237,11 @@ func (c *chaos) finishOne() {
 		c.sayOne(h)
 		return
 	}
-	r := wire.Report{ID: h.m.id.String(), Token: h.m.token.String(), Worker: h.worker}
-	r.Start = h.assigned
-	r.Event = []string{wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[c.rng.IntN(4)]
+	r := h.report([]string{wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[c.rng.IntN(4)])
+	r.Start = true
 	c.tell(func(a []wire.Reported) {
-		if !a[0].OK && a[0].Error.Code == events.CodeUnavailable {
-			return // it asks again
-		}
-		c.granted = slices.DeleteFunc(c.granted, func(g *heldRun) bool { return g == h })
-		if c.rng.IntN(3) > 0 { // else the worker dies before its ack
-			delete(c.world.msgs, h.m.seq)
+		if a[0].OK || a[0].Error.Code != events.CodeUnavailable { // else it asks again
+			c.forget(h)
 		}
 	}, r)
 }
@@ -277,14 +292,16 @@ func (c *chaos) heartbeats() {
 		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
-	for _, h := range c.granted {
-		runs[h.worker] = append(runs[h.worker], wire.RunRef{ID: h.m.id.String(), Token: h.m.token.String()})
-		if m := c.world.msgs[h.m.seq]; m == h.m && !m.expired {
-			c.world.renew(m)
-		}
+	for w := range c.alive {
+		runs[w] = nil
 	}
-	for w, in := range runs {
-		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
+	for _, m := range c.granted {
+		runs[m.worker] = append(runs[m.worker], wire.RunRef{ID: m.id.String(), Token: m.token.String()})
+	}
+	for _, w := range slices.Sorted(maps.Keys(runs)) {
+		if c.rng.IntN(3) > 0 {
+			c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: runs[w]})
+		}
 	}
 	c.settle()
 }
@@ -299,23 +316,21 @@ func (c *chaos) someHealth() *wire.Health {
 
 // finish lets everything heal and all work be done.
 func (c *chaos) finish() {
-	c.crashAt, c.world.down, c.world.silent, c.world.deaf = "", false, false, false
+	c.crashAt = ""
 	c.log.Script()
 	c.granted, c.steps, c.world.sent = nil, nil, nil
-	clear(c.inboxes)
-	if c.assigns && c.rng.IntN(2) == 0 {
-		c.newInbox("w9")
-	}
 	c.settle()
 	for range 400 {
 		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
-		for m := c.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = c.world.pull(lanes.Key{Type: "email", Name: ""}) {
-			c.run(m, "w9")
-			delete(c.world.msgs, m.seq)
+		for m := c.take(""); m != nil; m = c.take("") {
+			r := m.report(wire.ReportComplete)
+			r.Start = true
+			c.report(r)
 		}
-		c.finishAssigned()
+		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: "w9"}})
+		c.settle()
 		if c.unfinished() == 0 && c.l.table.Total() == 0 {
 			return
 		}
@@ -396,10 +411,41 @@ func seeds(usual uint64) uint64 {
 	return usual
 }
 
-// Whatever happens, at whatever step: no item is lost, none is completed twice,
-// none is stuck, and the projection is what the log says.
+// claimsOf returns the tokens of all claims in the log, and the workers that have them.
+func (c *chaos) claimsOf() (map[events.Token]events.WorkerID, error) {
+	claims := map[events.Token]events.WorkerID{}
+	err := c.readAll(func(evs []events.Event) error {
+		for _, ev := range evs {
+			if b, ok := ev.Body.(*events.Claimed); ok {
+				claims[b.Token] = ev.Worker
+			}
+		}
+		return nil
+	})
+	return claims, err
+}
+
+// sentAsLogged holds if each item that was ever sent was claimed in the log for that worker,
+// and durably so when it was sent.
+func (c *chaos) sentAsLogged() error {
+	claims, err := c.claimsOf()
+	if err != nil {
+		return err
+	}
+	for tok, w := range c.world.everSent {
+		if claims[tok] != w {
+			return fmt.Errorf("item under %s was sent to worker %s, and is claimed by %q", tok, w, claims[tok])
+		}
+	}
+	return nil
+}
+
+// Whatever happens, at whatever step: no item is lost, none is completed twice, none is
+// stuck, no worker is given more than it has slots for, nothing is sent that is not claimed
+// in the log, and the projection is what the log says.
 func TestChaos(t *testing.T) {
 	slow(t)
+	received, fenced, lost := 0, 0, 0
 	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
@@ -410,12 +456,17 @@ func TestChaos(t *testing.T) {
 			c.finish()
 			c.check()
 			c.ok(c.verify())
+			c.ok(c.sentAsLogged())
+			received, fenced, lost = received+c.received, fenced+c.fenced, lost+c.lost
 		})
+	}
+	if !t.Failed() && (received < 100 || fenced == 0 || lost == 0) {
+		t.Errorf("%d items were received, %d fenced, %d lost: too few for a test", received, fenced, lost)
 	}
 }
 
-// Two owners at once, stage by stage in any order: whoever has lost finds out
-// at its next append, of which nothing is stored.
+// Two owners at once, stage by stage in any order: whoever has lost finds out at its next
+// append, of which nothing is stored, and nothing is sent.
 func TestTwoLoopsOnOneLog(t *testing.T) {
 	slow(t)
 	for seed := range seeds(30) {
@@ -441,12 +492,13 @@ func TestTwoLoopsOnOneLog(t *testing.T) {
 			a.finish()
 			a.check()
 			a.ok(a.verify())
+			a.ok(a.sentAsLogged())
 		})
 	}
 }
 
 // submitOrWork does one thing that needs no engine of its own.
 func (c *chaos) submitOrWork() {
-	[]func(*chaos){(*chaos).submitSome, (*chaos).pullSome, (*chaos).pullSome, (*chaos).finishOne, (*chaos).touchOne}[c.rng.IntN(5)](c)
+	[]func(*chaos){(*chaos).submitSome, (*chaos).receiveSome, (*chaos).startOne, (*chaos).finishOne, (*chaos).touchOne}[c.rng.IntN(5)](c)
 	c.heartbeats()
 }

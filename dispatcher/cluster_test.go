@@ -47,7 +47,7 @@ type cluster struct {
 	stubborn bool // who has lost the lease does not care
 	external bool // the engines are connected to any server, not to one of their own
 	mixed    bool // programs of two format levels
-	native   bool // a type with native workers
+	ack      bool // a type with ack workers
 }
 
 // figures say what a run came to.
@@ -261,7 +261,7 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	c.external = size == 2 || c.rng.IntN(3) == 0
 	c.cutting = c.rng.IntN(2) == 0 || b == bugOldStore
 	c.mixed = !c.cutting && (c.rng.IntN(2) == 0 || b == bugGuess) // a round would be read by this program's level
-	c.native = c.rng.IntN(3) == 0
+	c.ack = c.rng.IntN(3) == 0
 	c.log = logtest.NewReplicas(c, servers)
 	c.log.CheckNothing = b == bugNoCheck
 	c.size = servers

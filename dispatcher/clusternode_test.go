@@ -55,7 +55,7 @@ type clusterNode struct {
 	followed uint64
 	follower *core.State
 	last     eventlog.Frame // that was read: of bugStaleFrame
-	heard    int            // words of native workers
+	heard    int            // words of ack workers
 	level    bool           // it has heard all that were said before
 	began    events.Seq     // where its store was when the process began
 }
@@ -352,14 +352,13 @@ func (n *clusterNode) own() error {
 			return err
 		}
 	}
-	c.world.adopt(n, l)
-	if n.heard, n.level = 0, false; c.native {
+	if n.heard, n.level = 0, false; c.ack {
 		c.world.signals = n.sig
-		if err := c.world.adoptNatives(l); err != nil {
+		if err := c.world.adoptAcks(l); err != nil {
 			return err
 		}
 	}
-	l.leases.watchOrphans(clk.Now())
+	l.leases.watch(clk.Now())
 	n.sig.RegistryChanged()
 	n.handed = state.Meta().IntakeSeq
 	n.l = l
@@ -456,7 +455,7 @@ func (n *clusterNode) turn(l *loop) {
 // step lets one stage do one thing, and reports whether there was any: see sim.step.
 func (n *clusterNode) step() (moved bool, err error) {
 	l := n.l
-	n.hearNatives()
+	n.hearAll()
 	if j := n.nextIntake(); j != nil {
 		l.queues.intake.jobs = append(l.queues.intake.jobs, j)
 	}

@@ -34,17 +34,14 @@ type oracle struct {
 	ticks     map[string]bool
 	tokens    map[events.Token]bool
 	workerOf  map[events.Token]events.WorkerID // of all claims
-	pushedAs  map[events.ID]events.Token       // the last time that an item was sent to a lane
 	began     map[string][]time.Time
 	limited   map[events.Type]events.TypeSettings
-	sent      events.Token               // the newest dispatch to a lane
-	sentBy    events.Token               // the newest when a type's settings were last made: its claim may be refused
 	onShelf   map[events.ID]*events.Item // queued, as of through
 	lastAt    time.Time
 	epoch     events.Epoch
 	completed int
 	raised    events.Seq         // where the log was raised to the next format level; 0: not
-	acked     map[events.ID]bool // by a native worker
+	acked     map[events.ID]bool // by an ack worker
 	sum       uint64             // of all events
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
@@ -84,7 +81,7 @@ func newOracle(c *cluster) *oracle {
 	state.SetDefaults(set)
 	c.failed(state.SetFormatLevel(nextLevel))
 	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
-		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{}, pushedAs: map[events.ID]events.Token{},
+		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
 
@@ -168,7 +165,7 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.ticks[key] = true
 	case *events.TypeConfigured:
-		o.limited[ev.Type], o.sentBy = b.Settings, o.sent
+		o.limited[ev.Type] = b.Settings
 	case *events.FormatRaised:
 		o.raised = ev.Seq
 		o.c.figures.raised++
@@ -185,7 +182,7 @@ func (o *oracle) item(ev events.Event) error {
 		if v == nil || v.completed > 0 {
 			return fmt.Errorf("the item is completed a second time")
 		}
-		if ev.Type == nativeType && !o.acked[ev.ID] {
+		if ev.Type == ackType && !o.acked[ev.ID] {
 			return fmt.Errorf("the item is completed, and no worker has acked it")
 		}
 		v.completed, v.under = ev.Seq, o.running[ev.ID]
@@ -215,11 +212,11 @@ func (o *oracle) claim(ev events.Event, b *events.Claimed) error {
 	if o.tokens[b.Token] {
 		return fmt.Errorf("token %s is claimed a second time", b.Token)
 	}
-	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch && (ev.Type != nativeType || epoch > o.epoch) { // a native message outlives its owner
+	if epoch := events.Epoch(b.Token >> 40); epoch != o.epoch && (ev.Type != ackType || epoch > o.epoch) { // an ack message outlives its owner
 		return fmt.Errorf("token %s of epoch %d is claimed in epoch %d", b.Token, epoch, o.epoch)
 	}
 	o.running[ev.ID], o.tokens[b.Token], o.workerOf[b.Token] = b.Token, true, ev.Worker
-	if ev.Type == nativeType {
+	if ev.Type == ackType {
 		return nil
 	}
 	set := o.limited[ev.Type]
@@ -303,38 +300,9 @@ func (o *oracle) foreignOnly(after, to events.Seq) bool {
 	return i == len(o.ends) || o.ends[i] > to
 }
 
-// pushed checks a dispatch: its item is queued in the log, and no other of its priority
-// that could go was queued before it.
-func (o *oracle) pushed(n *clusterNode, it *events.Item, token events.Token) {
-	l := n.l
-	if l == nil || o.c.failure != nil {
-		return
-	}
-	if last := o.c.logEnd(); l.pipe.appended > last {
-		o.c.failf("n%d dispatches %s at position %d, and the log ends at %d", n.n, it.ID, l.pipe.appended, last)
-		return
-	}
-	o.look()
-	o.sent, o.pushedAs[it.ID] = max(o.sent, token), token
-	if o.life(it.ID, l.pipe.appended) == nil {
-		o.c.failf("n%d dispatches %s, which is not in the log at %d", n.n, it.ID, l.pipe.appended)
-		return
-	}
-	if l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful() {
-		return // it does not know yet what the log has, or has decided more
-	}
-	now := l.clock.Due()
-	for id, other := range o.onShelf {
-		if other.Type == it.Type && other.Priority == it.Priority && other.Group == it.Group && other.OrderAt.Before(it.OrderAt) && other.AvailableAt.Before(it.OrderAt) &&
-			!other.AvailableAt.After(now) && l.table.ByID[id] == nil {
-			o.c.failf("n%d dispatches %s of %s, and %s of %s waits", n.n, it.ID, it.OrderAt.Sub(simStart), id, other.OrderAt.Sub(simStart))
-			return
-		}
-	}
-}
-
-// assigned checks what is sent to a worker's inbox: the log says that this worker has
-// claimed it, and no other item of its priority that could go was queued before it.
+// assigned checks what is sent to a worker: the log says that this worker has
+// claimed it, no other item of its priority that could go was queued before it, and the
+// owner has a slot taken for each run.
 func (o *oracle) assigned(n *clusterNode, d *table.Dispatch, it *events.Item) {
 	o.look()
 	l := n.l
@@ -345,11 +313,17 @@ func (o *oracle) assigned(n *clusterNode, d *table.Dispatch, it *events.Item) {
 		o.c.failf("n%d sends %s to %s under %s: the log has this claim of %q", n.n, it.ID, d.Worker, d.Token, o.workerOf[d.Token])
 		return
 	case l.pipe.appended != o.through || l.state.Meta().Applied != o.through || l.clock.Doubtful():
-		return // as in pushed
+		return // it does not know yet what the log has, or has decided more
+	}
+	for id, tok := range o.running {
+		if tok != 0 && l.table.ByToken[tok] == nil {
+			o.c.failf("n%d does not know that %s runs under %s", n.n, id, tok)
+			return
+		}
 	}
 	for id, other := range o.onShelf {
 		if other.Type == it.Type && other.Priority == it.Priority && other.Group == it.Group && other.OrderAt.Before(it.OrderAt) && other.AvailableAt.Before(it.OrderAt) &&
-			other.Seq < it.Seq && l.table.ByID[id] == nil && o.pushedAs[id]>>40 != d.Token>>40 { // else it may have been in a lane
+			other.Seq < it.Seq && l.table.ByID[id] == nil {
 			o.c.failf("n%d assigns %s of %s, and %s of %s waits", n.n, it.ID, it.OrderAt.Sub(simStart), id, other.OrderAt.Sub(simStart))
 			return
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -27,31 +26,27 @@ type people struct {
 	order    []events.ID              // of accepted
 	runs     []*clusterRun            // runs that workers have begun
 	alive    map[string]int           // workers and their slots
-	inboxes  map[string]string        // of the workers to which items are assigned
-	words    int                      // inboxes that there have been
+	sessions map[string]string        // of workers
+	lives    int                      // sessions that there have been
 	lost     int                      // requests given up
-	natives  []uint64                 // messages that native workers have
+	acks     []uint64                 // messages that ack workers have
 	set      events.TypeSettings
 	limits   events.Limits
 	rng      *rand.Rand // of the present deed
 }
 
-// clusterRun is a run that a worker was granted.
+// clusterRun is a run that a worker was given.
 type clusterRun struct {
-	m        *simMsg
-	worker   string
-	assigned bool // it came to the worker's inbox
-	busy     bool // it waits for an answer
+	m    *simRun
+	busy bool // it waits for an answer
 }
 
 const clusterType = events.Type("email")
 
 func newPeople(c *cluster) *people {
-	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, inboxes: map[string]string{}, rng: c.rng}
+	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, sessions: map[string]string{}, rng: c.rng}
 	for i := range 3 {
-		if c.rng.IntN(4) > 0 {
-			p.newInbox("w" + strconv.Itoa(i))
-		}
+		p.newSession("w" + strconv.Itoa(i))
 	}
 	p.set = events.DefaultTypeSettings()
 	p.set.Backoff.Jitter = 0
@@ -215,10 +210,11 @@ func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
 func (p *people) at(worker string) int { return int(worker[1]-'0') % p.c.servers() }
 
 // report sends a worker's report. start says that it reports the run's start as well.
-func (p *people) report(tries int, m *simMsg, worker, event string, start bool, hears func(wire.Reported), gives func()) {
+func (p *people) report(tries int, m *simRun, event string, start bool, hears func(wire.Reported), gives func()) {
 	var got wire.Reported
-	r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: event, Start: start}
-	a := &asking{at: p.at(worker), tries: tries, gives: gives}
+	r := m.report(event)
+	r.Start = start
+	a := &asking{at: p.at(m.worker), tries: tries, gives: gives}
 	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
 		r := r
 		if d := l.table.ByID[m.id]; p.c.bug == bugStaleToken && d != nil {
@@ -238,12 +234,9 @@ func (p *people) report(tries int, m *simMsg, worker, event string, start bool, 
 }
 
 // checkReport holds the answer to a report against the log.
-func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMsg, event string, got wire.Reported) {
+func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simRun, event string, got wire.Reported) {
 	c := p.c
 	c.oracle.look()
-	if !got.OK && got.Error.Code == events.CodeAtCapacity && strings.HasPrefix(got.Error.Message, "type ") && m.token > c.oracle.sentBy {
-		c.failf("n%d has dispatched %s under %s, and refuses its claim: %s", n.n, m.id, m.token, got.Error.Message)
-	}
 	if !got.OK || got.Position == "" {
 		return // not taken, or only put back
 	}
@@ -251,9 +244,9 @@ func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simMs
 	c.failed(err)
 	c.oracle.told(n, l, asked, events.Seq(pos), event)
 	switch event {
-	case wire.ReportClaim:
+	case wire.ReportStart:
 		if !c.oracle.tokens[m.token] {
-			c.failf("n%d answers that %s is claimed under %s, and the log does not say so", n.n, m.id, m.token)
+			c.failf("n%d answers that %s has started under %s, and the log does not know that claim", n.n, m.id, m.token)
 		}
 	case wire.ReportComplete:
 		if v := c.oracle.life(m.id, events.Seq(pos)); v == nil || v.completed == 0 || v.completed > events.Seq(pos) || v.under != m.token {
@@ -268,13 +261,13 @@ func (c *cluster) servers() int { return c.size }
 func (p *people) configure() {
 	p.command(1000, nil, "configure", core.Configure{Type: clusterType, Source: events.SourceAPI, Settings: p.set},
 		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, EveryMS: 15_000, Source: "api"}})
-	if p.c.native {
-		p.command(1000, nil, "configure", core.Configure{Type: nativeType, Source: events.SourceAPI, Settings: p.nativeSettings()})
+	if p.c.ack {
+		p.command(1000, nil, "configure", core.Configure{Type: ackType, Source: events.SourceAPI, Settings: p.ackSettings()})
 	}
 }
 
-// nativeSettings are those of the type with native workers.
-func (p *people) nativeSettings() events.TypeSettings {
+// ackSettings are those of the type with ack workers.
+func (p *people) ackSettings() events.TypeSettings {
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = events.ProtocolAck, 3, 50, 50, 20_000
@@ -282,30 +275,30 @@ func (p *people) nativeSettings() events.TypeSettings {
 	return set
 }
 
-// nativePull has a native worker take a message.
-func (p *people) nativePull() {
-	if seq, _ := p.c.world.nativePull(nativeType); seq > 0 {
-		p.natives = append(p.natives, seq)
+// ackPull has an ack worker take a message.
+func (p *people) ackPull() {
+	if seq, _ := p.c.world.ackPull(ackType); seq > 0 {
+		p.acks = append(p.acks, seq)
 	}
 }
 
-// nativeAnswer has a native worker say something of a message.
-func (p *people) nativeAnswer() {
-	if len(p.natives) > 0 {
-		p.nativeSay(p.rng.IntN(len(p.natives)), []core.AckSignal{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[p.rng.IntN(5)])
+// ackAnswer has an ack worker say something of a message.
+func (p *people) ackAnswer() {
+	if len(p.acks) > 0 {
+		p.ackSay(p.rng.IntN(len(p.acks)), []core.AckSignal{core.AckSeen, core.AckDone, core.AckDone, core.AckNak, core.AckTerm}[p.rng.IntN(5)])
 	}
 }
 
-func (p *people) nativeSay(i int, kind core.AckSignal) {
-	c, seq := p.c, p.natives[i]
-	if m := c.world.native.msgs[seq]; m != nil && !m.over && kind == core.NativeAck {
+func (p *people) ackSay(i int, kind core.AckSignal) {
+	c, seq := p.c, p.acks[i]
+	if m := c.world.acks.msgs[seq]; m != nil && !m.over && kind == core.AckDone {
 		c.oracle.acked[m.id] = true
 	}
-	if kind != core.NativeSeen {
+	if kind != core.AckSeen {
 		c.figures.acks++
-		p.natives = slices.Delete(p.natives, i, i+1)
+		p.acks = slices.Delete(p.acks, i, i+1)
 	}
-	c.world.nativeAnswer(seq, kind, time.Duration(p.rng.IntN(3))*time.Second)
+	c.world.ackAnswer(seq, kind, time.Duration(p.rng.IntN(3))*time.Second)
 	for _, n := range c.nodes {
 		if n.owns() {
 			n.kick()
@@ -327,21 +320,22 @@ func (p *people) beat() {
 		at := p.at(w)
 		var in []wire.RunRef
 		for _, r := range p.runs {
-			if r.worker != w {
-				continue
-			}
-			in = append(in, wire.RunRef{ID: r.m.id.String(), Token: r.m.token.String()})
-			if c.world.near(at) && c.world.msgs[r.m.seq] == r.m && !r.m.expired {
-				c.world.renew(r.m)
+			if r.m.worker == w {
+				in = append(in, wire.RunRef{ID: r.m.id.String(), Token: r.m.token.String()})
 			}
 		}
 		n := p.owner(at)
 		if n == nil || n.paused(c.at) {
 			continue
 		}
-		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: "s-" + w, Types: []string{string(clusterType)}, Slots: p.alive[w], Inbox: p.inboxes[w]}, InFlight: in}
+		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: p.sessions[w], Types: []string{string(clusterType)}, Slots: p.alive[w]}, InFlight: in}
 		c.After(c.between(50*time.Microsecond, 2*time.Millisecond), func() {
 			if n.owns() && p.alive[w] > 0 {
+				for _, was := range n.reg.List() { // an earlier life of the worker has ended
+					if was.Worker == w && was.Session != h.Session {
+						n.reg.Remove(events.WorkerID(w), was.Session)
+					}
+				}
 				_, _, err := n.reg.Put(h.Register, n.l.clock.Now())
 				c.failed(err)
 				n.reg.Beat(&wire.Heartbeat{Register: h.Register})
@@ -360,8 +354,8 @@ func (p *people) submit() {
 	for i := range cmds {
 		id := p.id()
 		s := core.Submit{Type: clusterType, NewID: id, ID: id, Priority: prio(events.Priority(3 + p.rng.IntN(4)))}
-		if p.c.native && p.rng.IntN(3) == 0 {
-			s.Type = nativeType
+		if p.c.ack && p.rng.IntN(3) == 0 {
+			s.Type = ackType
 		}
 		if p.rng.IntN(3) == 0 {
 			s.DedupKey = strconv.Itoa(p.rng.IntN(5))
@@ -411,64 +405,43 @@ func (p *people) publish() {
 	}
 }
 
-func (p *people) pull() {
-	for range 1 + p.rng.IntN(4) {
-		w := "w" + strconv.Itoa(p.rng.IntN(3))
-		if p.alive[w] == 0 || p.inboxes[w] != "" || !p.c.world.near(p.at(w)) {
-			continue
-		}
-		m := p.c.world.pull(lanes.Key{Type: clusterType})
-		if m == nil {
-			return
-		}
-		p.report(4, m, w, wire.ReportClaim, true, func(r wire.Reported) {
-			if r.OK {
-				p.runs = append(p.runs, &clusterRun{m: m, worker: w})
-			}
-		}, nil)
-	}
+// newSession begins a life of a worker.
+func (p *people) newSession(w string) {
+	p.lives++
+	p.sessions[w] = "s" + strconv.Itoa(p.lives)
 }
 
-// newInbox begins a life of a worker, in which items are assigned to it.
-func (p *people) newInbox(w string) {
-	p.words++
-	p.inboxes[w] = "i" + strconv.Itoa(p.words)
-}
-
-// reborn has a worker end without a word, and begin a new life in which it pulls or has
-// another inbox.
+// reborn has a worker end without a word, and begin a new life.
 func (p *people) reborn() {
 	w := "w" + strconv.Itoa(p.rng.IntN(3))
-	p.runs = slices.DeleteFunc(p.runs, func(r *clusterRun) bool { return !r.busy && r.worker == w })
-	if delete(p.inboxes, w); p.rng.IntN(4) > 0 {
-		p.newInbox(w)
-	}
+	p.runs = slices.DeleteFunc(p.runs, func(r *clusterRun) bool { return !r.busy && r.m.worker == w })
+	p.newSession(w)
 }
 
-// receive has a worker get what was sent to an inbox, if it is the one of its present life.
+// receive has a worker get what was sent to a session, if it is the one of its present life.
 // Some begin at once and say so; of the others the end says both.
-func (p *people) receive(m *simMsg, worker, inbox string) {
+func (p *people) receive(m *simRun) {
 	c := p.c
 	mine := 0
 	for _, r := range p.runs {
 		if r.m.token == m.token {
 			return // it has come twice
 		}
-		if r.worker == worker && !r.busy {
+		if r.m.worker == m.worker && !r.busy {
 			mine++
 		}
 	}
-	if p.alive[worker] == 0 || p.inboxes[worker] != inbox {
+	if p.alive[m.worker] == 0 || p.sessions[m.worker] != m.session {
 		return
 	}
-	if c.figures.assigned++; mine >= p.alive[worker] {
-		p.report(4, m, worker, wire.ReportRelease, false, func(wire.Reported) {}, nil)
+	if c.figures.assigned++; mine >= p.alive[m.worker] {
+		p.report(4, m, wire.ReportRelease, false, func(wire.Reported) {}, nil)
 		return
 	}
-	r := &clusterRun{m: m, worker: worker, assigned: true}
+	r := &clusterRun{m: m}
 	p.runs = append(p.runs, r)
 	if c.rng.IntN(2) == 0 {
-		p.report(6, m, worker, wire.ReportStart, false, func(got wire.Reported) {
+		p.report(6, m, wire.ReportStart, false, func(got wire.Reported) {
 			if !got.OK {
 				c.figures.takenBack++
 				p.forget(r)
@@ -486,19 +459,14 @@ func (p *people) finish() {
 		if r.busy {
 			continue
 		}
-		p.say(r, []string{wire.ReportComplete, wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[p.rng.IntN(5)], p.rng.IntN(4) > 0)
+		p.say(r, []string{wire.ReportComplete, wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[p.rng.IntN(5)])
 	}
 }
 
-// say reports the end of a run; ack says whether the worker lives to acknowledge it.
-func (p *people) say(r *clusterRun, event string, ack bool) {
+// say reports the end of a run.
+func (p *people) say(r *clusterRun, event string) {
 	r.busy = true
-	p.report(6, r.m, r.worker, event, r.assigned && event != wire.ReportRelease, func(wire.Reported) {
-		p.forget(r)
-		if ack && p.c.world.msgs[r.m.seq] == r.m {
-			delete(p.c.world.msgs, r.m.seq)
-		}
-	}, func() { r.busy = false })
+	p.report(6, r.m, event, event != wire.ReportRelease, func(wire.Reported) { p.forget(r) }, func() { r.busy = false })
 }
 
 func (p *people) forget(r *clusterRun) {
@@ -553,7 +521,7 @@ func (p *people) more() {
 	if r.busy {
 		return
 	}
-	run := core.Run{ID: r.m.id, Token: r.m.token, Worker: events.WorkerID(r.worker)}
+	run := core.Run{ID: r.m.id, Token: r.m.token, Worker: events.WorkerID(r.m.worker)}
 	var cmd core.Command
 	switch p.rng.IntN(3) {
 	case 0:

@@ -37,7 +37,6 @@ type clusterDeed struct {
 var clusterDeeds = []clusterDeed{
 	{"submit", 16, func(c *cluster, _ *rand.Rand) { c.people.submit() }},
 	{"publish", 5, func(c *cluster, _ *rand.Rand) { c.people.publish() }},
-	{"pull", 34, func(c *cluster, _ *rand.Rand) { c.people.pull() }},
 	{"finish", 30, func(c *cluster, _ *rand.Rand) { c.people.finish() }},
 	{"more", 3, func(c *cluster, _ *rand.Rand) { c.people.more() }},
 	{"touch", 6, func(c *cluster, _ *rand.Rand) { c.people.touch() }},
@@ -53,14 +52,13 @@ var clusterDeeds = []clusterDeed{
 	{"heal", 4, func(c *cluster, _ *rand.Rand) { c.heal() }},
 	{"pause", 2, (*cluster).pause},
 	{"kill", 3, (*cluster).killOne},
-	{"dispatch lost", 1, func(c *cluster, rng *rand.Rand) { c.world.lose(rng.IntN(c.servers())) }},
 	{"trouble", 2, (*cluster).trouble},
 	{"clock", 2, (*cluster).clock},
 	{"deposed", 2, (*cluster).depose},
 	{"stop", 2, (*cluster).stopOne},
 	{"raise", 2, func(c *cluster, _ *rand.Rand) { c.people.raise() }},
-	{"native pull", 6, func(c *cluster, _ *rand.Rand) { c.people.nativePull() }},
-	{"native answer", 6, func(c *cluster, _ *rand.Rand) { c.people.nativeAnswer() }},
+	{"ack pull", 6, func(c *cluster, _ *rand.Rand) { c.people.ackPull() }},
+	{"ack answer", 6, func(c *cluster, _ *rand.Rand) { c.people.ackAnswer() }},
 	{"stranger", 1, func(c *cluster, _ *rand.Rand) {
 		c.log.Inject(nil, []byte(`{"stream":"X","seq":1}`))
 	}},
@@ -258,9 +256,6 @@ func (c *cluster) down(n *clusterNode, server bool, which int) {
 	if server {
 		c.log.Kill(n.n)
 		c.log.Pause(n.n, false)
-		if c.world.home == n.n {
-			c.world.lose((n.n + 1) % c.servers())
-		}
 	}
 	c.After(c.between(200*time.Millisecond, 20*time.Second), func() {
 		if server {
@@ -433,16 +428,15 @@ func (c *cluster) workOff() {
 	p.rng = c.rng
 	for _, r := range p.runs {
 		if !r.busy {
-			p.say(r, "complete", true)
+			p.say(r, "complete")
 		}
 	}
 	p.alive["w0"] = 8
 	for range 8 {
-		p.pull()
-		p.nativePull()
+		p.ackPull()
 	}
-	for len(p.natives) > 0 {
-		p.nativeSay(len(p.natives)-1, core.NativeAck)
+	for len(p.acks) > 0 {
+		p.ackSay(len(p.acks)-1, core.AckDone)
 	}
 	p.alive["w0"] = 8
 }

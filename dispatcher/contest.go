@@ -2,29 +2,17 @@ package dispatcher
 
 import (
 	"container/heap"
-	"slices"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
-	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
-// Types compete where a limit that they share can bind: max_running, or a pool. Then the
-// heads of all types are compared by rank, and the highest goes first. A dispatch that is
-// not claimed also takes a place of the limit, so it gives way to a head of a higher rank:
-// it is taken back, and its item becomes a head again. Items that are sent ahead, for a
-// slot that is still taken, come last: they get the places that are left, and give way to
-// any item that could start.
+// Types compete where a limit that they share can bind: max_running, a pool, or the room of
+// workers that serve several types. Then the heads of all types are compared by rank, and
+// the highest goes first. What is dispatched never gives way.
 
 // maxLooks bounds the steps in a row that dispatch nothing because the heads of some types
 // must still be read from the index. After that, the types with known heads stop waiting.
 const maxLooks = 1024
-
-// allTaken reports whether max_running is full, and nothing can give way.
-func (s *sender) allTaken() bool {
-	over := s.l.table.Total() - s.l.cfg.MaxRunning
-	return over > 0 || over == 0 && s.l.table.Waiting.Len() == 0
-}
 
 // scarce reports whether max_running, or workers that are assigned items of several types,
 // may lack room for all that the types could be sent.
@@ -43,7 +31,7 @@ func (s *sender) scarce(tds []*typeDispatch) bool {
 
 // demand returns the most items of a type that could be sent now.
 func (s *sender) demand(td *typeDispatch) int {
-	most := td.set.Capacity - s.l.table.ByType[td.typ]
+	most := td.set.Capacity - s.l.table.ByType[td.typ].All
 	if td.pool != nil {
 		most = min(most, td.pool.slots)
 	}
@@ -58,17 +46,11 @@ func (s *sender) demand(td *typeDispatch) int {
 	return max(0, min(most, n))
 }
 
-// dispatchScarce dispatches where max_running can bind: first for the free slots, then
-// ahead with the places that are left.
+// dispatchScarce dispatches where a shared limit can bind.
 func (s *sender) dispatchScarce(tds []*typeDispatch) error {
-	for ahead := 1; ahead <= prefetch; ahead++ {
-		for _, td := range tds {
-			td.setAhead(ahead)
-		}
-		over, err := s.compete(tds)
-		if err != nil || over {
-			return err // all stay dirty, to compete for the next place
-		}
+	over, err := s.compete(tds)
+	if err != nil || over {
+		return err // all stay dirty, to compete for the next place
 	}
 	s.settled(tds)
 	return nil
@@ -116,13 +98,10 @@ func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 			}
 			continue
 		}
-		room, full, err := s.sharedRoom(td, &c, tds)
-		switch {
-		case err != nil:
-			return false, err
-		case full:
+		if s.l.table.Total() >= s.l.cfg.MaxRunning {
 			return true, nil
-		case !room:
+		}
+		if td.pool != nil && s.poolFull(td.pool) {
 			heap.Remove(&c, td.place)
 			continue
 		}
@@ -177,83 +156,6 @@ func (s *sender) nextOf(c contest) *typeDispatch {
 		}
 	}
 	return next
-}
-
-// sharedRoom reports whether the limits that a type shares have room for its head, if need
-// be because an unclaimed dispatch gave way. full says that max_running has room for none.
-func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (room, full bool, err error) {
-	if td.pool != nil && s.poolFull(td.pool) {
-		gave, err := s.giveWay(td, td.pool, c, tds)
-		if err != nil || !gave || s.poolFull(td.pool) {
-			return false, false, err
-		}
-	}
-	switch over := s.l.table.Total() - s.l.cfg.MaxRunning; {
-	case over < 0:
-		return true, false, nil
-	case over > 0 || td.ahead > 1:
-		return false, true, nil
-	}
-	gave, err := s.giveWay(td, nil, c, tds)
-	return gave, !gave, err
-}
-
-// giveWay takes back one unclaimed dispatch for a head, if there is one that must give way
-// to it: of a pool's types, or of any type if p is nil.
-func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
-	extra := func(d *table.Dispatch) bool {
-		key := lanes.Key{Type: d.Type, Name: d.Lane}
-		return p == nil && s.l.table.ByLane[key] > s.window(key, 1)
-	}
-	if !s.l.table.Waiting.MayHave(td.next.Rank) && !s.anyExtra(p) {
-		return false, nil
-	}
-	d, err := s.l.table.Waiting.First(func(a, b *table.Dispatch) bool {
-		if x, y := extra(a), extra(b); x != y {
-			return x
-		}
-		return a.Rank < b.Rank
-	}, func(d *table.Dispatch) (bool, error) {
-		if p != nil && (s.pools.of(d.Type) != p || p.weighted && d.Priority >= td.priority()) {
-			return false, nil
-		}
-		if d.Rank >= td.next.Rank && !extra(d) {
-			return false, nil
-		}
-		return s.l.flight.unclaimed(d)
-	})
-	if err != nil || d == nil {
-		return false, err
-	}
-	s.l.flight.noteAcks()
-	back, err := s.l.flight.putBack(d)
-	if err != nil || !back {
-		return false, err
-	}
-	s.l.out.DeleteMsg(d.Seq)
-	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.Type })
-	if i < 0 {
-		s.stalled = true // its type competes from the next step on
-		return true, nil
-	}
-	if tds[i] == td {
-		return true, nil // it is looked at again in a moment
-	}
-	return true, s.lookAgain(c, tds[i])
-}
-
-// anyExtra reports whether something was sent ahead, for a slot that is taken. In a pool
-// nothing is.
-func (s *sender) anyExtra(p *pool) bool {
-	if p != nil || s.l.table.Waiting.Len() == 0 {
-		return false
-	}
-	for key, n := range s.l.table.ByLane {
-		if n > s.window(key, 1) && s.l.table.Unclaimed[key.Type] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (td *typeDispatch) priority() events.Priority { return td.next.Priority() }

@@ -10,10 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // sharedLimits are the limits that types share, with room for n.
@@ -35,24 +33,17 @@ func onSharedLimits(t *testing.T, n int, test func(t *testing.T, s *sim)) {
 }
 
 // next runs the one item that is on its way, and returns it.
-func (s *sim) next(types ...events.Type) events.ID {
+func (s *sim) next() events.ID {
 	s.t.Helper()
 	if n := s.l.table.Total(); n != 1 {
 		s.t.Fatalf("%d items are on their way", n)
 	}
-	for _, typ := range types {
-		if m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil {
-			for _, r := range s.run(m, "w") {
-				if !r.OK {
-					s.t.Fatalf("%+v", r.Error)
-				}
-			}
-			delete(s.world.msgs, m.seq)
-			return m.id
-		}
+	m := s.take("")
+	if m == nil {
+		s.t.Fatal("nothing is sent")
 	}
-	s.t.Fatal("nothing to pull")
-	return events.ID{}
+	s.run(m)
+	return m.id
 }
 
 // With one place for all types, items go by priority and time, whatever their type.
@@ -69,7 +60,7 @@ func TestPriorityAcrossTypes(t *testing.T) {
 		s.register("w", 4, nil, "a", "b", "c", "d", "e", "f", "g", "h")
 		var got []events.ID
 		for range want {
-			got = append(got, s.next(types...))
+			got = append(got, s.next())
 		}
 		s.expectOrder(got, want)
 	})
@@ -80,8 +71,14 @@ func TestPriorityAcrossTypes(t *testing.T) {
 func TestNoTypeStarvesAnother(t *testing.T) {
 	onSharedLimits(t, 1, func(t *testing.T, s *sim) {
 		s.register("w", 4, nil, "a", "b")
+		for _, typ := range []events.Type{"a", "b"} {
+			s.limit(typ, func(set *events.TypeSettings) {
+				set.LeaseMS, set.TimeoutMS = events.MaxLease.Milliseconds(), events.MaxLease.Milliseconds()
+			})
+		}
 		urgent := func() { s.submit(core.Submit{Type: "b", Priority: prio(9)}) }
 		urgent()
+		running := s.begun("")
 		began, bound := s.at, 9*events.DefaultAgeStep
 		low := s.submit(core.Submit{Type: "a", Priority: prio(0)}).Decision.ID
 		for s.item(low).State == events.StateQueued {
@@ -90,7 +87,8 @@ func TestNoTypeStarvesAnother(t *testing.T) {
 			}
 			urgent()
 			s.tick(time.Minute)
-			s.next("a", "b")
+			s.complete(running[0])
+			running = s.begun("")
 		}
 		if waited := s.at.Sub(began); waited < bound-2*time.Minute {
 			t.Fatalf("it has waited for %s only: newer ones of priority 9 go first for %s", waited, bound)
@@ -98,74 +96,27 @@ func TestNoTypeStarvesAnother(t *testing.T) {
 	})
 }
 
-// What nobody has claimed gives way to an urgent item of another type; what runs
-// does not.
-func TestUnclaimedGivesWay(t *testing.T) {
+// What runs does not give way, and the next place is the most urgent item's, of whatever type.
+func TestAFreedPlaceIsTheUrgentItems(t *testing.T) {
 	onSharedLimits(t, 16, func(t *testing.T, s *sim) {
-		s.register("w", 16, nil, "a", "b")
+		s.register("w", 20, nil, "a", "b")
 		for range 40 {
 			s.submit(core.Submit{Type: "a", Priority: prio(0)})
 		}
-		_, running := s.claimSome("a", 15)
-		if n := s.l.table.ByType["a"]; n != 16 {
-			t.Fatalf("%d of a are on their way", n)
+		running := s.begun("a")
+		if n := s.l.table.ByType["a"].All; n != 16 || len(running) != 16 {
+			t.Fatalf("%d of a are on their way, %d run", n, len(running))
 		}
 		first := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.Current(first) == 0 || s.l.table.Total() != 16 {
-			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.ByType)
-		}
-		if n := len(s.world.msgs); n != 16 {
-			t.Fatalf("%d messages: that of what was taken back must be gone", n)
-		}
-		second := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.Current(second) != 0 || s.l.table.Current(first) == 0 {
-			t.Fatal("it has taken the place of a run, or of its equal")
+		if s.l.table.Current(first) != 0 {
+			t.Fatal("it has taken the place of a run")
 		}
 		s.complete(running[0])
-		if s.l.table.Current(second) == 0 {
+		if s.l.table.Current(first) == 0 || s.l.table.Total() != 16 {
 			t.Fatal("the place that came back is not the urgent item's")
 		}
 		s.check()
 	})
-}
-
-// claimSome pulls and claims n items of a type.
-func (s *sim) claimSome(typ events.Type, n int) (ids []events.ID, runs []*simMsg) {
-	s.t.Helper()
-	for range n {
-		m := s.world.pull(lanes.Key{Type: typ, Name: ""})
-		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
-		if !r.OK {
-			s.t.Fatalf("%+v", r.Error)
-		}
-		ids, runs = append(ids, m.id), append(runs, m)
-	}
-	return ids, runs
-}
-
-// What was sent ahead, for slots that are taken, keeps no place from an item that
-// could start, whatever its priority; and it is sent ahead again once there is room.
-func TestWhatIsSentAheadGivesWay(t *testing.T) {
-	s := newSim(t, sharedLimits["max_running"](15))
-	s.register("w", 10, nil, "a")
-	s.register("wb", 10, nil, "b")
-	for range 30 {
-		s.submit(core.Submit{Type: "a"})
-	}
-	s.claimSome("a", 10)
-	want := func(a, b int) {
-		t.Helper()
-		if s.l.table.ByType["a"] != a || s.l.table.ByType["b"] != b {
-			t.Fatalf("on their way: %v; %d of a and %d of b expected", s.l.table.ByType, a, b)
-		}
-	}
-	want(15, 0)
-	s.submit(core.Submit{Type: "b", Priority: prio(0)})
-	id := s.submit(core.Submit{Type: "b", Priority: prio(0)}).Decision.ID
-	want(13, 2)
-	s.do(core.Cancel{ID: id})
-	want(14, 1)
-	s.check()
 }
 
 // Of a pool whose types have weights, items of one priority go by the weights, and
@@ -181,13 +132,16 @@ func TestPriorityInAPoolWithWeights(t *testing.T) {
 		s.submit(core.Submit{Type: "b"})
 	}
 	s.register("w", 10, nil, "a", "b")
-	if a, b := s.l.table.ByType["a"], s.l.table.ByType["b"]; a != 2 || b != 1 {
+	if a, b := s.l.table.ByType["a"].All, s.l.table.ByType["b"].All; a != 2 || b != 1 {
 		t.Fatalf("%d of a, %d of b", a, b)
 	}
 	for range 3 {
 		s.submit(core.Submit{Type: "b", Priority: prio(8)})
 	}
-	if a, b := s.l.table.ByType["a"], s.l.table.ByType["b"]; a != 0 || b != 3 {
+	for _, m := range s.begun("") {
+		s.complete(m)
+	}
+	if a, b := s.l.table.ByType["a"].All, s.l.table.ByType["b"].All; a != 0 || b != 3 {
 		t.Fatalf("%d of a, %d of b: the urgent ones go first", a, b)
 	}
 	s.check()
@@ -208,7 +162,7 @@ type competition struct {
 	most  int
 	types []events.Type
 	all   []*competitor
-	runs  map[events.ID]*simMsg
+	runs  map[events.ID]*simRun
 }
 
 // simAgeStep is short, so that runs of the test last less than a lease.
@@ -225,26 +179,12 @@ func (c *competition) submit(t *rapid.T) {
 	c.all = append(c.all, x)
 }
 
-// claim has a worker claim what it pulls, perhaps after others have come.
-func (c *competition) claim(t *rapid.T) {
-	typ := rapid.SampledFrom(c.types).Draw(t, "type")
-	m := c.s.world.pull(lanes.Key{Type: typ, Name: ""})
-	if m == nil {
-		return
-	}
-	if rapid.Bool().Draw(t, "late") {
-		c.submit(t)
-	}
-	r := c.s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
-	if !r.OK {
-		return // it was taken back meanwhile
-	}
-	c.runs[m.id] = m
-	i := slices.IndexFunc(c.all, func(x *competitor) bool { return x.id == m.id })
-	for _, x := range c.waiting() {
-		if x.at.Before(c.all[i].at) && !mayOvertake(c.all[i], x) {
-			t.Fatalf("%+v has begun before %+v", c.all[i], x)
-		}
+// begin has the worker start what was sent to it: nothing that waited could go before it when
+// it was sent.
+func (c *competition) begin() {
+	for m := c.s.take(""); m != nil; m = c.s.take("") {
+		c.s.begin(m)
+		c.runs[m.id] = m
 	}
 }
 
@@ -268,23 +208,22 @@ func (c *competition) waiting() (out []*competitor) {
 	return out
 }
 
-// fair verifies that no place is left over, and that nobody waits behind something
-// unclaimed that may not go before it.
+// fair verifies that no place is left over, and that nothing was sent before something that
+// waits and that it may not overtake.
 func (c *competition) fair(t *rapid.T) {
 	waiting := c.waiting()
 	if n := c.s.l.table.Total(); n > c.most || n < c.most && len(waiting) > 0 {
 		t.Fatalf("%d of %d places are taken, and %d wait", n, c.most, len(waiting))
 	}
-	for _, y := range c.all {
-		if d := c.s.l.table.ByID[y.id]; d == nil || d.Claimed {
-			continue
-		}
+	for _, m := range c.s.world.sent { // since the last look
+		i := slices.IndexFunc(c.all, func(x *competitor) bool { return x.id == m.id })
 		for _, x := range waiting {
-			if !mayOvertake(y, x) {
-				t.Fatalf("%+v waits behind %+v, which nobody has claimed", x, y)
+			if x.at.Before(c.all[i].at) && !mayOvertake(c.all[i], x) {
+				t.Fatalf("%+v waits behind %+v", x, c.all[i])
 			}
 		}
 	}
+	c.begin()
 }
 
 // Whatever comes and goes: an item is overtaken by newer ones of any type for at
@@ -299,7 +238,7 @@ func TestAgeingAcrossTypes(t *testing.T) {
 					cfg.Defaults = events.DefaultTypeSettings()
 					cfg.Defaults.AgeStepMS, cfg.Defaults.LeaseMS, cfg.Defaults.TimeoutMS = simAgeStep.Milliseconds(), events.MaxLease.Milliseconds(), 2*events.MaxLease.Milliseconds()
 					sharedLimits[limit](most)(cfg)
-				}), most: most, runs: map[events.ID]*simMsg{}}
+				}), most: most, runs: map[events.ID]*simRun{}}
 				for i := range rapid.IntRange(2, 5).Draw(rt, "types") {
 					c.types = append(c.types, events.Type(fmt.Sprint("t", i)))
 				}
@@ -309,14 +248,12 @@ func TestAgeingAcrossTypes(t *testing.T) {
 				}
 				c.s.register("w", 10, nil, names...)
 				for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-					switch rapid.IntRange(0, 5).Draw(rt, "what") {
+					switch rapid.IntRange(0, 4).Draw(rt, "what") {
 					case 0, 1:
 						c.submit(rt)
 					case 2, 3:
-						c.claim(rt)
-					case 4:
 						c.finish(rt)
-					case 5:
+					case 4:
 						c.s.tick(time.Duration(rapid.IntRange(1, 30).Draw(rt, "seconds")) * time.Second)
 					}
 					c.fair(rt)

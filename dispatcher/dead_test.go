@@ -29,6 +29,7 @@ func TestASilentWorkerDies(t *testing.T) {
 	if w := h.eng.Workers(); len(w) != 1 || w[0].Status != wire.WorkerDead || w[0].DiedAt.Sub(w[0].LastSeen) < 300*time.Millisecond {
 		t.Fatalf("%+v", w)
 	}
+	delete(h.sessions, "w1")
 	if second := h.register("w1", 1, "email"); second.Session == first.Session {
 		t.Fatal("the same session")
 	}

@@ -165,18 +165,17 @@ func TestScoreReplacesTheOrder(t *testing.T) {
 		}
 		want[3-int(n[0]-'0')] = h.do(c).Decision.ID
 	}
-	r := h.register("w", 1, "scored")
+	h.register("w", 1, "scored")
 	for i, id := range want {
-		m := h.pull(r.Consumers["scored"][0])
-		if got := reportOf(m, "w", "").ID; got != id.String() {
+		m := h.pull("scored")
+		if got := reportOf(m, "").ID; got != id.String() {
 			t.Fatalf("%d: %s, want %s", i, got, id)
 		}
-		if a := h.claim(m, "w"); !a.OK {
+		if a := h.begin(m); !a.OK {
 			t.Fatalf("%+v", a)
 		}
-		if a := h.report(reportOf(m, "w", "complete")); !a[0].OK {
+		if a := h.report(reportOf(m, "complete")); !a[0].OK {
 			t.Fatalf("%+v", a)
 		}
-		_ = m.Ack()
 	}
 }

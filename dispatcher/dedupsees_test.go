@@ -102,12 +102,12 @@ func TestJudgeListsWhatWasTouchedLast(t *testing.T) {
 	for i := range 30 {
 		ids = append(ids, h.do(submitOf(h, fmt.Sprint(i))).Decision.ID.String())
 	}
-	r := h.register("w", 1, "email")
-	m := h.pull(r.Consumers["email"][0])
-	if a := h.claim(m, "w"); !a.OK {
+	h.register("w", 1, "email")
+	m := h.pull("email")
+	if a := h.begin(m); !a.OK {
 		t.Fatalf("%+v", a)
 	}
-	running := reportOf(m, "w", "").ID
+	running := reportOf(m, "").ID
 	h.do(submitOf(h, `"new"`))
 	got := asked.last()
 	if want := []string{running, ids[29], ids[28]}; !slices.Equal(candidateIDs(got), want) {
@@ -282,13 +282,13 @@ func (h *harness) spawnOf(r wire.Report, params ...string) wire.Report {
 // runningParent starts a run of type email, and returns its report.
 func (h *harness) runningParent() wire.Report {
 	h.t.Helper()
-	r := h.register("w", 1, "email")
+	h.register("w", 1, "email")
 	h.do(submitOf(h, `"parent"`))
-	m := h.pull(r.Consumers["email"][0])
-	if a := h.claim(m, "w"); !a.OK {
+	m := h.pull("email")
+	if a := h.begin(m); !a.OK {
 		h.t.Fatalf("%+v", a)
 	}
-	return reportOf(m, "w", "")
+	return reportOf(m, "")
 }
 
 // Spawned children are judged: they see what is live and their siblings, and not

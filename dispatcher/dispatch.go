@@ -14,11 +14,6 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// prefetch is the number of items that a lane may have in flight for each slot of its
-// workers: one that runs and one on its way, so that no slot idles, and an urgent item
-// waits behind little.
-const prefetch = 2
-
 // Bounds of one dispatch step, before the loop looks again at other work: items, and index
 // entries read to find them.
 const (
@@ -28,7 +23,7 @@ const (
 
 func random() uint64 { return rand.Uint64() }
 
-// dispatch sends ready items to the lanes that have room, best first. While no limit that
+// dispatch gives ready items to the workers that have room, best first. While no limit that
 // types share can bind, it looks at each type by itself; otherwise the types compete: see
 // contest.go.
 func (s *sender) dispatch() error {
@@ -38,7 +33,7 @@ func (s *sender) dispatch() error {
 	if err := s.l.workforce.findLanes(); err != nil || len(s.dirty) == 0 {
 		return err
 	}
-	if s.l.flight.hold.After(now) || s.allTaken() {
+	if s.l.table.Total() >= s.l.cfg.MaxRunning {
 		return nil
 	}
 	s.pushes = 0
@@ -93,10 +88,6 @@ type typeDispatch struct {
 	set  events.TypeSettings
 	pick readyq.Pick
 	pool *pool // nil: none
-	// seated says that there are workers that are assigned its items.
-	seated bool
-	// ahead is the number of items that a lane may have in flight for each slot.
-	ahead int
 	// waits says that an item goes first that is not in its queue yet.
 	waits bool
 	// While the type competes with others: its head, its place in the contest (-1: none),
@@ -110,20 +101,15 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	td := &typeDispatch{typ: t, pool: s.pools.of(t), pick: readyq.Pick{Type: t, Now: now, Due: s.l.clock.Due(), Last: clock.Later(now, s.l.state.Meta().Ahead)}}
 	td.set, _ = s.l.state.Settings(t)
 	td.pick.AgeStep = s.ageStep(t, &td.set)
-	td.seated = s.l.assigner.seats.Serve(lanes.Key{Type: t})
-	td.setAhead(prefetch)
 	td.pick.Admits = func(lane string) bool { return s.laneRoom(td, lane) > 0 }
 	td.pick.Open = s.groupsOpen(t, &td.set, now)
 	return td
 }
 
-// setAhead sets how many items a lane may have in flight for each slot. In a pool it is
-// always one: an item that waits for a busy worker would keep a slot from others. Nor does
-// one wait while workers that are assigned items may have a slot free.
-func (td *typeDispatch) setAhead(n int) {
-	if td.ahead = n; td.pool != nil || td.seated {
-		td.ahead = 1
-	}
+// unpooled reports whether a type's pool is not set up, since a setting is not durable yet.
+func (s *sender) unpooled(td *typeDispatch) bool {
+	_, limited := s.l.state.PoolSlots(td.set)
+	return limited && (td.pool == nil || td.pool.name != td.set.Pool)
 }
 
 // ageStep returns what a priority step of a type is worth in waiting time: nothing if the
@@ -137,29 +123,10 @@ func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration 
 
 // laneRoom returns how many more items of a lane may be dispatched.
 func (s *sender) laneRoom(td *typeDispatch, lane string) int {
-	key := lanes.Key{Type: td.typ, Name: lane}
-	if td.set.Native() { // native workers don't register, so their capabilities are unknown
-		if lane != "" || !s.l.acked.ready[td.typ] {
-			return 0
-		}
-		return nativeWindow(&td.set) - s.l.table.ByLane[key]
+	if td.set.Ack() {
+		return s.l.acked.room(td.typ, &td.set, lane)
 	}
-	return s.laneWindow(td, key) - s.l.table.ByLane[key] + s.l.assigner.seats.Free(key)
-}
-
-// laneWindow returns the most items of a lane that may be with the workers that pull it.
-func (s *sender) laneWindow(td *typeDispatch, key lanes.Key) int {
-	return max(s.window(key, td.ahead), s.l.table.ByLane[key])
-}
-
-// window returns the most items of a lane that may be dispatched or running, with ahead
-// items for each slot.
-func (s *sender) window(key lanes.Key, ahead int) int {
-	most, away := ahead*s.l.workforce.laneSlots(key), s.l.table.Held.Away[key]
-	if s.l.assigner.seats.Any() { // most of what is away is no message
-		return away + min(most, lanes.MaxPending)
-	}
-	return min(away+most, lanes.MaxPending)
+	return s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: lane})
 }
 
 // dispatchType sends a type's ready items while there is room. again says that it stopped
@@ -186,10 +153,10 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
-	if td.waits || s.l.assigner.seats.Any() && !s.l.pipe.room() {
+	if td.waits || !td.set.Ack() && !s.l.pipe.room() {
 		return readyq.Head{}, false, true, nil // it goes on behind the append
 	}
-	if s.l.table.ByType[td.typ] >= td.set.Capacity {
+	if s.l.table.ByType[td.typ].All >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
 	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
@@ -209,9 +176,9 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 // send dispatches a head.
 func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
 	s.pushes++
-	if td.set.Native() || s.l.assigner.seats.Free(lanes.Key{Type: td.typ, Name: b.Lane}) == 0 {
+	if td.set.Ack() {
 		b.Take()
-		return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
+		return s.push(b.Key.ID, &td.set, td.pick.Now)
 	}
 	if first, err := s.l.assigner.before(td, b); err != nil {
 		return err
@@ -226,7 +193,7 @@ func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
 	return s.assign(td, b)
 }
 
-// assign gives a head to a worker with an inbox.
+// assign gives a head to a worker.
 func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 	it, err := s.l.state.Item(b.Key.ID)
 	if err != nil || it == nil || it.State != events.StateQueued || s.l.table.ByID[it.ID] != nil {
@@ -247,7 +214,7 @@ func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 
 // open reports whether a type's own limits have room for one more item of a group.
 func (s *sender) open(td *typeDispatch, group string) (bool, error) {
-	if s.l.table.ByType[td.typ] >= td.set.Capacity {
+	if s.l.table.ByType[td.typ].All >= td.set.Capacity {
 		return false, nil
 	}
 	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
@@ -263,51 +230,27 @@ func (s *sender) open(td *typeDispatch, group string) (bool, error) {
 	return open, err
 }
 
-// push sends one item to its lane under a fresh token.
-func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now time.Time) error {
+// push sends an item of an ack type under a fresh token.
+func (s *sender) push(id events.ID, set *events.TypeSettings, now time.Time) error {
 	it, err := s.l.state.Item(id)
 	if err != nil {
 		return err
 	}
 	if it == nil || it.State != events.StateQueued || s.l.table.ByID[id] != nil {
-		return nil // claimed or changed in the batch being built
+		return nil // changed in the batch being built
 	}
 	params, err := s.l.state.Params(id)
 	if err != nil {
 		return err
 	}
 	s.tokens++
-	d := &table.Dispatch{ID: id, Token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), Type: it.Type, Lane: lane, Group: it.Group, At: now, Native: set.Native(), Lease: set.Lease()}
-	d.Priority, d.Rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
+	d := &table.Dispatch{ID: id, Token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), Type: it.Type, Group: it.Group, Priority: it.Priority, At: now, Lease: set.Lease(), Ack: true}
 	s.l.table.Add(d)
-	if d.Native {
-		s.l.acked.pushNative(d, it, params, set.Lease())
-	} else {
-		s.l.out.Push(it, params, d.Token, set.Lease(), lane)
-	}
-	if s.l.flight.nextAck.IsZero() {
-		s.l.flight.nextAck = now.Add(pushTimeout)
-	}
+	s.l.acked.push(d, it, params)
 	if h := s.l.cfg.Hooks.Dispatched; h != nil {
 		h(it.Type)
 	}
 	return nil
-}
-
-// maxSlotsKnown bounds the lanes whose slots are remembered: users may ask about any lane.
-const maxSlotsKnown = 4096
-
-// laneSlots returns how many slots the workers that pull a lane have together.
-func (wf *workforce) laneSlots(key lanes.Key) int {
-	n, known := wf.slots[key]
-	if !known {
-		n = wf.registry.Pulled(key.Type, key.Name)
-		if len(wf.slots) >= maxSlotsKnown {
-			clear(wf.slots)
-		}
-		wf.slots[key] = n
-	}
-	return n
 }
 
 // prefetch reads the items of a page at once, instead of one by one as they are dispatched.

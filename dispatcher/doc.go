@@ -19,10 +19,10 @@
 //	queues     what is to be decided
 //	pipeline   the batch being built, and those that are appended and projected
 //	sender     what is dispatched next
-//	assigner   gives items to the workers that have offered an inbox
-//	flight     what is on its way or running; leases, for how long
+//	assigner   gives items to registered workers
+//	flight     what is with workers; leases, for how long
 //	workforce  who is there to work
-//	acked      the runs of native workers
+//	acked      the messages and runs of ack types
 //	gates      what is paused or held back by a circuit
 //	timers, purge, sweeper, follow
 //
@@ -41,7 +41,7 @@
 //	registry   the workers
 //	retention  pruning, and the rounds by which the log is cut; salvage
 //	schedules  the ticks
-//	seats      the workers that are assigned items, and their free slots
+//	seats      the workers as recipients of items, and their free slots
 //	table      what is dispatched
 //	weight     the bytes that commands and events take
 //
@@ -53,8 +53,8 @@
 // pipeline adds them to the batch, flushes and appends it (pipeline.go). Then the loop
 // carries out what follows from durable events (loop.go): the projecting goroutine
 // commits the changes (projecting.go), the item enters its ready queue (flight.go), the
-// replying goroutine answers (pipeline.go), and the sender pushes the items that have
-// room (dispatch.go).
+// replying goroutine answers (pipeline.go), and what was claimed for a worker is sent to it
+// (assigner.go).
 //
 // # Who wins
 //
@@ -70,38 +70,39 @@
 //
 // # What is volatile
 //
-// The dispatch table (which item is on its way to a worker under which
-// token), the ready windows, the timers and the registry of workers are
-// rebuilt at each takeover from the projection, the dispatch stream and the
-// workers' heartbeats. They decide whether something happens now, never what
-// an event means.
+// The dispatch table (which item is with which worker, under which token), the ready
+// windows, the timers and the registry of workers are rebuilt at each takeover from the
+// projection, the dispatch stream and the workers' heartbeats. They decide whether something
+// happens now, never what an event means.
 //
-// A dispatch is taken back (its worker left, its message was lost, its order has
-// changed) only if no decided claim stands against it, durable yet or not; its item then
-// goes out again under another token. All requests to the server go through the
-// interface effects (package natsio), and the loop never waits for them: the answer, or
-// its absence, comes back as a signal, and the sweep looks for what no signal has
-// reported. A push that fails holds all dispatching for a while, longer each time, so
-// that a server in trouble is not hammered.
+// All requests to the server go through the interface effects (package natsio), and the loop
+// never waits for them: the answer, or its absence, comes back as a signal, and the sweep
+// looks for what no signal has reported.
 //
-// # Native workers
+// # Handing out
 //
-// Types with protocol ack have no claims and no reports (docs/guides/NATIVE.md). News of
-// their runs comes as words: what the worker sent, what the server made of it, what the
-// sweep found. The loop decides each word as a core.Native, and the first that ends a
-// run counts. The native stream keeps a message until that is durable. So at a takeover
-// the messages in the stream are the table, and words are read again from the oldest
-// message on. Words are never dropped: the readers wait for room (MaxSignals), and the
-// streams hold the rest. Until the words from before a takeover are recorded and their
-// messages removed, the consumers rest: a server that was killed would deliver some of
-// the messages again.
+// An item is given to a registered worker by a decision, core.Claim, in the batch that
+// queued it or freed the worker's room, and sent once that is durable: see assigner.go. The
+// message is stored nowhere. An item for which no worker has room stays queued.
+//
+// # Ack types
+//
+// Types with protocol ack have no claims and no reports (docs/guides/ACK.md). News of their
+// runs comes as words: what the worker sent, what the server made of it, what the sweep
+// found. The loop decides each word as a core.AckRun, and the first that ends a run counts.
+// The dispatch stream keeps a message until that is durable. So at a takeover the messages
+// in the stream are the table, and words are read again from the oldest message on. Words
+// are never dropped: the reader waits for room (MaxSignals), and the stream holds the rest.
+// Until the words from before a takeover are recorded and their messages removed, the
+// consumers rest: a server that was killed would deliver some of the messages again. A push
+// that fails holds all other pushes for a while, longer each time, so that a server in
+// trouble is not hammered.
 //
 // # What holds work back
 //
 // Pauses and circuits are decided and recorded (package events); so is, at its claim, a
 // trial run of a half-open circuit. The loop follows them: nothing is dispatched that
-// could not be claimed, unclaimed dispatches are taken back, and a refused claim puts
-// its item back. One of the times that wake the loop is when the next circuit half
+// could not be claimed. One of the times that wake the loop is when the next circuit half
 // opens; nothing polls.
 //
 // # Bounds

@@ -1,9 +1,7 @@
 package dispatcher
 
 import (
-	"time"
-
-	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
@@ -16,34 +14,39 @@ import (
 // server.
 type effects interface {
 	ackEffects
-	// Push sends an item to its lane.
-	Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string)
-	// Assign has an assigned item sent to its worker's inbox, and FlushAssigned sends what
-	// Assign was given. What is lost is found out by the item's own timer.
+	// Assign has a claimed item sent to its worker, and FlushAssigned sends what Assign was
+	// given. What is lost is found out by the item's own timer.
 	Assign(d *table.Dispatch, it *events.Item, params []byte)
 	FlushAssigned()
 	// Control sends a worker a control message.
 	Control(w events.WorkerID, c wire.Control)
-	// DeleteMsg removes a dispatched message; 0 does nothing.
-	DeleteMsg(seq uint64)
-	// EnsureConsumer makes a lane's consumer. With tell, the workers that serve the lane
-	// are asked to register again, so that they learn of it.
-	EnsureConsumer(key lanes.Key, lease time.Duration, tell bool)
-	// DropConsumer removes a lane's consumer.
-	DropConsumer(key lanes.Key)
-	// FindConsumers lists the lanes that have consumers; a signal brings the list.
-	FindConsumers()
-	// Repair makes the dispatch stream and its consumers anew if they are missing.
-	Repair()
 	// PurgeIntake removes the intake messages up to and including a position.
 	PurgeIntake(through uint64)
 	// CutLog has the projection flushed, and then the log cut below a frame. A signal
 	// reports that it is done.
 	CutLog(below uint64)
-	// LookAround checks the streams and the clock, and removes stale messages from the
-	// dispatch stream: those whose token is at most newest and not in live.
-	LookAround(live map[events.Token]bool, newest events.Token)
-	// Inspect finds which of a lane's unclaimed messages have had their only delivery, or
-	// are gone.
-	Inspect(key lanes.Key, waiting []natsio.Stored)
+	// LookAround checks the streams and the clock.
+	LookAround()
+}
+
+// ackEffects is the part of effects that ack types need.
+type ackEffects interface {
+	// PushAck sends an item to the dispatch stream. If it is sent again under the same
+	// token, it is stored once.
+	PushAck(d *table.Dispatch, it *events.Item, params []byte)
+	// DeleteAck removes a message that must not run, or no longer; 0 does nothing.
+	DeleteAck(seq uint64)
+	// CleanAcks removes messages whose outcome is recorded: all below floor, and those of
+	// ended. A signal reports its end.
+	CleanAcks(floor uint64, ended []uint64)
+	// EnsureAck makes a type's consumer.
+	EnsureAck(c ackmode.Consumer)
+	// WithdrawAcks pauses a type's consumer, and takes back the messages that it has not
+	// delivered.
+	WithdrawAcks(c ackmode.Consumer, waiting []natsio.Stored)
+	// InspectAcks finds how far a type's consumer is with messages, and repairs a consumer
+	// whose configuration has been changed.
+	InspectAcks(c ackmode.Consumer, waiting []natsio.Stored)
+	// LookUpAck finds the dispatch that a word is about.
+	LookUpAck(w ackmode.Word)
 }

@@ -102,10 +102,10 @@ func New(cfg Config) (*Engine, error) {
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
-		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several, Node: cfg.Node,
+		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several,
 		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning, Door: hasDoor(&cfg),
 		Answered: e.answered.Load, Read: e.read.Load, Epoch: e.epoch.Load, Traceparent: cfg.Traceparent,
-		DispatchLost: e.whenOwner((*natsio.Signals).DispatchLost), AckLost: e.whenOwner((*natsio.Signals).NativeLost),
+		AcksLost: e.whenOwner((*natsio.Signals).AcksLost),
 	})
 	e.registry = registry.New(cfg.Gone, e.whenOwner((*natsio.Signals).RegistryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {

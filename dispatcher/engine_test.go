@@ -22,18 +22,17 @@ func TestAnItemGoesAllTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := h.pull("email")
-	if string(m.Data()) != `{"to":"kelly"}` || m.Headers().Get(wire.HeaderAttempt) != "1" || m.Headers().Get(wire.HeaderLabels) != "a=b" {
-		t.Fatalf("dispatched: %s %v", m.Data(), m.Headers())
+	if string(m.Params) != `{"to":"kelly"}` || m.Attempt != 1 || m.Labels["a"] != "b" {
+		t.Fatalf("sent: %+v", m)
 	}
-	if r := h.claim(m, "w1"); !r.OK || r.Attempt != 1 {
+	if r := h.begin(m); !r.OK || r.Attempt != 1 {
 		t.Fatalf("claim: %+v", r)
 	}
-	done := reportOf(m, "w1", wire.ReportComplete)
+	done := reportOf(m, wire.ReportComplete)
 	done.Result = []byte(`"sent"`)
 	if r := h.report(done)[0]; !r.OK || r.State != events.StateCompleted {
 		t.Fatalf("complete: %+v", r)
 	}
-	_ = m.Ack()
 	id, err := events.ParseID(done.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +49,7 @@ func TestItemsWaitForAWorker(t *testing.T) {
 	h := newHarness(t, nil)
 	id := h.submit("email")
 	h.register("w1", 1, "email")
-	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != id.String() {
+	if m := h.pull("email"); m.ID != id.String() {
 		t.Fatal("another item")
 	}
 }
@@ -63,42 +62,42 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 	set.LeaseMS = 3000
 	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	h.register("w1", 1, "email")
+	h.register("w2", 1, "email")
 	id := h.submit("email")
 	first := h.pull("email")
-	if r := h.claim(first, "w1"); !r.OK {
+	if r := h.begin(first); !r.OK {
 		t.Fatalf("%+v", r)
 	}
 	second := h.pull("email")
-	if second.Headers().Get(wire.HeaderID) != id.String() || second.Headers().Get(wire.HeaderAttempt) != "2" {
-		t.Fatalf("%v", second.Headers())
+	if second.ID != id.String() || second.Attempt != 2 {
+		t.Fatalf("%+v", second)
 	}
-	late := h.report(reportOf(first, "w1", wire.ReportComplete))[0]
+	late := h.report(reportOf(first, wire.ReportComplete))[0]
 	if late.Error == nil {
 		t.Fatalf("a late completion was taken: %+v", late)
 	}
-	if r := h.claim(second, "w1"); !r.OK || r.Attempt != 2 {
+	if r := h.begin(second); !r.OK || r.Attempt != 2 {
 		t.Fatalf("%+v", r)
 	}
-	if r := h.report(reportOf(second, "w1", wire.ReportComplete))[0]; !r.OK {
+	if r := h.report(reportOf(second, wire.ReportComplete))[0]; !r.OK {
 		t.Fatalf("%+v", r)
 	}
 }
 
-func TestUnclaimedDispatchComesAgain(t *testing.T) {
+// An item whose start is not reported in time comes again, under another token, and no
+// attempt is used.
+func TestAnItemThatIsNotStartedComesAgain(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	h := newHarness(t, nil)
-	set := events.DefaultTypeSettings()
-	set.LeaseMS = 3000
-	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
-	h.register("w1", 1, "email")
+	h.register("w1", 2, "email")
 	h.submit("email")
 	first := h.pull("email")
 	second := h.pull("email")
-	if first.Headers().Get(wire.HeaderToken) == second.Headers().Get(wire.HeaderToken) {
-		t.Fatal("dispatched again under the same token")
+	if first.ID != second.ID || first.Token == second.Token || second.Attempt != 1 {
+		t.Fatalf("sent %+v, then %+v", first, second)
 	}
-	if r := h.claim(first, "w1"); r.Error == nil || r.Error.Code != events.CodeStaleToken {
+	if r := h.begin(first); r.Error == nil || r.Error.Code != events.CodeStaleToken {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -110,7 +109,7 @@ func TestDelayedItemRunsWhenDue(t *testing.T) {
 	now := h.submit("email")
 	pulled := map[string]bool{} // in any order: the delayed one may be due before the other is submitted
 	for range 2 {
-		id := h.pull("email").Headers().Get(wire.HeaderID)
+		id := h.pull("email").ID
 		if pulled[id] = true; id == o.Decision.ID.String() && h.eng.Now().Before(o.Item.AvailableAt) {
 			t.Fatal("the delayed item came too early")
 		}
@@ -125,17 +124,17 @@ func TestRestartKeepsRunning(t *testing.T) {
 	h.register("w1", 2, "email")
 	h.submit("email")
 	m := h.pull("email")
-	if r := h.claim(m, "w1"); !r.OK {
+	if r := h.begin(m); !r.OK {
 		t.Fatalf("%+v", r)
 	}
 	waiting := h.submit("email")
 	h.stopEngine()
 	h.startEngine()
-	if r := h.report(reportOf(m, "w1", wire.ReportComplete))[0]; !r.OK {
+	if r := h.report(reportOf(m, wire.ReportComplete))[0]; !r.OK {
 		t.Fatalf("a run did not survive the restart: %+v", r)
 	}
 	h.register("w1", 2, "email")
-	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != waiting.String() {
+	if m := h.pull("email"); m.ID != waiting.String() {
 		t.Fatal("another item")
 	}
 }
@@ -166,7 +165,7 @@ func TestCancelTellsTheWorkerAndHoldsTheSlot(t *testing.T) {
 	id := h.submit("email")
 	next := h.submit("email")
 	m := h.pull("email")
-	h.claim(m, "w1")
+	h.begin(m)
 	if o := h.do(core.Cancel{ID: id}); !o.Decision.WasRunning {
 		t.Fatal("it was running")
 	}
@@ -177,10 +176,10 @@ func TestCancelTellsTheWorkerAndHoldsTheSlot(t *testing.T) {
 	if err != nil || loads["email"].InFlight != 1 {
 		t.Fatalf("the slot came back before the worker let go: %+v %v", loads, err)
 	}
-	if r := h.report(reportOf(m, "w1", wire.ReportFail))[0]; r.Error == nil {
+	if r := h.report(reportOf(m, wire.ReportFail))[0]; r.Error == nil {
 		t.Fatal("a cancelled run's report was taken")
 	}
-	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != next.String() {
+	if m := h.pull("email"); m.ID != next.String() {
 		t.Fatal("another item")
 	}
 }

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -23,7 +22,7 @@ func (f *flight) itemChanged(before, after *events.Item) error {
 	return f.readyIfDue(after, f.l.clock.Due())
 }
 
-// readyIfDue puts an item into its queue if it may run and is not on its way.
+// readyIfDue puts an item into its queue if it may run and is not dispatched.
 func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
 	if it.State != events.StateQueued || f.l.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
@@ -40,8 +39,8 @@ func (f *flight) tableFollows(before, after *events.Item) {
 	}
 	run := after.Token == d.Token // claimed under this dispatch
 	switch {
-	case d.Inbox != "" && after.Token < d.Token:
-		// It was assigned again by a decision that is not durable yet.
+	case d.Session != "" && after.Token < d.Token:
+		// It was claimed again by a decision that is not durable yet.
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.Claimed {
 			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
@@ -49,24 +48,20 @@ func (f *flight) tableFollows(before, after *events.Item) {
 		} else if before == nil || !after.StartedAt.Equal(before.StartedAt) {
 			d.Heard = f.l.clock.Now()
 		}
-	case run && after.State == events.StateCancelled && (d.Inbox == "" || d.Sent):
+	case run && after.State == events.StateCancelled && (d.Session == "" || d.Sent):
 		// The worker keeps the slot until it lets go.
 		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
 		f.l.table.Linger(d)
-		if d.Native {
-			break // native workers are not told: the answer or the lease's end frees the slot
+		if !d.Ack { // in ack types the answer or the lease's end frees the slot
+			f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 		}
-		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
-		// On its way, and still to be claimed.
+		// Its message is on its way.
 	case d.Sent && f.l.assigner.holds(d):
 		f.l.table.Claim(d, d.Worker, f.l.clock.Now())
 		f.l.table.Linger(d) // the engine has ended the run, and the worker holds the slot
 	default:
 		f.letGo(d)
-		if !run && !d.Native {
-			f.l.out.DeleteMsg(d.Seq) // nobody may claim it any more
-		}
 	}
 }
 
@@ -80,9 +75,9 @@ func moved(before, after *events.Item) bool {
 // letGo removes a dispatch and frees its slot.
 func (f *flight) letGo(d *table.Dispatch) {
 	f.l.table.Remove(d)
-	if d.Native {
-		f.l.acked.nativeLetGo(d)
-		f.l.leases.nativeEnded(d)
+	if d.Ack {
+		f.l.acked.letGo(d)
+		f.l.acked.leaseEnded(d)
 	}
 	f.l.sender.dirty[d.Type] = true
 	if seat := f.l.assigner.seats.Of(d.Worker); seat != nil && len(seat.Types) > 1 { // the slot may be any of theirs
@@ -93,31 +88,6 @@ func (f *flight) letGo(d *table.Dispatch) {
 		}
 	}
 	f.roomChanged(d.Type, d.Group)
-}
-
-// unclaimed reports whether a dispatch can still be claimed. A claim counts from its
-// decision on, even in a batch that is not durable yet.
-func (f *flight) unclaimed(d *table.Dispatch) (bool, error) {
-	if d.Claimed || d.Lingering {
-		return false, nil
-	}
-	it, err := f.l.state.Item(d.ID)
-	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.Token, err
-}
-
-// putBack takes back a dispatch if it is unclaimed, and reports whether it did. The item is
-// then ready again, and goes out under another token.
-func (f *flight) putBack(d *table.Dispatch) (bool, error) {
-	free, err := f.unclaimed(d)
-	if !free || err != nil {
-		return false, err
-	}
-	it, err := f.l.state.Item(d.ID)
-	if err != nil {
-		return false, err
-	}
-	f.letGo(d)
-	return true, f.readyIfDue(it, f.l.clock.Due())
 }
 
 // roomChanged tells the queues and the pool that a dispatch of a type and group has begun
@@ -131,12 +101,15 @@ func (f *flight) roomChanged(t events.Type, group string) {
 	}
 }
 
-// flight follows what is on its way to workers, or with them. Owned by the loop.
-type flight struct {
-	l *loop
-
-	stored  []natsio.Stored // reused
-	nextAck time.Time       // when the oldest push must have been answered; zero: no push waits
-	hold    time.Time       // after a failed push, nothing is dispatched before this time
-	holdFor time.Duration
+// returned reports dispatches that were taken back to the hook.
+func (f *flight) returned(t events.Type, why string, n int) {
+	if h := f.l.cfg.Hooks.Returned; h != nil {
+		for range n {
+			h(t, why)
+		}
+	}
 }
+
+// flight follows the items that are with workers, or on their way to them. Owned by the
+// loop.
+type flight struct{ l *loop }

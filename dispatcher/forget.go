@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -56,7 +55,7 @@ func (sw *sweeper) forgetTypes(now time.Time) error {
 // unneeded reports whether nothing and nobody needs a type.
 func (sw *sweeper) unneeded(t events.Type) bool {
 	l := sw.l
-	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t] == 0 && !l.ready.Offered(t)
+	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t].All == 0 && !l.ready.Offered(t)
 }
 
 // mayRemove refuses to remove a type that engine.toml names, or that a worker serves.
@@ -71,7 +70,11 @@ func (l *loop) mayRemove(t events.Type) error {
 		if n := len(workers) - most; n > 0 {
 			workers, more = workers[:most], fmt.Sprintf(" and %d more", n)
 		}
-		return events.Refuse(events.CodeWrongState, "type %s is in use: worker %s%s serves it; stop it first", t, strings.Join(workers, ", "), more)
+		names := make([]string, len(workers))
+		for i, w := range workers {
+			names[i] = string(w)
+		}
+		return events.Refuse(events.CodeWrongState, "type %s is in use: worker %s%s serves it; stop it first", t, strings.Join(names, ", "), more)
 	}
 	return nil
 }
@@ -83,11 +86,9 @@ func (l *loop) typesForgotten(types []events.Type) {
 			continue // it is back
 		}
 		l.ready.Forget(t)
-		delete(l.leases.ackWaits, t)
+		delete(l.leases.of, t)
 		delete(l.sender.marks, t)
 		delete(l.sender.dirty, t)
 		delete(l.gates.stopped, t)
-		l.table.Forget(t)
-		l.out.DropConsumer(lanes.Key{Type: t, Name: ""})
 	}
 }

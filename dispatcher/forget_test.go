@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -22,14 +21,13 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	waiting := s.submit(core.Submit{Type: "waiting"}).Decision.ID
 	s.register("w", 1, []string{"gpu"}, "served")
 	s.submit(core.Submit{Type: "served", Capabilities: []string{"gpu"}})
-	s.drainAll("w")
+	s.drain("")
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
 	s.ok(s.do(core.Configure{Type: "set", Source: events.SourceAPI, Settings: set})[0].Err)
 	for i := 0; len(s.l.state.TypeNames()) < events.MaxTypes; i++ {
 		name := events.Type(fmt.Sprint("misspelt-", i))
 		s.ok(s.do(core.Define{Type: name})[0].Err)
-		s.world.consumers[lanes.Key{Type: name, Name: ""}] = true
 	}
 	refused := s.do(core.Submit{Type: "email", NewID: s.newID()})[0].Err
 	if events.CodeOf(refused) != events.CodeTooManyTypes {
@@ -51,8 +49,8 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	if fmt.Sprint(names) != "[email in-file served set waiting]" {
 		t.Fatalf("%d types are left: %v", len(names), names[:min(len(names), 10)])
 	}
-	if n := len(s.world.consumers); n > len(names)+1 || len(s.l.leases.ackWaits) > len(names) || len(slices.Collect(s.l.ready.Types())) > len(names) || len(s.l.sender.marks) > len(names) {
-		t.Fatalf("%d consumers, %d leases, %d queues", n, len(s.l.leases.ackWaits), len(slices.Collect(s.l.ready.Types())))
+	if len(s.l.leases.of) > len(names) || len(slices.Collect(s.l.ready.Types())) > len(names) || len(s.l.sender.marks) > len(names) {
+		t.Fatalf("%d leases, %d queues", len(s.l.leases.of), len(slices.Collect(s.l.ready.Types())))
 	}
 	if s.item(waiting).State != events.StateQueued {
 		t.Fatal("the item that waits is gone")
@@ -91,10 +89,10 @@ func TestForgottenTypeComesBack(t *testing.T) {
 	h.register("w", 1, "email")
 	id := h.submit("email")
 	m := h.pull("email")
-	if r := h.claim(m, "w"); !r.OK {
+	if r := h.begin(m); !r.OK {
 		t.Fatalf("%+v", r)
 	}
-	if r := h.report(reportOf(m, "w", wire.ReportComplete)); !r[0].OK {
+	if r := h.report(reportOf(m, wire.ReportComplete)); !r[0].OK {
 		t.Fatalf("%+v", r)
 	}
 	if it := h.item(id); it.State != events.StateCompleted {
@@ -121,13 +119,9 @@ func TestRemoveTypeInUse(t *testing.T) {
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
 	s.ok(s.do(core.Configure{Type: "misspelt", Source: events.SourceAPI, Settings: set})[0].Err)
-	s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] = true
 	s.ok(remove("misspelt"))
 	if events.CodeOf(remove("misspelt")) != events.CodeNotFound {
 		t.Error("it was removed twice")
-	}
-	if s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] {
-		t.Error("its consumer is left")
 	}
 	s.check()
 }

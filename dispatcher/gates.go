@@ -4,14 +4,13 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
-	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
 
 // A pause or an open circuit is decided and recorded: see package events. The code here
-// only follows it: nothing is dispatched that could not be claimed, and unclaimed
-// dispatches are taken back.
+// only follows it: nothing is dispatched that could not be claimed, and messages of ack
+// types that no worker has are taken back.
 
 // gates follows the pauses and circuits of types and workers.
 type gates struct {
@@ -22,7 +21,7 @@ type gates struct {
 
 // changed follows the pauses and circuits of the changed types, and the circuits of
 // workers.
-func (g *gates) changed(types []events.TypeInfo) error {
+func (g *gates) changed(types []events.TypeInfo) {
 	for i := range types {
 		t := types[i].Type
 		stopped := g.l.state.DispatchGate(t).Stopped
@@ -31,21 +30,17 @@ func (g *gates) changed(types []events.TypeInfo) error {
 		}
 		if !stopped {
 			delete(g.stopped, t)
-			g.l.acked.makeNative(t) // its consumer goes on
+			g.l.acked.make(t) // its consumer goes on
 			continue
 		}
 		g.stopped[t] = true
-		if err := g.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t && !d.Native }); err != nil {
-			return err
-		}
-		g.l.acked.withdrawNatives(t)
+		g.l.acked.withdraw(t)
 	}
 	if v := g.l.state.CircuitVersion(); v != g.circuits {
 		g.circuits = v
 		g.l.workforce.registry.Bench(g.l.state.OpenWorkerCircuits())
 	}
 	g.l.workforce.followDrains()
-	return nil
 }
 
 // admitted returns how many more items of a type may be dispatched because of its gate;
@@ -56,15 +51,15 @@ func (g *gates) admitted(t events.Type) (n int, limited bool, err error) {
 		return 0, gate.Stopped, nil
 	}
 	n = gate.Probes
-	for _, d := range g.l.table.ByToken { // rare: only while a circuit is half open
+	for _, d := range g.l.table.Acks { // rare: only while a circuit is half open
 		if d.Type != t {
 			continue
 		}
-		free, err := g.l.flight.unclaimed(d)
+		unseen, err := g.l.acked.unseen(d)
 		if err != nil {
 			return 0, true, err
 		}
-		if free {
+		if unseen {
 			n--
 		}
 	}
@@ -96,36 +91,4 @@ func (g *gates) next() time.Time {
 	_, pause := g.l.state.NextPauseEnd()
 	_, circuit := g.l.state.NextCircuit()
 	return clock.Sooner(pause, circuit)
-}
-
-// withdrawIf takes back the unclaimed dispatches that match.
-func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
-	f.noteAcks()
-	for d := range table.InOrder(f.l.table.ByToken) {
-		if !match(d) {
-			continue
-		}
-		back, err := f.putBack(d)
-		if err != nil {
-			return err
-		}
-		if back {
-			f.l.out.DeleteMsg(d.Seq)
-		}
-	}
-	return nil
-}
-
-// heldBack takes back a dispatch whose claim was refused by a pause, a circuit, or a full
-// limit. It goes out again once the checks at dispatch allow it.
-func (f *flight) heldBack(d *table.Dispatch, cmd core.Command, refusal error) error {
-	claim, is := cmd.(core.Claim)
-	if d == nil || !is || d.ID != claim.ID {
-		return nil
-	}
-	switch events.CodeOf(refusal) {
-	case events.CodePaused, events.CodeCircuitOpen, events.CodeRateLimited, events.CodeAtCapacity:
-		return f.takeBack(d)
-	}
-	return nil
 }

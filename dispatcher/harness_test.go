@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -32,6 +34,10 @@ type harness struct {
 	store *projector.Store
 	eng   *Engine
 	edit  func(*Config)
+
+	sessions  map[string]string // of workers
+	receiving sync.Mutex        // guards items
+	items     map[string]chan received
 }
 
 func newHarness(t testing.TB, edit func(*Config)) *harness {
@@ -125,13 +131,67 @@ func (h *harness) submit(typ events.Type) events.ID {
 	return h.do(core.Submit{Type: typ, NewID: h.eng.NewID(), Params: json.RawMessage(`{"n":1}`)}).Decision.ID
 }
 
+// register registers a worker, which receives what is sent to it: see pull.
 func (h *harness) register(worker string, slots int, types ...string) wire.Registered {
 	h.t.Helper()
-	r, err := h.eng.Register(h.ctx(), wire.Register{Worker: worker, Types: types, Slots: slots})
+	return h.registerAs(wire.Register{Worker: worker, Types: types, Slots: slots})
+}
+
+// registerAs registers a worker under a session of its own, the one that it has already.
+func (h *harness) registerAs(r wire.Register) wire.Registered {
+	h.t.Helper()
+	r.Session = h.listen(r.Worker)
+	reply, err := h.eng.Register(h.ctx(), r)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return r
+	return reply
+}
+
+// listen returns the session of a worker, and has it receive items.
+func (h *harness) listen(worker string) (session string) {
+	h.t.Helper()
+	if session = h.sessions[worker]; session != "" {
+		return session
+	}
+	session = nuid.Next()
+	if h.sessions == nil {
+		h.sessions, h.items = map[string]string{}, map[string]chan received{}
+	}
+	h.sessions[worker] = session
+	_, err := h.nc.Subscribe(wire.Default.RunsOf(session), func(m *nats.Msg) {
+		var list []wire.Assigned
+		if err := json.Unmarshal(m.Data, &list); err != nil {
+			h.t.Error(err)
+		}
+		for _, it := range list {
+			h.received(it.Type) <- received{it, worker}
+		}
+	})
+	if err == nil {
+		err = h.nc.Flush()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return session
+}
+
+// received is an item that a worker has received.
+type received struct {
+	wire.Assigned
+	worker string
+}
+
+func (h *harness) received(typ string) chan received {
+	h.receiving.Lock()
+	defer h.receiving.Unlock()
+	c := h.items[typ]
+	if c == nil {
+		c = make(chan received, 10_000)
+		h.items[typ] = c
+	}
+	return c
 }
 
 func (h *harness) report(rs ...wire.Report) []wire.Reported {
@@ -149,28 +209,26 @@ func (h *harness) report(rs ...wire.Report) []wire.Reported {
 	}
 }
 
-// pull takes the next dispatched item of a type.
-func (h *harness) pull(consumer string) jetstream.Msg {
+// pull returns the next item of a type that a worker has received.
+func (h *harness) pull(typ string) received {
 	h.t.Helper()
-	c, err := h.js.Consumer(h.ctx(), "WORK_DISPATCH", consumer)
-	if err != nil {
-		h.t.Fatal(err)
+	select {
+	case m := <-h.received(typ):
+		return m
+	case <-time.After(patience):
+		h.t.Fatalf("no worker received an item of type %s", typ)
+		return received{}
 	}
-	m, err := c.Next(jetstream.FetchMaxWait(patience))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return m
 }
 
-func reportOf(m jetstream.Msg, worker, event string) wire.Report {
-	return wire.Report{ID: m.Headers().Get(wire.HeaderID), Token: m.Headers().Get(wire.HeaderToken), Worker: worker, Event: event}
+func reportOf(m received, event string) wire.Report {
+	return wire.Report{ID: m.ID, Token: m.Token, Worker: m.worker, Event: event}
 }
 
-func (h *harness) claim(m jetstream.Msg, worker string) wire.Reported {
-	r := reportOf(m, worker, wire.ReportClaim)
-	r.Start = true
-	return h.report(r)[0]
+// begin reports the start of an item.
+func (h *harness) begin(m received) wire.Reported {
+	h.t.Helper()
+	return h.report(reportOf(m, wire.ReportStart))[0]
 }
 
 func (h *harness) item(id events.ID) *events.Item {

@@ -3,9 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 
-	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -158,41 +156,17 @@ func (j *reportJob) abandon(err *events.Error) {
 	j.done(j.answers)
 }
 
-// report decides one report. Volatile state (the current token, the registered workers) is
-// looked up here, at the moment of the decision.
+// report decides one report.
 func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	tok, err := wire.ParseToken(r.Token)
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
 	d := l.table.ByToken[tok]
-	if d != nil && d.Native {
-		d = nil // nobody may claim it or report on it
+	if d != nil && d.Ack {
+		d = nil // nobody may report on it
 	}
-	switch r.Event {
-	case wire.ReportClaim:
-		if err := l.workforce.registry.MayClaim(r.Worker, r.Session); err != nil {
-			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
-			if fault != nil {
-				return wire.Reported{}, fault
-			}
-			if !granted {
-				return wire.Reported{Error: wire.FromError(err)}, nil
-			}
-		}
-	case wire.ReportRelease:
-		if d == nil || d.ID.String() != r.ID {
-			break
-		}
-		if back, err := l.flight.putBack(d); back || err != nil {
-			return wire.Reported{OK: true, State: events.StateQueued}, err
-		}
-	}
-	var current events.Token
-	if d != nil && !d.Lingering && d.ID.String() == r.ID {
-		current = d.Token
-	}
-	cmd, err := r.Command(current, rand.Uint64())
+	cmd, err := r.Command(random())
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
@@ -211,15 +185,4 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		}
 	}
 	return answer, err
-}
-
-// keptFrom handles the refusal of a worker's claim. A dispatch that an unhealthy or
-// draining worker may not have goes out again at once, to others. granted says that the
-// claim is a repeat: it was decided before, and gets the same answer again.
-func (l *loop) keptFrom(d *table.Dispatch, r *wire.Report, code events.Code) (granted bool, err error) {
-	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
-		return false, nil
-	}
-	back, err := l.flight.putBack(d)
-	return err == nil && !back && d.ID.String() == r.ID, err
 }

@@ -49,24 +49,13 @@ func (s *sender) typeBlocked(t events.Type, set *events.TypeSettings, now time.T
 		return false, nil
 	}
 	return s.l.ready.TypeBlocked(t, now, func(string) (bool, time.Time, error) {
-		return s.l.state.RatesAllow(t, "", s.l.table.Unclaimed[t], now)
+		return s.l.state.RatesAllow(t, "", s.l.table.ByType[t].Unclaimed, now)
 	})
-}
-
-// takeBack takes back a dispatch whose claim found no room. Its item goes out again once
-// the checks at dispatch, which are as strict as the claim's, allow it.
-func (f *flight) takeBack(d *table.Dispatch) error {
-	back, err := f.putBack(d)
-	if back {
-		f.noteAcks()
-		f.l.out.DeleteMsg(d.Seq)
-	}
-	return err
 }
 
 // limitsMayHaveChanged follows a type's change. If its limits have changed, it looks anew
 // at what is held back, and at which types share pools.
-func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
+func (s *sender) limitsMayHaveChanged(t *events.TypeInfo) {
 	mark := limitsMark(t.Settings)
 	if was, known := s.marks[t.Type]; known && was == mark {
 		return

@@ -1,11 +1,9 @@
 package dispatcher
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -20,39 +18,25 @@ func (s *sim) limit(typ events.Type, edit func(*events.TypeSettings)) {
 	}
 }
 
-// claims pulls and claims all there is, and returns the codes of the refusals
-// ("" for a grant), with the granted runs.
-func (s *sim) claims(typ events.Type) (codes []events.Code, granted []*simMsg) {
+// begun starts everything of a type that is sent, and returns the runs.
+func (s *sim) begun(typ events.Type) (runs []*simRun) {
 	s.t.Helper()
-	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
-		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
-		if r.OK {
-			codes, granted = append(codes, ""), append(granted, m)
-			continue
-		}
-		codes = append(codes, r.Error.Code)
+	for m := s.take(typ); m != nil; m = s.take(typ) {
+		s.begin(m)
+		runs = append(runs, m)
 	}
-	return codes, granted
+	return runs
 }
 
-func (s *sim) complete(m *simMsg) {
-	s.t.Helper()
-	r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportComplete})[0]
-	if !r.OK {
-		s.t.Fatalf("%+v", r.Error)
-	}
-	delete(s.world.msgs, m.seq)
-}
-
-// What was sent before a limit was narrowed is refused at its claim, put back,
-// and sent once there is room; not before, and not over and over.
-func TestClaimsBeyondANarrowedLimit(t *testing.T) {
+// Once a limit is narrowed, nothing is sent before there is room, and then one after the
+// other.
+func TestANarrowedLimit(t *testing.T) {
 	for name, edit := range map[string]func(*events.TypeSettings){
 		"type":  func(s *events.TypeSettings) { s.Capacity = 1 },
 		"group": func(s *events.TypeSettings) { s.GroupCapacity = 1 },
 		"pool":  func(s *events.TypeSettings) { s.Pool = "one" },
 		"rate": func(s *events.TypeSettings) {
-			s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, IntervalMS: 10_000}}
+			s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, IntervalMS: 5000}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,34 +45,54 @@ func TestClaimsBeyondANarrowedLimit(t *testing.T) {
 			for range 3 {
 				s.submit(core.Submit{Tenant: "acme"})
 			}
+			runs := s.begun("email")
 			s.limit("email", edit)
-			codes, granted := s.claims("email")
-			want := events.CodeAtCapacity
-			if name == "rate" {
-				want = events.CodeRateLimited
+			for range 3 {
+				s.submit(core.Submit{Tenant: "acme"})
 			}
-			if fmt.Sprint(codes) != fmt.Sprint([]events.Code{"", want, want}) || len(s.world.msgs) != 1 || s.world.pushes != 3 {
-				t.Fatalf("claims %q, %d messages, %d pushes", codes, len(s.world.msgs), s.world.pushes)
+			if len(runs) != 3 || name != "rate" && s.world.pushes != 3 {
+				t.Fatalf("%d runs, %d sent", len(runs), s.world.pushes)
 			}
-			s.tick(5 * time.Second)
-			if s.world.pushes != 3 {
-				t.Fatalf("%d pushes", s.world.pushes)
-			}
-			for i := range 2 {
-				s.complete(granted[0])
-				s.tick(5 * time.Second)
-				if s.world.pushes != 4+i {
-					t.Fatalf("%d pushes, %d expected", s.world.pushes, 4+i)
+			for _, m := range runs[:2] {
+				if s.complete(m); name != "rate" && s.world.pushes != 3 {
+					t.Fatalf("%d sent before there is room", s.world.pushes)
 				}
-				if codes, granted = s.claims("email"); fmt.Sprint(codes) != "[]" || len(granted) != 1 {
-					t.Fatalf("%q", codes)
-				}
-				s.tick(5 * time.Second)
 			}
-			s.complete(granted[0])
+			s.complete(runs[2])
+			for i := range 3 {
+				if runs := s.begun("email"); len(runs) != 1 || s.world.pushes != 4+i {
+					t.Fatalf("%d runs, %d sent, %d expected", len(runs), s.world.pushes, 4+i)
+				} else if s.complete(runs[0]); name == "rate" {
+					s.tick(5 * time.Second)
+				}
+			}
 			s.check()
 		})
 	}
+}
+
+// The first item of a new type waits for the type's pool like any other.
+func TestANewTypeDoesNotPassItsPool(t *testing.T) {
+	s := newSim(t, func(c *Config) {
+		c.Limits.Pools = map[string]events.Pool{"one": {Slots: 1}}
+		c.Defaults.Pool = "one"
+	})
+	types := []string{"a", "b", "c"}
+	s.register("w", 4, nil, types...)
+	for _, typ := range types {
+		s.submit(core.Submit{Type: events.Type(typ)})
+		if n := s.l.table.Total(); n != 1 {
+			t.Fatalf("%d run in a pool of one", n)
+		}
+	}
+	for range types {
+		m := s.take("")
+		if m == nil {
+			t.Fatal("nothing is sent: the worker rests")
+		}
+		s.run(m)
+	}
+	s.check()
 }
 
 // With nothing to do but wait for a limit, the loop sleeps until its very time.
@@ -102,8 +106,7 @@ func TestALimitIsNotPolled(t *testing.T) {
 		s.submit(core.Submit{Tenant: "acme"})
 	}
 	at := s.at
-	_, granted := s.claims("email")
-	s.complete(granted[0])
+	s.complete(s.begun("email")[0])
 	if next := s.l.ready.NextRelease(); !next.Equal(at.Add(30 * time.Second)) {
 		t.Fatalf("it is held until %s", next)
 	}
@@ -120,6 +123,44 @@ func TestALimitIsNotPolled(t *testing.T) {
 	s.tick(time.Second)
 	if n := s.l.table.Total(); n != 1 || s.at.Sub(at) != 30*time.Second {
 		t.Fatalf("%d on their way", n)
+	}
+	s.check()
+}
+
+// A worker gets no more than it offers. An owner that does not know its offer asks for it
+// with each of its heartbeats.
+func TestOffersAreKept(t *testing.T) {
+	s := newSim(t, nil)
+	reg := wire.Register{Worker: "w", Session: s.session("w"), Types: []string{"email"}, Slots: 3, Offers: true}
+	beat := func(room int) {
+		t.Helper()
+		_, _, err := s.reg.Put(reg, s.l.clock.Now())
+		s.ok(err)
+		s.settle()
+		s.l.signals.Heartbeat(&wire.Heartbeat{Register: reg})
+		if room >= 0 {
+			s.l.signals.Offered(&wire.Offer{Worker: "w", Session: reg.Session, Room: room})
+		}
+		s.world.told = nil
+		s.settle()
+	}
+	for range 4 {
+		s.submit(core.Submit{})
+	}
+	for range 2 { // the second time it is a new owner
+		if beat(-1); len(s.world.sent) != 0 || len(s.world.told) != 1 {
+			t.Fatalf("without an offer %d are sent; told %q", len(s.world.sent), s.world.told)
+		}
+		if beat(1); len(s.world.sent) != 1 {
+			t.Fatalf("%d are sent to one that takes 1", len(s.world.sent))
+		}
+		for _, m := range s.begun("email") {
+			s.complete(m)
+		}
+		if beat(-1); len(s.world.sent) != 0 || len(s.world.told) != 0 {
+			t.Fatalf("after its offer is used %d are sent; told %q", len(s.world.sent), s.world.told)
+		}
+		s.crash()
 	}
 	s.check()
 }

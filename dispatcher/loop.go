@@ -136,27 +136,21 @@ func (l *loop) step() error {
 			return err
 		}
 	}
-	if l.assigner.seats.Any() && !l.closing && !l.halt.on() {
-		// What can be assigned goes into the same batch.
-		if err := l.assigner.gather(); err != nil {
-			return err
-		}
-		if err := l.sender.dispatch(); err != nil {
-			return err
-		}
-		if err := l.assigner.assignFresh(); err != nil {
-			return err
-		}
-		return l.pipe.flush()
-	}
-	if err := l.pipe.flush(); err != nil {
-		return err
-	}
 	if l.closing || l.halt.on() {
 		l.sender.stalled = false
-		return nil
+		return l.pipe.flush()
 	}
-	return l.sender.dispatch()
+	// What can be assigned goes into the same batch.
+	if err := l.assigner.gather(); err != nil {
+		return err
+	}
+	if err := l.sender.dispatch(); err != nil {
+		return err
+	}
+	if err := l.assigner.assignFresh(); err != nil {
+		return err
+	}
+	return l.pipe.flush()
 }
 
 func (l *loop) idle() bool {
@@ -292,23 +286,17 @@ func (l *loop) onAppended(r appendResult) error {
 // effects carries out what follows from events that have become durable.
 func (l *loop) effects(changes *core.Changes) error {
 	l.purge.Note(changes.Meta.IntakeSeq)
-	l.flight.noteAcks()
-	if err := l.leases.typesChanged(changes.Types); err != nil {
-		return err
-	}
+	l.acked.noteAcks()
+	l.leases.typesChanged(changes.Types)
 	l.typesForgotten(changes.Forgotten)
-	if err := l.acked.nativesChanged(changes.Types); err != nil {
-		return err
-	}
-	if err := l.gates.changed(changes.Types); err != nil {
-		return err
-	}
+	l.acked.typesChanged(changes.Types)
+	l.gates.changed(changes.Types)
 	for _, c := range changes.Items {
 		if err := l.flight.itemChanged(c.Old, c.New); err != nil {
 			return err
 		}
 	}
-	l.acked.cleanNatives()
+	l.acked.clean()
 	return nil
 }
 
@@ -333,11 +321,8 @@ func (l *loop) nextWake() time.Duration {
 	if l.sender.stalled || l.timers.WantsPage() || l.recount.on && l.pipe.room() {
 		return 0
 	}
-	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.purge.Next, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
+	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.next, l.purge.Next, l.acked.next(), l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
 		at = clock.Sooner(at, t)
-	}
-	if len(l.sender.dirty) > 0 {
-		at = clock.Sooner(at, l.flight.hold)
 	}
 	if len(l.assigner.spared) > 0 && l.pipe.room() {
 		at = clock.Sooner(at, l.assigner.grace)

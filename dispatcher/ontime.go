@@ -6,21 +6,16 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
-	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // maxDue is the most timers handled before the loop looks at other work.
 const maxDue = 1024
 
-// pushTimeout is the time after which a push without an answer counts as lost.
-const pushTimeout = 5 * time.Second
-
-// onTime does what is due: timers, expired leases that had to wait, silent
-// workers and orphans, pushes without an answer, the sweep.
+// onTime does what is due: timers, leases, silent workers, what ack types wait for, the
+// sweep.
 func (l *loop) onTime() error {
 	now, due := l.clock.Now(), l.clock.Due()
 	l.state.SetDue(l.clock.BlindDue()) // no decision's time is earlier than due
@@ -36,16 +31,7 @@ func (l *loop) onTime() error {
 	if err := l.gates.due(due); err != nil {
 		return err
 	}
-	if err := l.leases.lateExpiries(); err != nil {
-		return err
-	}
-	if err := l.acked.hearNatives(); err != nil {
-		return err
-	}
-	if err := l.acked.heldNaks(now); err != nil {
-		return err
-	}
-	if err := l.acked.settleNatives(now); err != nil {
+	if err := l.acked.onTime(now); err != nil {
 		return err
 	}
 	l.ready.Release(now)
@@ -55,13 +41,8 @@ func (l *loop) onTime() error {
 	if clock.Passed(l.purge.Next, now) {
 		l.purge.Now()
 	}
-	if clock.Passed(l.flight.nextAck, now) {
-		if err := l.flight.lostPushes(now); err != nil {
-			return err
-		}
-	}
-	if clock.Passed(l.leases.nextOrphan, now) {
-		if err := l.leases.expireOrphans(now); err != nil {
+	if clock.Passed(l.leases.next, now) {
+		if err := l.leases.expireDue(now); err != nil {
 			return err
 		}
 	}
@@ -201,43 +182,4 @@ func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
 		keys = projector.TimerKeysOf(it)
 	}
 	return keys
-}
-
-// lostPushes puts back what was pushed long ago with no answer. If such a message did
-// arrive, its token is stale, and it is deleted when that turns out.
-func (f *flight) lostPushes(now time.Time) error {
-	f.noteAcks()
-	f.nextAck = time.Time{}
-	lost := 0
-	var late []*table.Dispatch
-	for _, d := range f.l.table.ByToken {
-		switch {
-		case d.Seq != 0 || d.Claimed || d.Orphan:
-		case d.At.Add(pushTimeout).After(now):
-			f.nextAck = clock.Sooner(f.nextAck, d.At.Add(pushTimeout))
-		default:
-			late = append(late, d)
-		}
-	}
-	for _, d := range table.Sorted(late) {
-		if d.Native {
-			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
-				return err
-			}
-			continue
-		}
-		back, err := f.putBack(d)
-		if err != nil {
-			return err
-		}
-		if back {
-			f.returned(d.Type, wire.RecoveryDispatchLost, 1)
-			lost++
-		}
-	}
-	if lost > 0 {
-		f.l.cfg.Logger.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
-		f.pushFailed(now)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -39,7 +38,7 @@ func TestPriorityThenFIFO(t *testing.T) {
 		s.tick(time.Second)
 	}
 	s.register("w", 1, nil, "email")
-	s.expectOrder(s.drain("email", "w"), append(high, low...))
+	s.expectOrder(s.drain("email"), append(high, low...))
 }
 
 // An old item of a low priority overtakes a new one of a high priority when it
@@ -59,7 +58,7 @@ func TestAgeing(t *testing.T) {
 		if c.oldFirst {
 			want = []events.ID{old, young}
 		}
-		s.expectOrder(s.drain("email", "w"), want)
+		s.expectOrder(s.drain("email"), want)
 	}
 }
 
@@ -67,12 +66,11 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	s := newSim(t, nil)
 	first := s.submit(core.Submit{}).Decision.ID
 	s.register("w", 1, nil, "email")
-	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
-	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	fail := claim
-	fail.Event, fail.RetryAfterMS = wire.ReportFail, 5000
-	s.report(claim, fail)
-	delete(s.world.msgs, m.seq)
+	m := s.take("email")
+	s.begin(m)
+	fail := m.report(wire.ReportFail)
+	fail.RetryAfterMS = 5000
+	s.granted(fail)
 	s.reg.Remove("w", "")
 	s.settle()
 	var rest []events.ID
@@ -81,7 +79,7 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	}
 	s.tick(6 * time.Second)
 	s.register("w", 1, nil, "email")
-	s.expectOrder(s.drain("email", "w"), append([]events.ID{first}, rest...))
+	s.expectOrder(s.drain("email"), append([]events.ID{first}, rest...))
 }
 
 func TestRunNowAndReprioritise(t *testing.T) {
@@ -94,39 +92,7 @@ func TestRunNowAndReprioritise(t *testing.T) {
 	c := s.submit(core.Submit{Priority: prio(5)}).Decision.ID
 	s.do(core.Reschedule{ID: c, Priority: prio(9)}, core.Reschedule{ID: later, Now: true})
 	s.register("w", 1, nil, "email")
-	s.expectOrder(s.drain("email", "w"), []events.ID{c, a, b, later})
-}
-
-// What is dispatched already and not claimed is taken back when its order
-// changes: its message is deleted and its token is stale.
-func TestReprioritiseWhatIsDispatched(t *testing.T) {
-	s := newSim(t, nil)
-	s.register("w", 1, nil, "email")
-	a := s.submit(core.Submit{}).Decision.ID
-	b := s.submit(core.Submit{}).Decision.ID
-	c := s.submit(core.Submit{}).Decision.ID
-	old := s.l.table.Current(a)
-	s.do(core.Reschedule{ID: a, Priority: prio(1)})
-	if tok := s.l.table.Current(a); tok != 0 || len(s.world.msgs) != 2 {
-		t.Fatalf("the item is still on its way under %s, %d messages", tok, len(s.world.msgs))
-	}
-	r := s.report(wire.Report{ID: a.String(), Token: old.String(), Worker: "w", Event: wire.ReportClaim})
-	if r[0].Error == nil || r[0].Error.Code != events.CodeStaleToken {
-		t.Fatalf("%+v", r[0])
-	}
-	s.expectOrder(s.drain("email", "w"), []events.ID{b, c, a})
-}
-
-func TestDelayOfWhatIsDispatched(t *testing.T) {
-	s := newSim(t, nil)
-	s.register("w", 1, nil, "email")
-	a := s.submit(core.Submit{}).Decision.ID
-	s.do(core.Reschedule{ID: a, Delay: time.Minute})
-	if got := s.drain("email", "w"); len(got) != 0 {
-		t.Fatal("it ran before its time")
-	}
-	s.tick(time.Minute)
-	s.expectOrder(s.drain("email", "w"), []events.ID{a})
+	s.expectOrder(s.drain("email"), []events.ID{c, a, b, later})
 }
 
 func TestCapacityOfTypeAndEngine(t *testing.T) {
@@ -138,7 +104,7 @@ func TestCapacityOfTypeAndEngine(t *testing.T) {
 	for range 10 {
 		s.submit(core.Submit{Type: "email"})
 	}
-	if n := s.l.table.ByType["email"]; n != 3 {
+	if n := s.l.table.ByType["email"].All; n != 3 {
 		t.Fatalf("%d e-mails are on their way: capacity 3", n)
 	}
 	for range 10 {
@@ -151,7 +117,7 @@ func TestCapacityOfTypeAndEngine(t *testing.T) {
 	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	n := 0
 	for s.l.table.Total() > 0 {
-		n += len(s.drain("email", "w")) + len(s.drain("sms", "w"))
+		n += len(s.drain("email")) + len(s.drain("sms"))
 	}
 	if n != 20 {
 		t.Fatalf("%d items ran", n)
@@ -175,7 +141,7 @@ func TestCapacityRaisedIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-func TestWindowFollowsTheSlots(t *testing.T) {
+func TestAssignmentsFollowTheSlots(t *testing.T) {
 	s := newSim(t, nil)
 	for range 50 {
 		s.submit(core.Submit{})
@@ -183,21 +149,32 @@ func TestWindowFollowsTheSlots(t *testing.T) {
 	want := func(n int) {
 		t.Helper()
 		s.settle()
-		if got := s.l.table.Total(); got != n || len(s.world.msgs) != n {
-			t.Fatalf("%d on their way, %d messages: want %d", got, len(s.world.msgs), n)
+		if got := s.l.table.Total(); got != n || len(s.world.sent) != n {
+			t.Fatalf("%d on their way, %d messages: want %d", got, len(s.world.sent), n)
 		}
 	}
 	want(0)
 	s.register("a", 2, nil, "email")
-	want(4)
-	s.register("b", 3, nil, "email")
-	want(10)
-	s.do(core.DrainWorker{Worker: "b"})
-	want(10) // over the window, until some have run
-	s.do(core.DrainWorker{Worker: "a"})
-	want(0) // withdrawn: nobody is left to pull them
-	s.register("c", 1, nil, "email")
 	want(2)
+	s.register("b", 3, nil, "email")
+	want(5)
+	s.do(core.DrainWorker{Worker: "b"})
+	for m := s.take("email"); m != nil; m = s.take("email") {
+		s.begin(m)
+		if m.worker == "b" {
+			s.complete(m)
+		}
+	}
+	want0 := func(n int) {
+		t.Helper()
+		if got := s.l.table.Total(); got != n {
+			t.Fatalf("%d are running: want %d", got, n)
+		}
+	}
+	want0(2) // nothing new for the one that drains
+	s.register("c", 1, nil, "email")
+	want0(3)
+	s.check()
 }
 
 // A backlog far larger than a window comes out in exact order, and the loop
@@ -233,12 +210,11 @@ func TestLargeBacklogInOrder(t *testing.T) {
 	var got []events.ID
 	for len(got) < n {
 		for range 400 {
-			m := s.world.pull(lanes.Key{Type: "email", Name: ""})
+			m := s.take("email")
 			if m == nil {
 				break
 			}
-			s.run(m, "w")
-			delete(s.world.msgs, m.seq)
+			s.run(m)
 			got = append(got, m.id)
 		}
 		held = max(held, s.heldKeys())
@@ -277,111 +253,84 @@ func TestManyDelayedItemsDueAtOnce(t *testing.T) {
 		t.Fatalf("%d keys in memory", n)
 	}
 	s.tick(time.Minute)
-	s.expectOrder(s.drain("email", "w"), want)
+	s.expectOrder(s.drain("email"), want)
 }
 
-// A worker that was there before a lane hears of it, and one that comes later
-// finds it.
+// Items with capabilities go to a worker that has them, whether it was there before or comes
+// later.
 func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("plain", 5, nil, "email")
 	s.register("gpu", 5, []string{"cuda", "gpu"}, "email")
 	id := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
-	if fmt.Sprint(s.world.told) != `[lane "gpu" of email is made: its workers are told to register again]` {
-		t.Fatalf("told: %q", s.world.told)
-	}
-	if m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil {
-		t.Fatal("an item with capabilities came by the shared lane")
-	}
-	if m := s.world.pull(lanes.Key{Type: "email", Name: "gpu"}); m == nil || m.id != id {
+	if m := s.take("email"); m == nil || m.id != id || m.worker != "gpu" {
 		t.Fatalf("%+v", m)
 	}
 	other := s.submit(core.Submit{Capabilities: []string{"fpga"}}).Decision.ID
-	if len(s.world.told) != 1 || s.l.table.Current(other) != 0 {
-		t.Fatal("a lane that nobody serves was made")
+	if s.l.table.Current(other) != 0 {
+		t.Fatal("an item that nobody serves was sent")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := answerTo(s, func(l *loop) (served, error) { return l.workforce.served("email", lanes.Offer{"fpga"}) })
-	s.settle()
-	if r := <-j.out; !slices.Equal(r.value.lanes, []string{"", "fpga"}) {
-		t.Fatalf("%+v", r)
-	}
-	if m := s.world.pull(lanes.Key{Type: "email", Name: "fpga"}); m == nil || m.id != other {
+	if m := s.take("email"); m == nil || m.id != other || m.worker != "late" {
 		t.Fatalf("%+v", m)
 	}
 }
 
-// A claim and a cancel that become durable together: the slot is the worker's
-// until it lets go, and the worker is told.
+// A cancel that becomes durable together with the claim: what was not sent never is. After
+// it was sent, the slot is the worker's until it lets go, and the worker is told.
 func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	id := s.submit(core.Submit{}).Decision.ID
-	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
-	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs,
-		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
-		&commandJob{cmds: []core.Command{core.Cancel{ID: id}}, done: func([]Outcome) {}})
+	s.steps = func() int { return 0 }
+	id := s.newID()
+	s.ask(func([]Outcome) {}, core.Submit{Type: "email", NewID: id}, core.Define{Type: "other"})
+	s.ok(s.l.step()) // decided, and not appended yet
+	s.ask(func([]Outcome) {}, core.Cancel{ID: id})
+	s.steps = nil
 	s.settle()
+	if s.item(id).State != events.StateCancelled || s.l.table.Total() != 0 || len(s.world.sent) != 0 {
+		t.Fatalf("%s, %d slots taken, %d sent", s.item(id).State, s.l.table.Total(), len(s.world.sent))
+	}
+	id = s.submit(core.Submit{}).Decision.ID
+	m := s.take("email")
+	s.begin(m)
+	s.do(core.Cancel{ID: id})
 	if s.l.table.Total() != 1 || fmt.Sprint(s.world.told) != "[w is told to cancel 1]" {
 		t.Fatalf("%d slots taken, told: %v", s.l.table.Total(), s.world.told)
 	}
-	claim.Event = wire.ReportFail
-	s.report(claim)
+	s.report(m.report(wire.ReportFail))
 	if s.l.table.Total() != 0 {
 		t.Fatal("the slot did not come back")
 	}
+	s.check()
 }
 
-// What is taken back while a claim of it is being appended stays claimed.
+// A worker that leaves while a claim for it is being appended: the item goes to another, and
+// is sent once.
 func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	id := s.submit(core.Submit{}).Decision.ID
-	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
-	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	s.steps = func() int { return 1 }
-	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
+	s.steps = func() int { return 0 }
+	id := s.newID()
+	s.ask(func([]Outcome) {}, core.Submit{Type: "email", NewID: id})
 	s.ok(s.l.step()) // decided, and not appended yet
 	s.reg.Remove("w", "")
 	s.ok(s.l.onSignals())
 	s.steps = nil
 	s.settle()
-	if s.world.msgs[m.seq] == nil || s.l.table.Current(id) != m.token || s.item(id).State != events.StateRunning {
-		t.Fatal("the claimed run has lost its message or its slot")
+	s.register("v", 1, nil, "email")
+	if m := s.take("email"); m == nil || m.worker != "v" || m.id != id || m.attempt != 1 {
+		t.Fatalf("%+v", m)
 	}
 	s.ok(s.consistent())
-}
-
-// Pushes that fail are not tried again at once, and those that nobody answers
-// are found.
-func TestPushesThatFail(t *testing.T) {
-	s := newSim(t, nil)
-	s.register("w", 5, nil, "email")
-	s.world.down = true
-	for range 5 {
-		s.submit(core.Submit{})
-	}
-	s.tick(10 * time.Second)
-	if s.world.pushes > 200 {
-		t.Fatalf("%d pushes in 10 s", s.world.pushes)
-	}
-	s.world.down, s.world.silent = false, true
-	s.tick(3 * time.Second)
-	s.world.silent = false
-	s.tick(pushTimeout + maxHold)
-	if n := len(s.drain("email", "w")); n != 5 {
-		t.Fatalf("%d of 5 items came", n)
-	}
-	s.check()
 }
 
 // Many items are dispatched in steps, between which the loop takes what waits for
 // it: a question is answered while most are still to be dispatched.
 func TestDispatchingGoesInSteps(t *testing.T) {
 	s := newSim(t, nil)
-	const types, slots = 4, 500
-	for i := range types * 2 * slots {
+	const types, slots = 4, 1000
+	for i := range types * slots {
 		s.submit(core.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
 	}
 	asked, answered, pushes := false, 0, 0
@@ -389,22 +338,25 @@ func TestDispatchingGoesInSteps(t *testing.T) {
 		if stage != "decide" {
 			return
 		}
-		if n := s.world.pushes - pushes; n > maxStepPushes {
+		if n := len(s.l.pipe.building.granted); n > maxStepPushes {
 			t.Errorf("%d items were dispatched in one step", n)
 		}
 		if pushes = s.world.pushes; pushes > 0 && !asked {
 			asked = true
-			j := &commandJob{cmds: []core.Command{core.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
-			s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
+			answerTo(s, func(*loop) (struct{}, error) { answered = s.world.pushes; return struct{}{}, nil })
 		}
 	}
 	var names []string
 	for i := range types {
 		names = append(names, fmt.Sprintf("t%d", i))
 	}
-	s.register("w", slots, nil, names...)
+	for i := range types {
+		s.steps = func() int { return 0 }
+		s.register(fmt.Sprintf("w%d", i), slots, nil, names...)
+	}
+	s.steps = nil
 	s.settle()
-	if s.world.pushes != types*2*slots {
+	if s.world.pushes != types*slots {
 		t.Fatalf("%d items were dispatched", s.world.pushes)
 	}
 	if answered == 0 || answered > 8*maxStepPushes {

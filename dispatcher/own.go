@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/feed"
 	"github.com/streamwright/streamwright/dispatcher/intake"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
@@ -142,7 +142,7 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 // newLoop builds the loop of an ownership that begins after last.
 func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
 	t := table.New()
-	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
+	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), pipe: newPipeline(cfg, state, last)}
 	l.queues.intake, l.queues.door = backlog{in: make(chan job, 4), held: state.QueueFull}, backlog{in: make(chan job, 4)}
 	l.queues.paused = new(atomic.Bool)
 	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
@@ -150,23 +150,23 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.recount.begin(clk.Now())
 	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
 	l.assigner = assigner{l: l, seats: seats.New()}
-	t.Held.Counted = func(h table.Holder, by int) { l.assigner.seats.Count(h.Worker, h.Inbox, h.Lane.Type, by) }
-	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
-	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
+	t.Held.Counted = func(h table.Holder, by int) { l.assigner.seats.Count(h.Worker, h.Session, h.Type, by) }
+	l.workforce = workforce{l: l, registry: reg}
+	l.leases = leases{l: l, of: map[events.Type]time.Duration{}}
+	l.acked = ackRuns{l: l, on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
 	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
 	l.sweeper = sweeper{l: l, next: clk.Now().Add(cfg.Sweep)}
 	l.purge = intake.NewPurge(clk, cfg.SyncWithin, func(seq uint64) { l.out.PurgeIntake(seq) })
-	l.flight.l, l.acked.l, l.follow.l = l, l, l
+	l.flight.l, l.follow.l = l, l
 	l.retention = l.newRetention()
 	l.schedules = schedules.New(state, clk, cfg.Logger, (*ticker)(l))
 	l.ready.Unprojected, l.ready.Prefetch = l.pipe.eachUnprojected, l.sender.prefetch
 	l.ready.Again = func(t events.Type) { l.sender.dirty[t] = true }
-	l.ready.Opened, l.ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases.ackWaits[t] = set.Lease()
+		l.leases.of[t] = set.Lease()
 		l.sender.dirty[t] = true
 		if state.DispatchGate(t).Stopped {
 			l.gates.stopped[t] = true
@@ -231,16 +231,16 @@ func (j *fileSchedules) decide(l *loop, i int) error {
 	return j.commandJob.decide(l, i)
 }
 
-// adoptRuns adds to the table what the last owner left claimed or running. Each counts as
-// an orphan, kept by its worker's heartbeats, until its message is found.
+// adoptRuns adds to the table what the last owner left claimed or running. The lease of
+// each counts from now on. Those of ack types are kept by their consumer once their message
+// is found.
 func (l *loop) adoptRuns(now time.Time) error {
-	l.leases.since, l.assigner.grace = now, now.Add(startWithin)
+	l.assigner.grace = now.Add(events.StartWithin)
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
-			l.leases.since = clock.Sooner(l.leases.since, it.ClaimedAt)
-			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, Priority: it.Priority, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Native: it.Worker.Native()}
+			d := &table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Group: it.Group, Priority: it.Priority, At: now, Claimed: true, Worker: it.Worker, Leased: true, Ack: it.Worker.Ack()}
 			l.table.Add(d)
-			if !d.Native {
+			if !d.Ack {
 				l.assigner.adopted = append(l.assigner.adopted, d)
 			}
 			return nil
@@ -252,39 +252,23 @@ func (l *loop) adoptRuns(now time.Time) error {
 	return nil
 }
 
-// found reports whether a message in the dispatch stream belongs to a run that goes on; the
-// run then keeps its lease. All other messages must be deleted: what was dispatched and not
-// claimed is dispatched afresh, as its only delivery may be spent.
-func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Duration) bool {
-	d := l.table.ByToken[token]
-	if d == nil || d.ID != id {
-		return false
-	}
-	d.Orphan, d.Seq, d.Lease = false, seq, lease
-	delete(l.table.Orphans, token)
-	return true
-}
-
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
-	if err := e.topology.AdoptDispatched(ctx, l.found); err != nil {
-		return fmt.Errorf("take over: %w", err)
-	}
-	if err := e.adoptNatives(ctx, l); err != nil {
+	if err := e.adoptAcks(ctx, l); err != nil {
 		return err
 	}
-	l.leases.watchOrphans(now)
-	l.assigner.grace = l.clock.Now().Add(startWithin) // from now on there is somebody to report to
+	l.leases.watch(now)
+	l.assigner.grace = l.clock.Now().Add(events.StartWithin) // from now on there is somebody to report to
 	return nil
 }
 
 // newEffects makes the pusher of an ownership.
 func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
-	p := natsio.NewPusher(e.topology, e.registry, sig)
+	p := natsio.NewPusher(e.topology, sig)
 	p.Look = func(ctx context.Context) {
 		if tip, err := e.cfg.Log.Last(ctx); err == nil && e.clocks.Look(clk, tip.Time) {
 			sig.ClockChanged()
@@ -313,7 +297,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	leases := natsio.NewLeaseReader(e.topology, l.signals, l.leases.since.Add(-time.Second))
+	acks := natsio.NewAckReader(e.topology, l.signals, l.acked.since)
 	front, err := openDoor(e, l)
 	if err != nil {
 		l.abandon(err)
@@ -329,10 +313,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	for _, in := range readers {
 		side.Go(func() { in.Run(run) })
 	}
-	side.Go(func() { leases.Read(run) })
-	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
-		side.Go(func() { r.Read(run) })
-	}
+	side.Go(func() { acks.Read(run) })
 	side.Go(func() { e.prober.Run(run) })
 	side.Go(func() { recallWorkers(run, e) })
 	defer context.AfterFunc(e.drain, stopLoop)()

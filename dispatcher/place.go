@@ -90,7 +90,7 @@ func (l *loop) places(ids []events.ID) (placeAnswer, error) {
 		copied := *it // the state may still change it
 		a.items[i], a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
-		p.InFlight = l.table.ByType[it.Type]
+		p.InFlight = l.table.ByType[it.Type].All
 		slots, _ := l.workforce.registry.Slots(it.Type, it.Lane())
 		p.Parallel = min(slots, set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {
@@ -138,7 +138,7 @@ func loadsOf(ctx context.Context, e *Engine) (loads, error) {
 		for _, t := range l.state.TypeNames() {
 			set, _ := l.state.Settings(t)
 			slots, workers := l.workforce.registry.Slots(t, "")
-			r.loads[t] = Load{InFlight: l.table.ByType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
+			r.loads[t] = Load{InFlight: l.table.ByType[t].All, Capacity: set.Capacity, Workers: workers, Slots: slots}
 		}
 		for rung, n := range l.table.Held.Rungs {
 			load, ok := r.loads[rung.Type]

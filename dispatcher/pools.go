@@ -66,7 +66,7 @@ func (s *sender) findPools() {
 func (s *sender) poolFull(p *pool) bool {
 	n := 0
 	for _, t := range p.types {
-		n += s.l.table.ByType[t]
+		n += s.l.table.ByType[t].All
 	}
 	return max(int64(n), s.l.state.PoolRuns(p.name)) >= int64(p.slots)
 }
@@ -92,7 +92,7 @@ func (s *sender) dispatchPools(tds []*typeDispatch) error {
 // smallest first. A slot that one type leaves goes to another. No type with something to
 // run waits long behind its equals, since each slot it is given raises a type's share.
 func (s *sender) compareShares(p *pool, a, b events.Type) int {
-	if c := cmp.Compare(s.l.table.ByType[a]*p.weight[b], s.l.table.ByType[b]*p.weight[a]); c != 0 {
+	if c := cmp.Compare(s.l.table.ByType[a].All*p.weight[b], s.l.table.ByType[b].All*p.weight[a]); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(max(p.turn[a], p.now), max(p.turn[b], p.now)), cmp.Compare(a, b))
@@ -121,7 +121,7 @@ func (s *sender) rivals(t events.Type) (c ahead.Rivals) {
 			continue
 		}
 		td := s.dispatchOf(other, now)
-		if td.setAhead(1); s.l.table.ByType[other] >= td.set.Capacity {
+		if s.l.table.ByType[other].All >= td.set.Capacity {
 			continue
 		}
 		names, _ := s.l.ready.BusyLanes(other)

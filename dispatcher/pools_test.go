@@ -25,7 +25,7 @@ func TestWhyCountsOtherTypes(t *testing.T) {
 				return h.do(core.Submit{Type: typ, NewID: h.eng.NewID(), Priority: &p, Params: []byte(`1`)}).Decision.ID
 			}
 			submit("a", 9)
-			if a := h.claim(h.pull("a"), "w"); !a.OK {
+			if a := h.begin(h.pull("a")); !a.OK {
 				t.Fatalf("%+v", a.Error)
 			}
 			submit("b", 9)

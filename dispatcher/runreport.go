@@ -27,16 +27,16 @@ func (j *commandJob) need(i int) int { return core.MaxEvents(j.cmds[i]) }
 
 func (j *reportJob) need(i int) int {
 	r := &j.reports[i]
-	if r.Start && r.Event != wire.ReportClaim {
+	if r.Start {
 		plain := *r
 		plain.Start = false
 		return 1 + (&reportJob{reports: []wire.Report{plain}}).need(0)
 	}
 	switch r.Event {
-	case wire.ReportClaim, wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:
+	case wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:
 		return maxDecision
 	}
-	cmd, err := r.Command(0, 0)
+	cmd, err := r.Command(0)
 	if err != nil {
 		return maxDecision // it will be refused
 	}
@@ -66,7 +66,7 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 		l.flight.letGo(d)
 	}
 	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, l.flight.heldBack(d, cmd, err)
+		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
 	if endsRun(cmd) {
 		l.assigner.reported(d)
@@ -75,8 +75,7 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
 	}
-	switch cmd.(type) {
-	case core.Claim, core.Start:
+	if _, starts := cmd.(core.Start); starts {
 		err = l.bringAlong(&answer, it)
 	}
 	return answer, err
@@ -100,7 +99,7 @@ func endsRun(c core.Command) bool {
 	return false
 }
 
-// bringAlong adds to the answer of a claim what earlier runs of the item have left for this
+// bringAlong adds to the answer of a start what earlier runs of the item have left for this
 // one.
 func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
 	if it.HasCheckpoint {

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"testing"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -15,14 +14,9 @@ func TestARefusedReportTellsOfACancel(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 2, nil, "email")
 	s.submit(core.Submit{})
-	m := s.world.pull(lanes.Key{Type: "email"})
-	run := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w"}
-	claim, progress := run, run
-	claim.Event, claim.Start = wire.ReportClaim, true
-	progress.Event = wire.ReportProgress
-	if got := s.report(claim); !got[0].OK {
-		t.Fatalf("%+v", got)
-	}
+	m := s.take("email")
+	s.begin(m)
+	progress := m.report(wire.ReportProgress)
 	s.do(core.Cancel{ID: m.id})
 	if got := s.report(progress)[0]; got.Error == nil || got.State != events.StateCancelled {
 		t.Errorf("the run was cancelled: %+v", got)

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/intake"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/dispatcher/retention"
@@ -44,7 +44,7 @@ type sim struct {
 	skew      time.Duration     // of the server's clock against the right one
 	drift     time.Duration     // time that passes with each look at the clock
 	known     time.Time         // as NoteTime has it
-	inboxes   map[string]string // of workers that have offered one
+	sessions  map[string]string // of workers, if another than their first
 	held      *batch            // taken by commit, for its next call
 	losses    int               // ownerships that have ended
 	gone      []events.Event    // that the log has been cut of; kept of them were cut for sure
@@ -66,11 +66,11 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 	return newSimOn(t, logtest.NewMemoryStream(0), nil, edit)
 }
 
-// newSimOn makes a sim on a log, and a dispatch stream, that another one may
-// have as well; nil: its own.
+// newSimOn makes a sim on a log, and in a world, that another one may have as well; nil: its
+// own.
 func newSimOn(t testing.TB, stream *logtest.MemoryStream, w *world, edit func(*Config)) *sim {
 	noRace(t)
-	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }, inboxes: map[string]string{}}
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }, sessions: map[string]string{}}
 	s.stream.Now = s.serverNow
 	if w == nil {
 		w = newWorld(s.now)
@@ -151,13 +151,8 @@ func (s *sim) start() {
 	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.Now()))
-	for seq, m := range s.world.msgs {
-		if !s.l.found(seq, m.id, m.token, m.lease) {
-			delete(s.world.msgs, seq)
-		}
-	}
-	s.ok(s.world.adoptNatives(s.l))
-	s.l.leases.watchOrphans(clk.Now())
+	s.ok(s.world.adoptAcks(s.l))
+	s.l.leases.watch(clk.Now())
 	sig.RegistryChanged()
 	s.handed = state.Meta().IntakeSeq
 	s.settle()
@@ -327,13 +322,12 @@ func (s *sim) tick(d time.Duration) {
 		if n > maxSteps {
 			s.t.Fatalf("time does not pass: it is %v, the next thing is due in %v", s.at, s.l.nextWake())
 		}
-		next := clock.Sooner(clock.Sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
+		next := clock.Sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextAckExpiry())
 		if next.After(end) {
 			break
 		}
 		s.at = clock.Later(next, s.at)
-		s.world.expire()
-		s.world.expireNatives()
+		s.world.expireAcks()
 		s.settle()
 	}
 	s.at = end
@@ -379,10 +373,20 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 	return out
 }
 
-// register registers a worker; a slot is a run at a time.
+// session returns the present session of a worker.
+func (s *sim) session(w string) string { return cmp.Or(s.sessions[w], "s-"+w) }
+
+// register registers a worker; a slot is a run at a time. The engine forgets an earlier
+// session of it.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities, Inbox: s.inboxes[w]}, s.l.clock.Now())
+	reg := wire.Register{Worker: w, Session: s.session(w), Types: types, Slots: slots, Capabilities: capabilities}
+	for _, was := range s.reg.List() {
+		if was.Worker == w && was.Session != reg.Session {
+			s.reg.Remove(events.WorkerID(w), was.Session)
+		}
+	}
+	_, _, err := s.reg.Put(reg, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }
@@ -410,25 +414,38 @@ func (s *sim) item(id events.ID) *events.Item {
 	return it
 }
 
-// drain pulls, claims and completes everything of a type's lane, one by one,
-// and returns the items in the order in which they came.
-func (s *sim) drain(typ events.Type, worker string) (order []events.ID) {
+// drain starts and completes everything of a type that is sent, one by one, and returns the
+// items in the order in which they came.
+func (s *sim) drain(typ events.Type) (order []events.ID) {
 	s.t.Helper()
-	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
-		for _, r := range s.run(m, worker) {
-			if !r.OK {
-				s.t.Fatalf("%s: %+v", m.id, r.Error)
-			}
-		}
-		delete(s.world.msgs, m.seq)
+	for m := s.take(typ); m != nil; m = s.take(typ) {
+		s.run(m)
 		order = append(order, m.id)
 	}
 	return order
 }
 
-func (s *sim) run(m *simMsg, worker string) []wire.Reported {
-	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: wire.ReportClaim, Start: true}
-	done := claim
-	done.Event = wire.ReportComplete
-	return append(s.report(claim), s.report(done)...)
+// run starts and completes an item.
+func (s *sim) run(m *simRun) {
+	s.t.Helper()
+	s.begin(m)
+	s.complete(m)
+}
+
+func (s *sim) begin(m *simRun) {
+	s.t.Helper()
+	s.granted(m.report(wire.ReportStart))
+}
+
+func (s *sim) complete(m *simRun) {
+	s.t.Helper()
+	s.granted(m.report(wire.ReportComplete))
+}
+
+// granted makes a report that must be granted.
+func (s *sim) granted(r wire.Report) {
+	s.t.Helper()
+	if a := s.report(r)[0]; !a.OK {
+		s.t.Fatalf("%s of %s: %+v", r.Event, r.ID, a.Error)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -38,43 +37,31 @@ func (s *sim) check() {
 // consistent compares the loop's tables with the items.
 func (s *sim) consistent() error {
 	t := s.l.table
-	byLane, types := map[lanes.Key]int{}, map[events.Type]int{}
+	types, groups := map[events.Type]table.Load{}, map[table.GroupKey]table.Load{}
 	for tok, d := range t.ByToken {
-		types[d.Type]++
-		byLane[lanes.Key{Type: d.Type, Name: d.Lane}]++
 		if tok != d.Token || (t.ByID[d.ID] != d && !d.Lingering) {
 			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.Token, d.ID)
 		}
-	}
-	groups, unclaimed := map[table.GroupKey]table.GroupLoad{}, map[events.Type]int{}
-	for _, d := range t.ByToken {
-		load := groups[table.GroupKey{Type: d.Type, Group: d.Group}]
-		load.All++
-		if !d.Claimed {
-			load.Unclaimed++
-			unclaimed[d.Type]++
+		if !d.Ack && !d.Leased || d.Leased != (t.Leased[tok] == d) {
+			return fmt.Errorf("nobody keeps the lease of dispatch %s", d.Token)
 		}
+		one := table.Load{All: 1}
+		if !d.Claimed {
+			one.Unclaimed = 1
+		}
+		load := types[d.Type]
+		types[d.Type] = table.Load{All: load.All + 1, Unclaimed: load.Unclaimed + one.Unclaimed}
 		if d.Group != "" {
-			groups[table.GroupKey{Type: d.Type, Group: d.Group}] = load
+			key := table.GroupKey{Type: d.Type, Group: d.Group}
+			load := groups[key]
+			groups[key] = table.Load{All: load.All + 1, Unclaimed: load.Unclaimed + one.Unclaimed}
 		}
 	}
 	if !maps.Equal(t.ByGroup, groups) {
 		return fmt.Errorf("groups count %v, have %v", t.ByGroup, groups)
 	}
-	for typ, n := range t.Unclaimed {
-		if n != unclaimed[typ] {
-			return fmt.Errorf("type %s counts %d unclaimed, has %d", typ, n, unclaimed[typ])
-		}
-	}
-	for k, n := range t.ByLane {
-		if n != byLane[k] {
-			return fmt.Errorf("lane %v counts %d, has %d", k, n, byLane[k])
-		}
-	}
-	for k, n := range t.ByType {
-		if n != types[k] {
-			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
-		}
+	if !maps.Equal(t.ByType, types) {
+		return fmt.Errorf("types count %v, have %v", t.ByType, types)
 	}
 	if err := heldConsistent(&t.Held, t); err != nil {
 		return err

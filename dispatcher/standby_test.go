@@ -133,7 +133,7 @@ func TestStandbyFollowsAndTakesOver(t *testing.T) {
 	}
 	a.register("w", 1, "email")
 	run := a.pull("email")
-	if r := a.claim(run, "w"); !r.OK {
+	if r := a.begin(run); !r.OK {
 		t.Fatalf("%+v", r)
 	}
 
@@ -141,7 +141,7 @@ func TestStandbyFollowsAndTakesOver(t *testing.T) {
 	a.eng.Reload() // it finds out at once, rather than with its next look
 	a.stands("b")
 	b.owns()
-	if r := b.report(reportOf(run, "w", wire.ReportComplete))[0]; !r.OK {
+	if r := b.report(reportOf(run, wire.ReportComplete))[0]; !r.OK {
 		t.Fatalf("the new owner refuses the report of a run that went on: %+v", r)
 	}
 	ids = append(ids, b.submit("email"))
@@ -154,10 +154,10 @@ func TestStandbyFollowsAndTakesOver(t *testing.T) {
 	b.register("w", 1, "email")
 	for range len(ids) - 1 {
 		m := b.pull("email")
-		if r := b.claim(m, "w"); !r.OK {
+		if r := b.begin(m); !r.OK {
 			t.Fatalf("%+v", r)
 		}
-		b.finish(m, "w")
+		b.complete(m)
 	}
 	a.levelWith()
 	b.levelWith()

@@ -9,14 +9,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// receive tells what has been sent to the workers' inboxes. They have it, unless it is
-// lost.
+// receive tells what has been sent to workers. They have it, unless it is lost.
 func (st *story) receive(lost bool) string {
 	var b strings.Builder
 	for _, a := range st.world.sent {
 		fmt.Fprintf(&b, "%s gets %s, attempt %d\n", a.worker, st.name(a.id), a.attempt)
 		if !lost {
-			st.held[st.name(a.id)] = &simMsg{id: a.id, token: a.token, attempt: a.attempt}
+			st.held[st.name(a.id)] = a
 		}
 	}
 	if b.Len() == 0 {
@@ -34,7 +33,7 @@ func (s *sim) seatsConsistent() error {
 	want.Set(list, func(fn func(events.WorkerID, string, events.Type, int)) {
 		for _, d := range s.l.table.ByToken {
 			if d.Claimed {
-				fn(d.Worker, d.Inbox, d.Type, 1)
+				fn(d.Worker, d.Session, d.Type, 1)
 			}
 		}
 	})
@@ -42,7 +41,7 @@ func (s *sim) seatsConsistent() error {
 	resting := false
 	for _, seat := range list {
 		got := s.l.assigner.seats.Of(seat.Worker)
-		if got == nil || got.Inbox != seat.Inbox {
+		if got == nil || got.Session != seat.Session {
 			return fmt.Errorf("worker %s has no seat, or another's", seat.Worker)
 		}
 		resting = resting || got.Resting()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -35,7 +34,7 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 		}
 		return st.outcome(st.do(c)), true
 	case "take":
-		return st.take(td), true
+		return st.next(), true
 	case "circuit":
 		return st.setCircuit(td), true
 	case "reset":
@@ -57,25 +56,22 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 	return "", false
 }
 
-// take pulls whatever comes, claims it and starts it.
-func (st *story) take(td *datadriven.TestData) string {
-	typ, w := "email", "w"
-	td.MaybeScanArgs(st.t, "by", &w)
-	m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: ""})
+// next has a worker start the next item that was sent to it.
+func (st *story) next() string {
+	m := st.sim.take("")
 	if m == nil {
-		return "nothing to pull\n"
+		return "nothing is sent\n"
 	}
 	name := st.name(m.id)
 	st.held[name] = m
-	a := st.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: w, Event: wire.ReportClaim, Start: true})
-	if len(a) == 0 {
+	a := st.report(m.report(wire.ReportStart))
+	switch {
+	case len(a) == 0:
 		return name + ": no answer\n"
-	}
-	if !a[0].OK {
-		delete(st.world.msgs, m.seq)
+	case !a[0].OK:
 		return name + ": refused: " + string(a[0].Error.Code) + "\n"
 	}
-	return fmt.Sprintf("%s, attempt %d\n", name, a[0].Attempt)
+	return fmt.Sprintf("%s by %s, attempt %d\n", name, m.worker, a[0].Attempt)
 }
 
 func (st *story) configured(t events.Type, edit func(*events.TypeSettings)) string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -21,8 +20,8 @@ import (
 //	limit TYPE           with settings as JSON, laid over the type's
 //	engine               with the engine's own limits as JSON; starts it anew
 //	flood NAME n=N       submits NAME1 to NAMEN; type, tenant, team, priority, source
-//	grab [n=N] [by=W]    pulls and claims what there is, and says what came of it
-//	work [n=N] [by=W]    the same, and completes each before the next is pulled
+//	grab [n=N]           starts what was sent to workers, and says what came of it
+//	work [n=N]           the same, and completes each before the next
 //	held                 what is held, until when
 func (st *story) limits(td *datadriven.TestData) string {
 	switch td.Cmd {
@@ -75,27 +74,23 @@ func (st *story) flood(td *datadriven.TestData) string {
 }
 
 func (st *story) grab(td *datadriven.TestData) string {
-	n, typ, by := 1000, "email", "w"
+	n, typ := 1000, "email"
 	td.MaybeScanArgs(st.t, "n", &n)
 	td.MaybeScanArgs(st.t, "type", &typ)
-	td.MaybeScanArgs(st.t, "by", &by)
 	var said []string
 	for range n {
-		m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: ""})
+		m := st.sim.take(events.Type(typ))
 		if m == nil {
 			break
 		}
 		name := st.name(m.id)
 		st.held[name] = m
-		r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: by, Event: wire.ReportClaim, Start: true}
-		if a := st.report(r); len(a) == 0 {
+		if a := st.report(m.report(wire.ReportStart)); len(a) == 0 {
 			name += " (no answer)"
 		} else if !a[0].OK {
 			name += " refused: " + string(a[0].Error.Code)
 		} else if td.Cmd == "work" {
-			r.Event = wire.ReportComplete
-			st.report(r)
-			delete(st.world.msgs, m.seq)
+			st.report(m.report(wire.ReportComplete))
 		}
 		said = append(said, name)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
@@ -26,14 +25,14 @@ type story struct {
 	t     *testing.T
 	names map[events.ID]string
 	ids   map[string]events.ID
-	held  map[string]*simMsg // by item, the message that a worker has pulled
+	held  map[string]*simRun // by item, what a worker has received
 	crash string
 	quiet bool // the command has said all that there is to say
 }
 
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		st := &story{sim: newSim(t, nil), t: t, names: map[events.ID]string{}, ids: map[string]events.ID{}, held: map[string]*simMsg{}}
+		st := &story{sim: newSim(t, nil), t: t, names: map[events.ID]string{}, ids: map[string]events.ID{}, held: map[string]*simRun{}}
 		datadriven.RunTest(t, path, st.command)
 		st.check()
 	})
@@ -51,18 +50,10 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.publish(td)
 	case "worker":
 		line = st.worker(td)
-	case "pull":
-		line = st.pull(td)
 	case "receive":
 		return st.receive(td.HasArg("lost"))
-	case "claim", "start", "complete", "fail", "release":
+	case "start", "complete", "fail", "release":
 		line = st.runReport(td)
-	case "ack":
-		delete(st.world.msgs, st.held[td.CmdArgs[0].Key].seq)
-	case "renew":
-		if m := st.held[td.CmdArgs[0].Key]; st.world.msgs[m.seq] == m && !m.expired {
-			st.world.renew(m)
-		}
 	case "heartbeat":
 		line = st.heartbeat(td)
 	case "health":
@@ -77,8 +68,6 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.scheduleVerb(td)
 	case "clock":
 		return st.clockVerb(td)
-	case "deaf":
-		st.world.deaf = true // to the ends of leases
 	case "tick":
 		d, err := time.ParseDuration(td.CmdArgs[0].Key)
 		st.ok(err)
@@ -250,10 +239,10 @@ func (st *story) worker(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "types", &types)
 	td.MaybeScanArgs(st.t, "slots", &slots)
 	td.MaybeScanArgs(st.t, "capabilities", &caps)
-	if td.HasArg("inbox") {
-		inbox := ""
-		td.ScanArgs(st.t, "inbox", &inbox)
-		st.inboxes[name] = inbox
+	if td.HasArg("session") {
+		session := ""
+		td.ScanArgs(st.t, "session", &session)
+		st.sessions[name] = session
 	}
 	switch {
 	case td.HasArg("gone"):
@@ -274,26 +263,14 @@ func (st *story) worker(td *datadriven.TestData) string {
 	return ""
 }
 
-func (st *story) pull(td *datadriven.TestData) string {
-	typ, lane := "email", ""
-	td.MaybeScanArgs(st.t, "type", &typ)
-	td.MaybeScanArgs(st.t, "lane", &lane)
-	m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: lane})
-	if m == nil {
-		return "nothing to pull\n"
-	}
-	st.held[st.name(m.id)] = m
-	return fmt.Sprintf("%s, attempt %d\n", st.name(m.id), m.attempt)
-}
-
 func (st *story) runReport(td *datadriven.TestData) string {
-	item, w := td.CmdArgs[0].Key, "w"
-	td.MaybeScanArgs(st.t, "by", &w)
-	m := st.held[item]
+	m := st.held[td.CmdArgs[0].Key]
 	if m == nil {
 		return "no worker has it\n"
 	}
-	r := wire.Report{ID: st.ids[item].String(), Token: m.token.String(), Worker: w, Event: td.Cmd, Start: td.HasArg("start")}
+	r := m.report(td.Cmd)
+	r.Start = td.HasArg("start")
+	td.MaybeScanArgs(st.t, "by", &r.Worker)
 	td.MaybeScanArgs(st.t, "code", &r.Code)
 	if td.HasArg("for-good") {
 		no := false
@@ -313,6 +290,9 @@ func (st *story) heartbeat(td *datadriven.TestData) string {
 	h := wire.Heartbeat{Register: wire.Register{Worker: td.CmdArgs[0].Key}}
 	for _, a := range td.CmdArgs[1:] {
 		m := st.held[a.Key]
+		if m == nil {
+			return "no worker has " + a.Key + "\n"
+		}
 		h.InFlight = append(h.InFlight, wire.RunRef{ID: m.id.String(), Token: m.token.String()})
 	}
 	st.l.signals.Heartbeat(&h)
@@ -409,12 +389,9 @@ func (st *story) state() string {
 		}
 		if d := st.l.table.ByID[it.ID]; d != nil {
 			b.WriteString(", dispatched")
-			if d.Orphan {
-				b.WriteString(", its message is gone")
-			}
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.Total(), len(st.world.msgs))
+	fmt.Fprintf(&b, "  slots taken: %d, on their way: %d", st.l.table.Total(), len(st.world.sent))
 	return b.String()
 }

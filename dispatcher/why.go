@@ -77,19 +77,14 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 // explainDispatch returns what in the dispatcher's own state keeps a queued item from
 // running.
 func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.TypeSettings, now time.Time) []events.BlockReason {
-	if set.Native() || d != nil && d.Native {
-		return l.acked.explainNative(it, d, &set, now)
+	if set.Ack() || d != nil && d.Ack {
+		return l.acked.explain(it, d, &set, now)
 	}
-	workers := l.explainWorkers(it)
-	if d != nil {
-		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.At).Round(time.Millisecond))}
-		return append([]events.BlockReason{o}, workers...)
-	}
-	out := workers
+	out := l.explainWorkers(it)
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
-	if n := l.table.ByType[it.Type]; n >= set.Capacity {
+	if n := l.table.ByType[it.Type].All; n >= set.Capacity {
 		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, events.Count(n, "item"), set.Capacity)
 	}
 	if n := l.table.Total(); n >= l.cfg.MaxRunning {
@@ -101,9 +96,6 @@ func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.Ty
 	if why := l.halt.reason(); why != "" {
 		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
-	if l.flight.hold.After(now) {
-		out = append(out, events.BlockReason{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.flight.hold})
-	}
 	return out
 }
 
@@ -113,14 +105,13 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 		return []events.BlockReason{{Code: code, Message: fmt.Sprintf(format, args...)}}
 	}
 	lane := it.Lane()
-	key := lanes.Key{Type: it.Type, Name: lane}
 	slots, _ := l.workforce.registry.Slots(it.Type, lane)
 	if slots > 0 {
 		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
-		if n := l.table.ByLane[key]; l.sender.laneRoom(l.sender.dispatchOf(it.Type, l.clock.Now()), lane) <= 0 {
-			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", events.Count(slots, "slot"), events.Count(n, "item"))
+		if l.assigner.seats.Free(lanes.Key{Type: it.Type, Name: lane}) <= 0 {
+			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", events.Count(slots, "slot"), events.Count(l.table.ByType[it.Type].All, "item"))
 		}
 		return nil
 	}
@@ -133,22 +124,22 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 	return one(events.WhyNoWorker, "no worker of type %s is registered: start one, for instance with `engine work %s -- CMD`", it.Type, it.Type)
 }
 
-// explainNative returns what in the dispatcher's own state keeps a queued item of a type
-// with native workers from running. d is its dispatch, nil for none.
-func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
+// explain returns what in the dispatcher's own state keeps a queued item of an ack type
+// from running. d is its dispatch, nil for none.
+func (a *ackRuns) explain(it *events.Item, d *table.Dispatch, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if d != nil {
-		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.l.cfg.Names.NativeStream(), now.Sub(d.At).Round(time.Millisecond))
+		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.l.cfg.Names.DispatchStream(), now.Sub(d.At).Round(time.Millisecond))
 		return out
 	}
 	if it.Lane() != "" {
-		add(events.WhyNoCapable, "it needs capabilities, and its type has protocol ack, whose workers tell none: submit it without, or set protocol=claim")
+		add(events.WhyNoCapable, "it needs capabilities, and its type has protocol ack, whose workers tell none: submit it without, or set protocol=offer")
 		return out
 	}
-	if n := a.l.table.ByType[it.Type]; n >= nativeWindow(set) {
-		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, events.Count(n, "item"), nativeWindow(set))
+	if n := a.l.table.ByType[it.Type].All; n >= ackWindow(set) {
+		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, events.Count(n, "item"), ackWindow(set))
 	}
 	if n := a.l.table.Total(); n >= a.l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), a.l.cfg.MaxRunning)
@@ -156,8 +147,8 @@ func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.
 	if why := a.l.halt.reason(); why != "" {
 		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
-	if a.l.flight.hold.After(now) {
-		out = append(out, events.BlockReason{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.l.flight.hold})
+	if a.hold.After(now) {
+		out = append(out, events.BlockReason{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.hold})
 	}
 	return out
 }

@@ -3,52 +3,67 @@ package dispatcher
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
-	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Register announces a worker: its types and their consumers exist when it
-// returns.
+// Register announces a worker: its types exist when it returns.
 func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
-	if !e.cfg.Assign {
-		r.Inbox, r.Most = "", nil
-	}
 	if err := e.registry.MayPut(r, e.Now()); err != nil { // what is refused defines no types
 		return wire.Registered{}, err
 	}
 	if err := e.define(ctx, r.Types); err != nil {
 		return wire.Registered{}, err
 	}
-	// First the registry, then the lanes: a lane made in between either tells the worker,
-	// or is among those found.
-	session, fresh, err := e.registry.Put(r, e.Now())
+	leases, err := e.leasesOf(ctx, r.Types)
 	if err != nil {
 		return wire.Registered{}, err
 	}
-	out, err := e.consumers(ctx, &r)
+	session, _, err := e.registry.Put(r, e.Now())
 	if err != nil {
-		if fresh { // the caller does not know the session
-			e.registry.Remove(events.WorkerID(r.Worker), session)
-		}
 		return wire.Registered{}, err
 	}
-	out.Session = session
+	out := wire.Registered{Session: session, LeaseMS: make(map[string]int64, len(leases))}
+	beat := e.cfg.Heartbeat
+	for t, lease := range leases {
+		out.LeaseMS[t] = lease.Milliseconds()
+		beat = min(beat, lease/beatsPerLease)
+	}
+	out.HeartbeatMS = beat.Milliseconds()
 	return out, nil
+}
+
+// beatsPerLease is how many heartbeats a worker sends in a lease, at least.
+const beatsPerLease = 3
+
+// leasesOf returns the leases of types.
+func (e *Engine) leasesOf(ctx context.Context, types []string) (map[string]time.Duration, error) {
+	leases, err := ask(ctx, e, func(l *loop) (map[string]time.Duration, error) {
+		leases := make(map[string]time.Duration, len(types))
+		for _, t := range types {
+			set, _ := l.state.Settings(events.Type(t))
+			leases[t] = set.Lease()
+		}
+		return leases, nil
+	})
+	if err != nil && err == ctx.Err() {
+		err = events.Refuse(events.CodeUnavailable, "the engine did not answer in time: register again")
+	}
+	return leases, err
 }
 
 // recallWithin bounds recallWorkers.
 const recallWithin = 5 * time.Second
 
-// recallWorkers registers the workers that an earlier owner knew, and makes their consumers:
-// work goes on without waiting for their heartbeats. One that has died meanwhile is found out
-// as any other is. What can't be recalled comes back with its next heartbeat.
+// recallWorkers registers the workers that an earlier owner knew: work goes on without
+// waiting for their heartbeats. One that has died meanwhile is found out as any other is.
+// What can't be recalled comes back with its next heartbeat. They are all asked to register
+// again: nobody else knows what those have offered that say so themselves, and their leases
+// may be others now.
 func recallWorkers(ctx context.Context, e *Engine) {
 	if e.cfg.Registered == nil {
 		return
@@ -63,17 +78,11 @@ func recallWorkers(ctx context.Context, e *Engine) {
 		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
 			continue
 		}
-		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Inbox: w.Inbox, Most: w.Most}
-		if !e.cfg.Assign {
-			reg.Inbox, reg.Most = "", nil
-		}
+		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Most: w.Most, Offers: w.Offers}
 		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
 			continue
 		}
-		if _, err := e.consumers(ctx, &reg); err != nil {
-			e.cfg.Logger.Warn("a worker of the last owner has no consumers yet: they are made with its next heartbeat", "worker", w.Worker, "error", err)
-		}
-		e.tell(events.WorkerID(w.Worker), wire.Control{Register: true}) // its consumers may be others now
+		e.tell(events.WorkerID(w.Worker), wire.Control{Register: true})
 	}
 }
 
@@ -95,92 +104,19 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 	return nil
 }
 
-// beatsPerLease is how many heartbeats a worker sends in a lease, at least.
-const beatsPerLease = 3
-
-// consumers makes the consumers that a worker pulls from.
-func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
-	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}, Assigns: e.cfg.Assign}
-	beat := e.cfg.Heartbeat
-	for _, t := range r.Types {
-		reply, err := e.lanes(ctx, events.Type(t), r.Capabilities)
-		if err != nil {
-			return out, err
-		}
-		if r.Inbox != "" {
-			reply.lanes = nil
-		}
-		for _, lane := range reply.lanes {
-			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
-			if err != nil {
-				e.whenOwner((*natsio.Signals).SweepNow)() // consumers of closed lanes may take the room
-				return out, events.Refuse(events.CodeUnavailable, "%v", err)
-			}
-			out.Consumers[t] = append(out.Consumers[t], name)
-		}
-		out.LeaseMS[t] = reply.lease.Milliseconds()
-		beat = min(beat, reply.lease/beatsPerLease)
-	}
-	out.HeartbeatMS = beat.Milliseconds()
-	return out, nil
-}
-
-// served holds the lanes of a type that a worker serves.
-type served struct {
-	lease   time.Duration // lease of future dispatches
-	ackWait time.Duration // ack-wait that the consumers should have now
-	lanes   []string
-}
-
-// lanes returns a type's lease, and the lanes of the type that a worker serves.
-func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (served, error) {
-	offer := lanes.Offer(slices.Compact(slices.Sorted(slices.Values(capabilities))))
-	s, err := ask(ctx, e, func(l *loop) (served, error) { return l.workforce.served(t, offer) })
-	if err != nil && err == ctx.Err() {
-		err = events.Refuse(events.CodeUnavailable, "the engine did not answer in time: register again")
-	}
-	return s, err
-}
-
-// served opens and returns the lanes of a type that a worker with an offer can serve.
-func (wf *workforce) served(t events.Type, offer lanes.Offer) (served, error) {
-	set, _ := wf.l.state.Settings(t)
-	s := served{lease: set.Lease(), ackWait: wf.l.leases.ackWait(t), lanes: []string{""}}
-	// The registry has the worker, but its signal may still be on its way to the loop.
-	wf.quiet = true
-	wf.l.ready.Offers(wf.registry.Offers())
-	err := wf.findLanes()
-	wf.quiet = false
-	if err != nil {
-		return s, err
-	}
-	if err := wf.l.ready.Prepare(t); err != nil {
-		return s, err
-	}
-	for name := range wf.l.ready.OpenLanes(t) {
-		if offer.Covers(name) {
-			s.lanes = append(s.lanes, name)
-		}
-	}
-	return s, nil
-}
-
 // maxInFlight bounds the runs that one heartbeat names.
-const maxInFlight = 2 * lanes.MaxPending
+const maxInFlight = 2 * registry.MaxSlots
 
 // Heartbeat keeps a worker registered, and registers it if it is not known.
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
 	}
-	if !e.cfg.Assign {
-		h.Inbox, h.Most = "", nil
-	}
 	if !e.registry.Knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
 		}
-		// The worker may not know of lanes made while the engine did not know it.
+		// The engine does not know what it has offered.
 		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
 	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
@@ -197,6 +133,17 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		}
 	}
 	return reply, nil
+}
+
+// Offer takes a worker's offer; see wire.Offer.
+func (e *Engine) Offer(_ context.Context, o wire.Offer) error {
+	if err := e.registry.Offer(&o); err != nil {
+		return err
+	}
+	if s := e.signals.Load(); s != nil {
+		s.Offered(&o)
+	}
+	return nil
 }
 
 // idTaken returns the refusal of a heartbeat whose worker id is another session's by now.

@@ -281,7 +281,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 	// Nobody but the engine.
 	everyone := []string{"submit", "work", "read", "operate"}
 	forbid(true, []string{
-		n.Event(0, "email", events.KindCompleted), n.Intake(0, "email"), n.Run("email", ""), n.Control("w1"), n.Probe("w1"), "$KV.work_workers.w1", "$KV.work_dedup.x",
+		n.Event(0, "email", events.KindCompleted), n.Intake(0, "email"), n.RunOf("email", "s"), n.AckRun("email"), n.Control("w1"), n.Probe("w1"), "$KV.work_workers.w1", "$KV.work_dedup.x",
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.LIST", "$SRV.PING", "_INBOX.x", "_INBOX_read.x", "mine.subject", "$JS.work.API.STREAM.DELETE.WORK_EVENTS_0", "$JS.work.API.CONSUMER.CREATE.WORK_DISPATCH.x", "_R_.x",
 		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.CREATE.WORK_LOGS.x", "$JS.API.CONSUMER.CREATE.WORK_INTAKE.x", "$JS.API.CONSUMER.CREATE.OBJ_work_blobs.x", "$JS.API.CONSUMER.CREATE.KV_work_workers.x",
 	}, everyone...)

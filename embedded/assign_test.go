@@ -16,33 +16,11 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
-
-// assigning is an engine that assigns items to workers.
-func assigning(o Options) Options {
-	o.Config = config.Default()
-	o.Config.Workers.NoAssign = false
-	return o
-}
-
-// dispatched is the sequence of the last item that has gone to a lane of workers that pull.
-func dispatched(t *testing.T, e *Engine) uint64 {
-	t.Helper()
-	js, err := connect.JetStream(e.nc, e.names())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := js.Stream(testContext(t), e.names().DispatchStream())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.CachedInfo().State.LastSeq
-}
 
 // register registers a worker as somebody, and returns the refusal.
 func register(t *testing.T, nc *nats.Conn, e *Engine, r wire.Register) (reply wire.Registered, err error) {
@@ -62,14 +40,12 @@ func register(t *testing.T, nc *nats.Conn, e *Engine, r wire.Register) (reply wi
 	return reply, json.Unmarshal(m.Data, &reply)
 }
 
-// Items run without a message in the dispatch stream, five events each, however long they
-// take; what spawns, snoozes, or saves a checkpoint does so as ever.
+// Items run, however long they take; what spawns, snoozes, or saves a checkpoint does so as ever.
 func TestItemsAreAssigned(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	e := mustStart(t, assigning(Options{Memory: true}))
+	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
-	before := dispatched(t, e)
 	began := make(chan struct{})
 	hold := make(chan struct{})
 	serve(t, e, 8, func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -112,15 +88,12 @@ func TestItemsAreAssigned(t *testing.T) {
 			t.Errorf("claimed at %s, started at %s", it.ClaimedAt, it.StartedAt)
 		}
 	}
-	if n := dispatched(t, e); n != before {
-		t.Errorf("%d items went to a lane", n-before)
-	}
 }
 
 // A handler whose item is cancelled stops, and its slot goes to the next item.
 func TestAnAssignedRunIsCancelled(t *testing.T) {
 	t.Parallel()
-	e := mustStart(t, assigning(Options{Memory: true}))
+	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	began := make(chan string, 10)
 	serve(t, e, 1, func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -155,7 +128,7 @@ func TestAnAssignedRunIsCancelled(t *testing.T) {
 func TestAssignedWithinTheSlots(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	e := mustStart(t, assigning(Options{Memory: true}))
+	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	var all, slowOnes, most, mostSlow atomic.Int64
 	raise := func(to *atomic.Int64, n int64) {
@@ -214,7 +187,8 @@ func TestAssignedRunsOutliveTheEngine(t *testing.T) {
 	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
-	o := assigning(quiet(t.TempDir()))
+	o := quiet(t.TempDir())
+	o.Config = config.Default()
 	o.NATSListen = "127.0.0.1:0"
 	e := mustStart(t, o)
 	url := e.URL()
@@ -270,7 +244,8 @@ func TestATypeSaysWhoIsAssignedItsItems(t *testing.T) {
 	logins.Open(t, "it connects as nobody")
 	slow(t)
 	t.Parallel()
-	o := assigning(quiet(t.TempDir()))
+	o := quiet(t.TempDir())
+	o.Config = config.Default()
 	o.NATSListen = "127.0.0.1:0"
 	o.Config.Types = map[events.Type]config.Type{"email": {Patch: config.Patch{"assign_by": "label:customer"}}}
 	e := mustStart(t, o)
@@ -378,12 +353,13 @@ func serveAs(t *testing.T, url, id string, handle workers.Handler, types ...stri
 func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	o := assigning(Options{Memory: true})
+	o := Options{Memory: true}
+	o.Config = config.Default()
 	o.Config.Workers.HeartbeatInterval = 100 * time.Millisecond
 	e := mustStart(t, o)
 	c := mustClient(t, e)
 	sent, beats := make(chan *nats.Msg, 10), make(chan *nats.Msg, 1000)
-	for subject, to := range map[string]chan *nats.Msg{e.names().InboxAll(): sent, e.names().API(wire.APIHeartbeat): beats} {
+	for subject, to := range map[string]chan *nats.Msg{e.names().RunOfAll(): sent, e.names().API(wire.APIHeartbeat): beats} {
 		if _, err := e.nc.ChanSubscribe(subject, to); err != nil {
 			t.Fatal(err)
 		}
@@ -427,32 +403,32 @@ func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
 }
 
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.
-func TestInboxesAreTheirWorkers(t *testing.T) {
+func TestNobodySendsWorkersItems(t *testing.T) {
 	slow(t)
 	e := guarded(t)
 	c, refused := as(t, e, "work")
-	for _, inbox := range []string{"*", ">", "a.b", "a b", "_INBOX", "é", fmt.Sprintf("%065d", 1)} {
-		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: inbox})
+	for _, session := range []string{"", "*", ">", "a.b", "a b", "é", fmt.Sprintf("%065d", 1)} {
+		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session})
 		if events.CodeOf(err) != events.CodeBadRequest {
-			t.Errorf("inbox %q: %v", inbox, err)
+			t.Errorf("session %q: %v", session, err)
 		}
 	}
-	reg, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "abc"})
-	if err != nil || !reg.Assigns || len(reg.Consumers["email"]) > 0 {
+	reg, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: "abc"})
+	if err != nil || reg.Session != "abc" {
 		t.Fatalf("%+v, %v", reg, err)
 	}
 	got := make(chan *nats.Msg, 10)
-	if _, err := c.Conn().ChanSubscribe(e.names().Inbox("w", "abc"), got); err != nil {
+	if _, err := c.Conn().ChanSubscribe(e.names().RunsOf("abc"), got); err != nil {
 		t.Fatal(err)
 	}
 	noneRefused(t, c, refused)
-	// While it lives, its id, and so its inbox, is nobody else's.
-	if _, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "def"}); events.CodeOf(err) != events.CodeWorkerIDInUse {
+	// While it lives, its id is nobody else's.
+	if _, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: "def"}); events.CodeOf(err) != events.CodeWorkerIDInUse {
 		t.Errorf("another session under the id: %v", err)
 	}
 	for _, user := range []string{"work", "submit", "read"} {
 		other, refused := as(t, e, user)
-		if err := other.Conn().Publish(e.names().Inbox("w", "abc"), []byte(`[]`)); err != nil {
+		if err := other.Conn().Publish(e.names().RunOf("email", "abc"), []byte(`[]`)); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
@@ -461,12 +437,12 @@ func TestInboxesAreTheirWorkers(t *testing.T) {
 		select {
 		case <-refused:
 		case <-time.After(testTimeout):
-			t.Errorf("%s may publish to a worker's inbox", user)
+			t.Errorf("%s may send a worker items", user)
 		}
 	}
 	for _, user := range []string{"submit", "read"} {
 		other, refused := as(t, e, user)
-		if _, err := other.Conn().ChanSubscribe(e.names().InboxAll(), make(chan *nats.Msg, 1)); err != nil {
+		if _, err := other.Conn().ChanSubscribe(e.names().RunOfAll(), make(chan *nats.Msg, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
@@ -475,7 +451,7 @@ func TestInboxesAreTheirWorkers(t *testing.T) {
 		select {
 		case <-refused:
 		case <-time.After(testTimeout):
-			t.Errorf("%s may listen to workers' inboxes", user)
+			t.Errorf("%s may listen to what workers are sent", user)
 		}
 	}
 	// An item comes to it, and to report on it takes its token.

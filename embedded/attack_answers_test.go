@@ -26,7 +26,7 @@ func TestTheServersAnswersDoNothing(t *testing.T) {
 
 	// What a worker pulls are the params that somebody has submitted.
 	busy := make(chan struct{}, 100)
-	w, err := workers.New(work.Conn(), workers.Config{ID: "w1", Concurrency: 1, NoPrefetch: true, Names: work.Names(), Logger: slog.New(slog.DiscardHandler)})
+	w, err := workers.New(work.Conn(), workers.Config{ID: "w1", Concurrency: 1, Names: work.Names(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ type copies struct {
 	replicas  int      // of streams with primary data, and of the lease
 	placement []string // tags of the servers that hold them; none: any
 	several   bool     // the servers are a cluster
-	node      string   // whose server holds what is in memory; empty: any
 }
 
 // copiesWithin bounds the questions to an existing NATS about its streams.
@@ -32,7 +31,7 @@ func (e *Engine) findCopies(ctx context.Context) error {
 	c := e.cfg.Cluster
 	e.copies = copies{replicas: max(c.Replicas, 1), placement: c.Placement}
 	if m := e.srv.member(); m != nil {
-		e.copies.several, e.copies.node = true, m.node
+		e.copies.several = true
 		if e.copies.replicas = c.Replicas; c.Replicas == 0 {
 			e.copies.replicas = clusterReplicas
 		}

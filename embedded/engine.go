@@ -289,7 +289,7 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
 			defer cancel()
-			return s.holdNatives(ctx, e.names())
+			return s.holdAcks(ctx, e.names())
 		}
 	}
 	if e.srv, err = startServer(so); err != nil {
@@ -365,14 +365,14 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	e.openQuotas()
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
-		Alone: e.lease == nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Node: e.copies.node, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
+		Alone: e.lease == nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),
 		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
-		CutEvents: e.cfg.Retention.CutEvents, Assign: !e.cfg.Workers.NoAssign,
+		CutEvents: e.cfg.Retention.CutEvents,
 	}
 	if e.srv != nil {
 		c.Heard = func(subject string) bool {

@@ -35,7 +35,7 @@ func (e *Engine) startExecs(ctx context.Context) error {
 		if err == nil {
 			worker := workers.Config{
 				Concurrency: cmp.Or(x.Concurrency, e.cfg.Settings(name).Capacity), Capabilities: x.Capabilities, Names: e.clientNames(), Logger: e.log,
-				NoPrefetch: true, Version: Version, ChildrenOnly: true,
+				Version: Version, ChildrenOnly: true,
 			}
 			var started *execWorker
 			if started, err = startExec(ctx, nc, name, x, worker); started != nil {

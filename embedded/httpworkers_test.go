@@ -62,11 +62,11 @@ func (w *httpWorker) ask(e *Engine, path string, body map[string]any, status int
 	}
 }
 
-// poll gets one item, claimed.
+// poll gets one item.
 func (w *httpWorker) poll(e *Engine) wire.PolledItem {
 	w.t.Helper()
 	var got wire.Polled
-	w.ask(e, "/"+w.worker+"/poll", map[string]any{"max": 1, "claim": true}, http.StatusOK, &got)
+	w.ask(e, "/"+w.worker+"/poll", map[string]any{"max": 1}, http.StatusOK, &got)
 	if len(got.Items) != 1 {
 		w.t.Fatalf("the poll returned %+v", got)
 	}

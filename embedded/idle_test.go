@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,36 +29,30 @@ const idleCase = "STREAMWRIGHT_TEST_IDLE"
 func TestIdleWorkersLive(t *testing.T) {
 	slow(t)
 	if c := os.Getenv(idleCase); c != "" {
-		var assign bool
-		var n int
-		if _, err := fmt.Sscanf(c, "assign=%t/%d", &assign, &n); err != nil {
+		n, err := strconv.Atoi(c)
+		if err != nil {
 			t.Fatal(err)
 		}
 		ats.Register() // the server's goroutine for access times, which must not belong to the bubble
 		defer ats.Unregister()
-		synctest.Test(t, func(t *testing.T) { idleWorkersLive(t, assign, n) })
+		synctest.Test(t, func(t *testing.T) { idleWorkersLive(t, n) })
 		return
 	}
-	for _, assign := range []bool{true, false} {
-		for _, n := range []int{50, 100, 500, 1000} {
-			name := fmt.Sprintf("assign=%t/%d", assign, n)
-			t.Run(name, func(t *testing.T) {
-				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleWorkersLive$")
-				cmd.Env = append(os.Environ(), idleCase+"="+name)
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%v\n%s", err, out[:min(len(out), 8<<10)])
-				}
-			})
-		}
+	for _, n := range []int{50, 100, 500, 1000} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleWorkersLive$")
+			cmd.Env = append(os.Environ(), idleCase+"="+strconv.Itoa(n))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out[:min(len(out), 8<<10)])
+			}
+		})
 	}
 }
 
-func idleWorkersLive(t *testing.T, assign bool, n int) {
+func idleWorkersLive(t *testing.T, n int) {
 	const idle, perConn = 10 * time.Minute, 50
 	defer time.Sleep(time.Second) // the NATS client looks each 100 ms whether a subscription is drained
-	o := assigning(Options{Memory: true})
-	o.Config.Workers.NoAssign = !assign
-	e, err := Start(t.Context(), secured(t, o))
+	e, err := Start(t.Context(), secured(t, Options{Memory: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +111,7 @@ func idleWorkersLive(t *testing.T, assign bool, n int) {
 	if _, err := c.SubmitMany(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	started, late := map[events.WorkerID]bool{}, time.After(time.Second)
+	started, late := map[events.WorkerID]bool{}, time.After(250*time.Millisecond)
 burst:
 	for len(started) < n {
 		select {
@@ -128,6 +123,6 @@ burst:
 	}
 	close(release)
 	if len(started) < n {
-		t.Errorf("%d of %d workers have started an item of the burst within a second", len(started), n)
+		t.Errorf("%d of %d workers have started an item of the burst within 250 ms", len(started), n)
 	}
 }

@@ -19,7 +19,7 @@ import (
 func TestLeaseIsPassedOn(t *testing.T) {
 	need.Seconds(t)
 	const password = "0123456789abcdef"
-	denied := []string{"$JS.API.STREAM.CREATE.WORK_DISPATCH", "$JS.API.STREAM.UPDATE.WORK_DISPATCH"}
+	denied := []string{"$JS.API.STREAM.CREATE.WORK_INTAKE", "$JS.API.STREAM.UPDATE.WORK_INTAKE"}
 	srv, err := natsserver.NewServer(&natsserver.Options{
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true,
 		Users: []*natsserver.User{

@@ -256,7 +256,7 @@ func sorted(nodes []NodeState) []NodeState {
 	return nodes
 }
 
-// Streams tells about the replicas of the streams with primary data, those of native
+// Streams tells about the replicas of the streams with primary data, those of ack
 // workers only if they are there.
 func (c *Cluster) Streams(ctx context.Context) []StreamState {
 	var all []StreamState

@@ -24,7 +24,6 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.FrameAll(),
 		n.Prefix + ".intake.>",
 		n.RunAll(),
-		n.Native("*"),
 		n.Prefix + ".control.>",
 		n.Prefix + ".lease.>",
 		n.Forward(">"), // what other nodes have authorised
@@ -38,20 +37,18 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 	for _, stream := range primaryStreams(n, partitions) {
 		deny = append(deny, streamAdministration(stream)...)
 	}
-	// A native worker's consumer is there: made by another it would lack what the
-	// engine hears of its acks by.
-	return slices.Concat(deny, consumerAdministration(n.DispatchStream()), consumerAdministration(n.NativeStream()))
+	// The consumers are there: made by another they would lack what the engine hears of
+	// their acks by.
+	return slices.Concat(deny, consumerAdministration(n.DispatchStream()))
 }
 
-// nativeStreams hold what native workers run, and what they have answered.
-func nativeStreams(n wire.Names) []string {
-	return []string{n.NativeStream(), n.NativeAckStream(), n.NativeSignalStream()}
-}
+// ackStreams hold what the workers of ack types run, and what they have answered.
+func ackStreams(n wire.Names) []string { return []string{n.DispatchStream(), n.DispatchAckStream()} }
 
 // primaryStreams hold what exists nowhere else.
 func primaryStreams(n wire.Names, partitions int) []string {
 	streams := []string{n.IntakeStream(), n.LogStream(), blobs.Stream(n)}
-	streams = append(streams, nativeStreams(n)...)
+	streams = append(streams, ackStreams(n)...)
 	for p := range partitions {
 		streams = append(streams, n.EventStream(p))
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access"
@@ -339,13 +338,9 @@ func TestRemovedTokenEndsAPoll(t *testing.T) {
 	_, session, _ := strings.Cut(<-ended, `"session":"`)
 	session, _, _ = strings.Cut(session, `"`)
 	_, ended = open(t, "POST", e.HTTPURL()+"/api/v1/workers/w1/poll", gone, `{"session":"`+session+`","wait_ms":60000}`)
-	js, err := jetstream.New(e.nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	waitUntil(t, func() bool {
-		cons, err := js.Consumer(testContext(t), "WORK_DISPATCH", "email")
-		return err == nil && cons.CachedInfo().NumWaiting > 0
+		list := request[wire.WorkersReply](t, e, wire.APIWorkers, wire.StatsRequest{}).Workers
+		return len(list) == 1 && list[0].Offered == 1
 	}, func() string { return "the poll does not wait" })
 	rewrite(t, path, "stays "+stays+" work\n")
 	mustReload(t, e, config.Config{})

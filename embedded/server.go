@@ -397,10 +397,10 @@ func (s *server) removeTmp() error {
 	return os.RemoveAll(filepath.Clean(s.tmp))
 }
 
-// holdNatives stops the consumers of native workers before any worker can reach
+// holdAcks stops the consumers of ack workers before any worker can reach
 // the server: a server that was killed may have forgotten what it delivered,
 // and would deliver it again before the engine knows what was acked.
-func (s *server) holdNatives(ctx context.Context, names wire.Names) error {
+func (s *server) holdAcks(ctx context.Context, names wire.Names) error {
 	nc, err := s.connect(true)
 	if err != nil {
 		return err
@@ -408,7 +408,7 @@ func (s *server) holdNatives(ctx context.Context, names wire.Names) error {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err == nil {
-		err = natsio.HoldNatives(ctx, js, names)
+		err = natsio.HoldAcks(ctx, js, names)
 	}
 	if err != nil {
 		return fmt.Errorf("start NATS server: %w", err)

@@ -177,13 +177,13 @@ func TestClientPermissions(t *testing.T) {
 
 	id := events.ID{1}
 	refused := []string{
-		n.Event(0, "email", events.KindCompleted), n.Event(7, "email", events.KindQueued), n.Intake(0, "email"), n.Run("email", ""), n.Run("email", "gpu"), n.Control("w1"),
+		n.Event(0, "email", events.KindCompleted), n.Event(7, "email", events.KindQueued), n.Intake(0, "email"), n.RunOf("email", "s"), n.Control("w1"),
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK_DISPATCH.email", "$KV.work_dedup.a.b", "$KV.work_workers.w", "$KV.work_partitions.0",
 		"$JS.API.STREAM.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.PURGE.WORK_EVENTS_0", "$JS.API.STREAM.MSG.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.UPDATE.WORK_EVENTS_0", "$JS.API.STREAM.CREATE.WORK_EVENTS_0",
 		"$JS.API.STREAM.PURGE.WORK_INTAKE", "$JS.API.STREAM.DELETE.WORK_LOGS",
 		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH", "$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x.work.run.email", "$JS.API.CONSUMER.DURABLE.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.DELETE.WORK_DISPATCH.email",
-		n.Native("email"), "$JS.EVENT.METRIC.CONSUMER.ACK.WORK_NATIVE.email", "$JS.API.STREAM.MSG.DELETE.WORK_NATIVE", "$JS.API.STREAM.DELETE.WORK_NATIVE_ACKS", "$JS.API.STREAM.PURGE.WORK_NATIVE_SIGNALS",
-		"$JS.API.CONSUMER.CREATE.WORK_NATIVE.email.work.native.email", "$JS.API.CONSUMER.PAUSE.WORK_NATIVE.email",
+		n.AckRun("email"), "$JS.EVENT.METRIC.CONSUMER.ACK.WORK_DISPATCH.email", "$JS.API.STREAM.MSG.DELETE.WORK_DISPATCH", "$JS.API.STREAM.DELETE.WORK_DISPATCH_ACKS", "$JS.API.STREAM.PURGE.WORK_DISPATCH_ACKS",
+		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH.email.work.run.email", "$JS.API.CONSUMER.PAUSE.WORK_DISPATCH.email",
 	}
 	for _, subject := range refused {
 		if err := nc.Publish(subject, nil); err != nil {
@@ -199,7 +199,7 @@ func TestClientPermissions(t *testing.T) {
 	expect(t, denied, "Permissions Violation for Subscription to \"work.api.submit\"")
 
 	for _, subject := range []string{n.Submit("email"), n.API("submit"), n.Log("email", id), "$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "mine.subject",
-		"$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.email", "$JS.ACK.WORK_NATIVE.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_NATIVE.email"} {
+		"$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_DISPATCH.email"} {
 		if err := nc.Publish(subject, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ const (
 // Failure codes that the engine itself records in failed events.
 const (
 	FailLeaseExpired = "lease_expired"
-	FailTerminated   = "terminated" // a native worker's +TERM
+	FailTerminated   = "terminated" // an ack worker's +TERM
 	FailTimeout      = "timeout"
 	FailPanic        = "panic"
 	FailKilled       = "killed"

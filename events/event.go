@@ -108,7 +108,7 @@ type Claimed struct {
 	WorkerProbe bool `json:"worker_probe,omitempty"`
 	// Rates are the limits at dispatch that the run counts against.
 	Rates []RateTaken `json:"rates,omitempty"`
-	// DeliveredAt is the time when a native worker was given it, if the server has said
+	// DeliveredAt is the time when an ack worker was given it, if the server has said
 	// so: the claim itself is recorded when the run is first known of.
 	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 }

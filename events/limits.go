@@ -53,7 +53,7 @@ const (
 	DefaultTimeout     = 300 * time.Second
 	DefaultLease       = 30 * time.Second
 	DefaultAgeStep     = 200 * time.Second
-	StartWithin        = 30 * time.Second // from claimed to running
+	StartWithin        = 5 * time.Second // from claimed to running
 	IdempotencyWindow  = 24 * time.Hour
 	MsgIDWindow        = 2 * time.Minute // the intake stream's duplicate window
 	MaxDelay           = 10 * 365 * 24 * time.Hour

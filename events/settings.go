@@ -46,7 +46,7 @@ type TypeSettings struct {
 	GroupBy       string    `json:"group_by,omitempty"`
 	GroupCapacity int       `json:"group_capacity,omitempty"` // items of one group that run at once; 0: no limit
 	Retain        Retention `json:"retain,omitzero"`
-	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: claim (the default) or ack
+	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: offer (the default) or ack
 	// AssignBy says which worker with a free slot is assigned an item: most_free (the
 	// default), round_robin, or, for tenant and label:NAME, the same worker for all
 	// items with the same value, chosen by a hash.
@@ -91,7 +91,8 @@ func DefaultTypeSettings() TypeSettings {
 	}
 }
 
-// Lease is the type's lease: the ack-wait of its consumers.
+// Lease returns how long a run goes on without word of its worker. For ack types it is
+// the consumer's ack-wait.
 func (s TypeSettings) Lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
 
 // AgeStep returns how long an item waits to outrank one of the next priority.
@@ -228,11 +229,11 @@ type Protocol string
 
 // The protocols.
 const (
-	// ProtocolClaim, which a type's settings spell as the empty string, has
-	// workers register, claim what they pull, and report how it ended.
-	ProtocolClaim Protocol = "claim"
+	// ProtocolOffer, which a type's settings spell as the empty string, has workers
+	// register, offer room, run what they are sent, and report how it ended.
+	ProtocolOffer Protocol = "offer"
 	// ProtocolAck lets any JetStream consumer be a worker: how it answers the
-	// message says how the run ended. See docs/guides/NATIVE.md.
+	// message says how the run ended. See docs/guides/ACK.md.
 	ProtocolAck Protocol = "ack"
 )
 
@@ -245,22 +246,22 @@ func (p *Protocol) UnmarshalText(b []byte) error {
 
 // Canonical returns p as settings hold it: the default is the empty string.
 func (p Protocol) Canonical() Protocol {
-	if p == ProtocolClaim {
+	if p == ProtocolOffer {
 		return ""
 	}
 	return p
 }
 
-// Native reports whether the type's items go to consumers that answer with
-// nothing but JetStream's acks.
-func (s TypeSettings) Native() bool { return s.Protocol == ProtocolAck }
+// Ack reports whether the type is an ack type: its items go to a JetStream consumer, whose
+// workers answer with nothing but JetStream's acks.
+func (s TypeSettings) Ack() bool { return s.Protocol == ProtocolAck }
 
 func (s TypeSettings) validateProtocol() []error {
 	switch s.Protocol {
-	case "", ProtocolClaim, ProtocolAck:
+	case "", ProtocolOffer, ProtocolAck:
 		return nil
 	}
-	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", Clip(string(s.Protocol), 64), ProtocolClaim, ProtocolAck)}
+	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", Clip(string(s.Protocol), 64), ProtocolOffer, ProtocolAck)}
 }
 
 // The values of [TypeSettings.AssignBy] beside [PerTenant] and [PerLabel].
@@ -284,14 +285,13 @@ func (s TypeSettings) validateAssignBy() []error {
 	}
 }
 
-// nativePrefix begins the name that stands for all native workers of a type.
-// No worker that registers can have it: its id has no colon.
-const nativePrefix = "native:"
+// ackPrefix begins the name that stands for all workers of an ack type. No worker that
+// registers can have it: its id has no colon.
+const ackPrefix = "ack:"
 
-// NativeWorker is the name under which the events of a type's native runs are
-// recorded: which of the processes that share the consumer had the message, the
-// server does not say.
-func NativeWorker(t Type) WorkerID { return WorkerID(nativePrefix + string(t)) }
+// AckWorker returns the name under which the runs of an ack type are recorded: the server
+// does not say which of the processes that share the consumer had the message.
+func AckWorker(t Type) WorkerID { return WorkerID(ackPrefix + string(t)) }
 
-// Native reports whether this is the name of a type's native workers.
-func (w WorkerID) Native() bool { return strings.HasPrefix(string(w), nativePrefix) }
+// Ack reports whether w stands for the workers of an ack type.
+func (w WorkerID) Ack() bool { return strings.HasPrefix(string(w), ackPrefix) }

@@ -32,7 +32,7 @@ func benchLog(b *testing.B, items int) *memLog {
 		for _, id := range ids {
 			s.now = s.now.Add(50 * time.Microsecond)
 			tok := s.token()
-			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			s.do(core.Claim{ID: id, Token: tok, Worker: "worker-1", Start: true})
 			s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "worker-1"}, Result: json.RawMessage(`{"ok":true}`)})
 		}
 		s.take()
@@ -140,7 +140,7 @@ func benchChanges(b *testing.B, n, items int) (all []*core.Changes) {
 		take()
 		for i, id := range ids {
 			tok := s.token()
-			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			s.do(core.Claim{ID: id, Token: tok, Worker: "worker-1", Start: true})
 			runs[i] = core.Run{ID: id, Token: tok, Worker: "worker-1"}
 		}
 		take()
@@ -305,7 +305,7 @@ func lives(s *sim, n int, c core.Submit, fail string, commit func()) {
 	for attempt := range 2 {
 		for i, id := range ids {
 			tok := s.token()
-			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			s.do(core.Claim{ID: id, Token: tok, Worker: "worker-1", Start: true})
 			runs[i] = core.Run{ID: id, Token: tok, Worker: "worker-1"}
 		}
 		commit()

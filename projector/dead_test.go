@@ -28,7 +28,7 @@ func deaths(t *testing.T, n int) *sim {
 		s.now = s.now.Add(time.Duration(i%3) * time.Second) // some at one moment
 		id := s.submit(core.Submit{Type: simTypes[i%3], Tenant: fmt.Sprintf("tenant-%d", i%4), MaxAttempts: 1})
 		tok := s.token()
-		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
+		s.do(core.Claim{ID: id, Token: tok, Worker: "w1", Start: true})
 		s.do(core.Fail{Run: core.Run{ID: id, Token: tok, Worker: "w1"}, Code: []string{"io", "logic"}[i%2], Retryable: i%5 == 0,
 			Error: []string{"no space left", "no such user 17", "timeout after 30s"}[i%3]})
 		if i%7 == 0 {

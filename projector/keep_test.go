@@ -162,7 +162,7 @@ func TestKeptIDIsUsedAgain(t *testing.T) {
 		for life := range 3 {
 			s.do(core.Submit{Type: "email", ID: id, NewID: id, Params: fmt.Appendf(nil, `{"life":%d}`, life), Labels: map[string]string{"life": fmt.Sprint(life)}})
 			tok := s.token()
-			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+			s.do(core.Claim{ID: id, Token: tok, Worker: "w", Start: true})
 			s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Result: []byte(`1`)})
 			if !together {
 				s.project()

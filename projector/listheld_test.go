@@ -17,7 +17,7 @@ import (
 func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
 	for i := range n {
 		id, tok := s.submit(core.Submit{Type: t}), s.token()
-		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: w, Start: i%2 == 0})
+		s.do(core.Claim{ID: id, Token: tok, Worker: w, Start: i%2 == 0})
 		if ids = append(ids, id); i%1000 == 999 {
 			s.project()
 		}

@@ -206,7 +206,7 @@ func TestPrunedLeavesNothing(t *testing.T) {
 		s.project()
 		it, _ := s.state.Item(id)
 		tok := s.token()
-		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(core.Claim{ID: id, Token: tok, Worker: "w", Start: true})
 		s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Result: []byte(`1`)})
 		s.now = s.now.Add(events.DefaultRetain + time.Second)
 		if s.do(core.Prune{ID: id}); s.state.Meta().Pruned == 0 {

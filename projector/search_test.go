@@ -256,7 +256,7 @@ func TestWordsThatStandForTooMany(t *testing.T) {
 	for i := range query.MaxExpand + 50 {
 		id := s.submit(core.Submit{Type: "email"})
 		tok := s.token()
-		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(core.Claim{ID: id, Token: tok, Worker: "w", Start: true})
 		s.do(core.Fail{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Error: fmt.Sprintf("disk ab%03d is full", i), Code: "io"})
 	}
 	s.project()

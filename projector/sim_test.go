@@ -328,7 +328,7 @@ func (s *sim) randomCommand(it *events.Item) core.Command {
 			return core.Reschedule{ID: it.ID, Delay: time.Duration(s.rng.IntN(9000)) * time.Millisecond}
 		}
 		tok := s.token()
-		return core.Claim{ID: it.ID, Token: tok, Dispatched: tok, Worker: events.WorkerID(fmt.Sprintf("w%d", s.rng.IntN(4))), Start: s.rng.IntN(2) == 0}
+		return core.Claim{ID: it.ID, Token: tok, Worker: events.WorkerID(fmt.Sprintf("w%d", s.rng.IntN(4))), Start: s.rng.IntN(2) == 0}
 	case events.StateClaimed:
 		return []core.Command{core.Start{Run: run}, core.Start{Run: run}, core.Release{Run: run}, core.Due{ID: it.ID}, core.Cancel{ID: it.ID}}[s.rng.IntN(5)]
 	case events.StateRunning:

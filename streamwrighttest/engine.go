@@ -121,7 +121,7 @@ func (e *Engine) Drain() (runs int) {
 // worker makes a worker with all handlers, and a count of its runs.
 func (e *Engine) worker() (*workers.Worker, *atomic.Int64) {
 	e.t.Helper()
-	w, err := streamwright.NewWorker(e.client, workers.Config{Concurrency: 1, NoPrefetch: true, Logger: slog.New(slog.DiscardHandler)})
+	w, err := streamwright.NewWorker(e.client, workers.Config{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		e.t.Fatalf("drain: %v", err)
 	}
@@ -163,7 +163,7 @@ func (e *Engine) look(ctx context.Context, w *workers.Worker, types []events.Typ
 			}
 		}
 	}
-	if st := s.stats; s.pending == "" && st.Held+st.Running+st.Settling > 0 {
+	if st := s.stats; s.pending == "" && st.Running+st.Settling > 0 {
 		s.pending = "of the worker's"
 	}
 	return s

@@ -10,11 +10,11 @@ import (
 // ceiling of a single life.
 func TestReportOfAHighAttempt(t *testing.T) {
 	r := Report{ID: (events.ID{1}).String(), Token: events.NewToken(1, 1).String(), Worker: "w", Event: ReportComplete, Attempt: events.MaxAttemptsCeiling + 1}
-	if _, err := r.Command(0, 0); err != nil {
+	if _, err := r.Command(0); err != nil {
 		t.Error(err)
 	}
 	r.Attempt = -1
-	if _, err := r.Command(0, 0); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := r.Command(0); events.CodeOf(err) != events.CodeBadRequest {
 		t.Error(err)
 	}
 }

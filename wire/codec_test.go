@@ -95,7 +95,7 @@ func FuzzSubmits(f *testing.F) {
 // as many.
 func TestLists(t *testing.T) {
 	reports := []Report{
-		{ID: "01J", Token: "1-2", Worker: "w", Session: "s", Event: ReportClaim, Attempt: 1, Start: true},
+		{ID: "01J", Token: "1-2", Worker: "w", Session: "s", Event: ReportStart, Attempt: 1, Start: true},
 		{ID: "01K", Token: "1-3", Worker: "w", Session: "s", Event: ReportComplete, Result: json.RawMessage(`{ "a": "<b>" }`)},
 		{ID: "01L", Token: "1-4", Worker: "w", Event: ReportFail, Error: "line\n<b>", Retryable: new(false)},
 		{ID: "01M", Token: "1-5", Worker: "w", Event: ReportSpawn, ReportFlow: ReportFlow{Children: []Submit{{Type: "t"}, {Type: "u"}}, Continuation: &ContinueWith{Name: "n"}}},
@@ -133,7 +133,7 @@ var sinkReports []Report
 func BenchmarkDecodeReports(b *testing.B) {
 	reports := make([]Report, 50)
 	for i := range reports {
-		reports[i] = Report{ID: "01JABCDEFGHJKMNPQRSTVWXYZ0", Token: "1-2000", Worker: "host-1-abcdef", Session: "01JABCDEFGHJKMNPQRSTVWXYZ1", Event: ReportClaim, Attempt: 1, Start: true}
+		reports[i] = Report{ID: "01JABCDEFGHJKMNPQRSTVWXYZ0", Token: "1-2000", Worker: "host-1-abcdef", Session: "01JABCDEFGHJKMNPQRSTVWXYZ1", Event: ReportStart, Attempt: 1, Start: true}
 	}
 	data, err := EncodeReports(nil, reports)
 	if err != nil {

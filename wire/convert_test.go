@@ -129,8 +129,6 @@ func TestReportCommand(t *testing.T) {
 		report wire.Report
 		want   core.Command
 	}{
-		{with(func(r *wire.Report) { r.Event, r.Start = wire.ReportClaim, true }),
-			core.Claim{ID: id, Token: run.Token, Attempt: 2, Worker: "w1", Dispatched: 9, Start: true}},
 		{with(func(r *wire.Report) { r.Event = wire.ReportStart }), core.Start{Run: run}},
 		{with(func(r *wire.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("{}") }),
 			core.Complete{Run: run, Result: json.RawMessage("{}")}},
@@ -142,7 +140,7 @@ func TestReportCommand(t *testing.T) {
 			core.Fail{Run: run, Code: "no_such", Random: 7}},
 		{with(func(r *wire.Report) { r.Event, r.Reason = wire.ReportRelease, "shutdown" }), core.Release{Run: run, Reason: "shutdown"}},
 	} {
-		got, err := c.report.Command(9, 7)
+		got, err := c.report.Command(7)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, %v\nwant %+v", c.report.Event, got, err, c.want)
 		}
@@ -162,7 +160,7 @@ func TestReportCommand(t *testing.T) {
 		"retry after": {with(func(r *wire.Report) { r.Event, r.RetryAfterMS = wire.ReportFail, -1 }), events.CodeBadTime},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.report.Command(9, 7)
+			_, err := c.report.Command(7)
 			wantRefused(t, err, c.code, "")
 		})
 	}

@@ -88,19 +88,19 @@ func flowReport(event string) wire.Report {
 func TestFlowReportsBecomeCommands(t *testing.T) {
 	snooze := flowReport(wire.ReportSnooze)
 	snooze.DelayMS, snooze.Reason = 1500, "later"
-	cmd, err := snooze.Command(0, 0)
+	cmd, err := snooze.Command(0)
 	if c, ok := cmd.(core.Snooze); err != nil || !ok || c.Delay != 1500*time.Millisecond || c.Reason != "later" || c.Worker != "w1" {
 		t.Errorf("snooze: %+v, %v", cmd, err)
 	}
 	progress := flowReport(wire.ReportProgress)
 	progress.Percent, progress.Message = 40, strings.Repeat("é", events.MaxProgressText)
-	cmd, err = progress.Command(0, 0)
+	cmd, err = progress.Command(0)
 	if c, ok := cmd.(core.ReportProgress); err != nil || !ok || c.Percent != 40 || len(c.Message) != events.MaxProgressText {
 		t.Errorf("progress: %+v, %v", cmd, err)
 	}
 	save := flowReport(wire.ReportCheckpoint)
 	save.Checkpoint = json.RawMessage(`{"page":7}`)
-	cmd, err = save.Command(0, 0)
+	cmd, err = save.Command(0)
 	if c, ok := cmd.(core.SaveCheckpoint); err != nil || !ok || string(c.Checkpoint) != `{"page":7}` {
 		t.Errorf("checkpoint: %+v, %v", cmd, err)
 	}
@@ -112,14 +112,14 @@ func TestSpawnReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := spawn.Command(0, 0); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := spawn.Command(0); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("a spawn that was not prepared: %v", err)
 	}
 	var made []events.ID
 	if err := spawn.Prepare(func() events.ID { made = append(made, freshID(time.Now())); return made[len(made)-1] }, 1000); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := spawn.Command(0, 0)
+	cmd, err := spawn.Command(0)
 	c, ok := cmd.(core.Spawn)
 	if err != nil || !ok || len(c.Children) != 2 || !c.Continues || c.Continuation != "bind" || c.Policy != events.ChildContinue {
 		t.Fatalf("%+v, %v", cmd, err)
@@ -158,7 +158,7 @@ func TestFlowReportBounds(t *testing.T) {
 		r.ReportFlow = c.flow
 		err := r.Prepare(func() events.ID { return freshID(time.Now()) }, 1<<20)
 		if err == nil {
-			_, err = r.Command(0, 0)
+			_, err = r.Command(0)
 		}
 		if c.code == "" && err == nil {
 			continue

@@ -84,33 +84,26 @@ func (n Names) SiteStream(site string) string { return n.stream("EDGE_" + site) 
 // Site returns the names with the streams of a site, whose JetStream domain has its name.
 func (n Names) Site(site string) Names { return n.In(site) }
 
-// DispatchStream holds dispatches that are not yet released.
+// DispatchStream holds the messages of ack types (see [events.ProtocolAck]) whose outcome
+// is not yet recorded.
 func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 
-// LeaseStream captures the server's advisories of expired leases.
-func (n Names) LeaseStream() string { return n.stream("LEASES") }
+// DispatchAckStream captures what the workers of ack types answer, as they have sent it,
+// and the server's report of each answer, and of those that did not come in time.
+func (n Names) DispatchAckStream() string { return n.stream("DISPATCH_ACKS") }
 
-// NativeStream holds dispatches to native workers whose outcome is not yet recorded.
-func (n Names) NativeStream() string { return n.stream("NATIVE") }
+// AckRun is the subject to which items of an ack type are dispatched; t may be "*".
+func (n Names) AckRun(t events.Type) string { return n.subject("run", string(t)) }
 
-// NativeAckStream captures what native workers answer, as they have sent it.
-func (n Names) NativeAckStream() string { return n.stream("NATIVE_ACKS") }
+// RunAll matches every subject on which items are handed out.
+func (n Names) RunAll() string { return n.subject("run", ">") }
 
-// NativeSignalStream captures the server's report of each of those answers, and of
-// answers that did not come in time.
-func (n Names) NativeSignalStream() string { return n.stream("NATIVE_SIGNALS") }
-
-// Native is the subject to which items of a type are dispatched whose protocol
-// is ack; t may be "*".
-func (n Names) Native(t events.Type) string { return n.subject("native", string(t)) }
-
-// NativeAcks matches what NativeAckStream captures.
-func (n Names) NativeAcks() string { return "$JS.ACK." + n.NativeStream() + ".>" }
-
-// NativeSignals are the subjects that NativeSignalStream captures.
-func (n Names) NativeSignals() []string {
-	s := n.NativeStream()
+// DispatchAcks are the subjects that DispatchAckStream captures. The first matches what
+// workers send.
+func (n Names) DispatchAcks() []string {
+	s := n.DispatchStream()
 	return []string{
+		"$JS.ACK." + s + ".>",
 		"$JS.EVENT.METRIC.CONSUMER.ACK." + s + ".*",
 		"$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED." + s + ".*",
 		"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + s + ".*",
@@ -169,66 +162,6 @@ func (n Names) EventFilter(p, t, k string) string { return n.subject("event", p,
 // EventAll matches every Event subject.
 func (n Names) EventAll() string { return n.subject("event", ">") }
 
-// Run is the subject to which items of a type and lane are dispatched on a server of its
-// own; see [Life.Run].
-func (n Names) Run(t events.Type, lane string) string { return Life("").Run(n, t, lane) }
-
-// RunAll matches every Run subject, of every life.
-func (n Names) RunAll() string { return n.subject("run", ">") }
-
-// Life names one life of the dispatch stream. It is part of the stream's subjects and of the
-// names of its consumers: a server that was cut off may still have the stream of an earlier
-// life under the same name, and must take nothing that is dispatched or pulled now. It is
-// empty where there is one server.
-type Life string
-
-// Run is the subject to which items of a type and lane are dispatched.
-func (l Life) Run(n Names, t events.Type, lane string) string {
-	parts := []string{"run"}
-	if l != "" {
-		parts = append(parts, "_"+string(l)) // no type begins with _
-	}
-	if parts = append(parts, string(t)); lane != "" {
-		parts = append(parts, lane)
-	}
-	return n.subject(parts...)
-}
-
-// RunAll matches every subject of the life.
-func (l Life) RunAll(n Names) string {
-	if l == "" {
-		return n.RunAll()
-	}
-	return n.subject("run", "_"+string(l), ">")
-}
-
-// Consumer names the durable consumer of a type and lane.
-func (l Life) Consumer(t events.Type, lane string) string {
-	name := string(t)
-	if lane != "" {
-		name += "--" + lane
-	}
-	if l != "" {
-		name += "~" + string(l)
-	}
-	return name
-}
-
-// ParseConsumer is the reverse of [Life.Consumer]; false if the name is no lane's of this
-// life.
-func (l Life) ParseConsumer(name string) (t events.Type, lane string, ok bool) {
-	name, of, _ := strings.Cut(name, "~")
-	if Life(of) != l {
-		return "", "", false
-	}
-	typ, lane, named := strings.Cut(name, "--")
-	t, err := events.ParseType(typ)
-	return t, lane, err == nil && named == (lane != "")
-}
-
-// Consumer names the durable consumer of a type and lane on a server of its own.
-func Consumer(t events.Type, lane string) string { return Life("").Consumer(t, lane) }
-
 // Log is the subject of an item's log.
 func (n Names) Log(t events.Type, id events.ID) string {
 	return n.subject("log", string(t), id.String())
@@ -248,14 +181,16 @@ func (n Names) ControlAll() string { return n.subject("control", "_all") }
 // engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
 
-// Inbox is the subject on which a worker that registered with the word inbox receives the
-// items that the engine assigns to it.
-func (n Names) Inbox(w events.WorkerID, inbox string) string {
-	return n.subject("assign", string(w), inbox)
+// RunOf is the subject on which a session of a worker receives items of a type.
+func (n Names) RunOf(t events.Type, session string) string {
+	return n.subject("run", string(t), session)
 }
 
-// InboxAll matches every Inbox subject: a worker's id may have dots.
-func (n Names) InboxAll() string { return n.subject("assign", ">") }
+// RunsOf matches the subjects on which a session receives items.
+func (n Names) RunsOf(session string) string { return n.subject("run", "*", session) }
+
+// RunOfAll matches every RunOf subject.
+func (n Names) RunOfAll() string { return n.subject("run", "*", "*") }
 
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
@@ -287,11 +222,6 @@ func (n Names) Nodes() string { return n.subject("nodes") }
 // Forward returns the subject on which the owner of the log answers what other
 // nodes forward to it: requests that those have authorised.
 func (n Names) Forward(endpoint string) string { return n.subject("forward", endpoint) }
-
-// LeaseAdvisories matches the advisories that LeaseStream captures.
-func (n Names) LeaseAdvisories() string {
-	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".*"
-}
 
 // Bucket names a KV bucket: dedup, workers or partitions.
 func (n Names) Bucket(s string) string {

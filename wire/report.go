@@ -11,18 +11,15 @@ import (
 )
 
 // Command checks a report against every bound and makes the command of it.
-// dispatched is the token of the item's current dispatch (0 for none), which
-// decides a claim; random is for the jitter of a retry. Texts that are too
-// long are cut, so that a failure can always be told; a result that is too
-// large is refused. The error is an *events.Error.
-func (r Report) Command(dispatched events.Token, random uint64) (core.Command, error) {
+// random is for the jitter of a retry. Texts that are too long are cut, so that a
+// failure can always be told; a result that is too large is refused. The error is an
+// *events.Error.
+func (r Report) Command(random uint64) (core.Command, error) {
 	run, err := r.run()
 	if err != nil {
 		return nil, err
 	}
 	switch r.Event {
-	case ReportClaim:
-		return core.Claim{ID: run.ID, Token: run.Token, Attempt: run.Attempt, Worker: run.Worker, Dispatched: dispatched, Start: r.Start}, nil
 	case ReportStart:
 		return core.Start{Run: run}, nil
 	case ReportComplete:
@@ -37,8 +34,8 @@ func (r Report) Command(dispatched events.Token, random uint64) (core.Command, e
 	}
 	c, err := r.flow(run)
 	if c == nil && err == nil {
-		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, maxQuoted),
-			ReportClaim, ReportStart, ReportComplete, ReportFail, ReportRelease, ReportSnooze, ReportSpawn, ReportProgress, ReportCheckpoint)
+		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, maxQuoted),
+			ReportStart, ReportComplete, ReportFail, ReportRelease, ReportSnooze, ReportSpawn, ReportProgress, ReportCheckpoint)
 	}
 	return c, err
 }
@@ -58,7 +55,7 @@ func (r *Report) run() (core.Run, error) {
 		return core.Run{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
 	if r.Attempt < 0 {
-		return core.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the Work-Attempt header of the dispatched message back, or leave it out", r.Attempt)
+		return core.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the attempt of the assigned item back, or leave it out", r.Attempt)
 	}
 	return core.Run{ID: id, Token: token, Worker: worker, Attempt: events.Attempt(r.Attempt)}, nil
 }
@@ -70,7 +67,7 @@ func ParseToken(s string) (events.Token, error) {
 		return 0, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
 	if t == 0 {
-		return 0, events.Refuse(events.CodeBadRequest, "the report has no token: send the Work-Token header of the dispatched message back unchanged")
+		return 0, events.Refuse(events.CodeBadRequest, "the report has no token: send the token of the assigned item back unchanged")
 	}
 	return t, nil
 }

@@ -131,7 +131,7 @@ const (
 	RecoveryLeaseExpired = "lease_expired" // a run whose worker was silent for a lease
 	RecoveryTimeout      = "timeout"       // a run that took longer than it may
 	RecoveryNotStarted   = "not_started"   // a claim that was not begun in time: the item went back
-	RecoveryUnclaimed    = "unclaimed"     // dispatched and not claimed within a lease: dispatched again
+	RecoveryUnclaimed    = "unclaimed"     // sent by the owner before, and unknown to its worker: the item went back
 	RecoveryWorkerGone   = "worker_gone"   // dispatched, unclaimed, and the last worker that could take it went
 	RecoveryDispatchLost = "dispatch_lost" // the message of a dispatch was lost, or not accepted by NATS
 	RecoveryOwnership    = "ownership"     // the ownership ended, and the engine began again from the log
@@ -205,7 +205,7 @@ const (
 	AlarmQueue        = "queue_limit"       // the engine's own max_queued
 	AlarmIntake       = "intake_limit"      // plain publishes that wait to be decided
 	AlarmDocuments    = "documents_limit"   // the object store of large documents
-	AlarmNative       = "native_limit"      // what is dispatched to native workers
+	AlarmAck          = "ack_limit"         // what is dispatched to ack workers
 	AlarmAccount      = "account_limit"     // the storage of the engine's account on a NATS server of others
 	AlarmSettings     = "settings_differ"   // a node decides by other settings than the owner
 	AlarmCluster      = "cluster_at_risk"   // a node or a replica is missing
@@ -216,7 +216,7 @@ const (
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
 	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
-	AlarmDocuments, AlarmNative, AlarmBehind, AlarmReplica, AlarmForeign, AlarmCluster, AlarmSettings,
+	AlarmDocuments, AlarmAck, AlarmBehind, AlarmReplica, AlarmForeign, AlarmCluster, AlarmSettings,
 }
 
 // The verdicts on the NATS server's clock.

@@ -30,9 +30,10 @@ type WorkerSession struct {
 // Poll asks for work.
 type Poll struct {
 	Session string `json:"session"`
-	Max     int    `json:"max,omitempty"`     // items; 0: as many as there are slots free
-	WaitMS  *int64 `json:"wait_ms,omitempty"` // nil: the default
-	Claim   bool   `json:"claim,omitempty"`   // claim what is returned, and start it
+	Max     int    `json:"max,omitempty"` // items; 0: as many as there are slots free
+	// WaitMS is how long it waits for work; nil: the default. With 0 it waits for the
+	// engine's answer alone, for up to 100 ms.
+	WaitMS *int64 `json:"wait_ms,omitempty"`
 	// PollID names the poll, so that it can be repeated when its reply was lost: the
 	// same request returns the same items, until another poll, or a report or a
 	// heartbeat of one of them, shows that they have come. At most 64 bytes, new for
@@ -48,8 +49,9 @@ type Polled struct {
 	Reason      string       `json:"reason,omitempty"` // why
 }
 
-// PolledItem is a dispatched item. Deadline, Checkpoint and
-// Continuation come of a claim.
+// PolledItem is an item that the worker runs. Its start is reported within
+// 5 seconds, or with its end. If earlier runs have left a checkpoint, or children that have
+// ended, the item has started, and has a Deadline.
 type PolledItem struct {
 	ID        string            `json:"id"`
 	Type      string            `json:"type"`

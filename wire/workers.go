@@ -17,40 +17,40 @@ type Register struct {
 	Slots        int      `json:"slots"`
 	Host         string   `json:"host,omitempty"`
 	Version      string   `json:"version,omitempty"`
-	// Session names this life of the worker. Empty: a new one. An id that is
-	// alive under another session is refused with worker_id_in_use.
-	Session string `json:"session,omitempty"`
+	// Session names this life of the worker: letters, digits, - and _, at most MaxSession
+	// bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before
+	// it registers. An id that is alive under another session is refused with
+	// worker_id_in_use.
+	Session string `json:"session"`
 	// Probe says that the worker listens on the subject Names.Probe, and answers.
 	Probe bool `json:"probe,omitempty"`
-	// Inbox, if set, says that the worker listens on the subject Names.Inbox of this
-	// word, for items that the engine assigns to it: letters and digits, at most
-	// MaxInbox, new for each life of the worker.
-	Inbox string `json:"inbox,omitempty"`
-	// Most bounds how many items of a type run at once in the worker, below Slots. It
-	// counts with Inbox alone.
+	// Most bounds how many items of a type run at once in the worker, below Slots.
 	Most map[string]int `json:"most,omitempty"`
+	// Offers says that a free slot is no offer: the worker gets no more than it asks for
+	// with Offer.
+	Offers bool `json:"offers,omitempty"`
 }
 
-// MaxInbox bounds Register.Inbox, in bytes.
-const MaxInbox = 64
+// MaxSession bounds Register.Session, in bytes.
+const MaxSession = 64
+
+// Offer says how many more items a worker takes that registered with Offers. It replaces the
+// offer before, and each item that is sent takes one of it. An engine that becomes the owner
+// knows of no offer.
+type Offer struct {
+	Worker  string `json:"worker"`
+	Session string `json:"session"`
+	Room    int    `json:"room"` // 0 to the worker's slots
+}
 
 // Registered answers a Register.
 type Registered struct {
-	Session     string              `json:"session"`
-	Stream      string              `json:"stream"`
-	Consumers   map[string][]string `json:"consumers"` // by type
-	HeartbeatMS int64               `json:"heartbeat_ms"`
-	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
-	// Assigns says that the engine assigns items to the workers that offer an Inbox. To one
-	// that has, it names no Consumers.
-	Assigns bool `json:"assigns,omitempty"`
-	// JetStreamDomain is the domain in which the worker reaches the stream; see
-	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
-	JetStreamDomain string `json:"js_domain,omitempty"`
+	Session     string           `json:"session"`
+	HeartbeatMS int64            `json:"heartbeat_ms"`
+	LeaseMS     map[string]int64 `json:"lease_ms"` // by type
 }
 
-// Heartbeat keeps a worker registered, and the leases of what it runs if the
-// dispatched message is gone. It carries the registration, so that an engine
+// Heartbeat keeps a worker registered, and the leases of the runs that it names. It carries the registration, so that an engine
 // that has lost its registry learns it anew.
 type Heartbeat struct {
 	Register
@@ -73,7 +73,7 @@ type HeartbeatReply struct {
 	ShouldDrain bool     `json:"should_drain"`
 	Cancel      []RunRef `json:"cancel,omitempty"` // runs that must stop
 	// Status is the engine's view of the worker, and Reason explains it unless the
-	// worker is active. An unhealthy worker should not pull: its claims are refused.
+	// worker is active. An unhealthy worker is sent nothing.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
 	// IdleMS is how long a worker may be silent that has nothing and with which nothing is
@@ -137,11 +137,13 @@ type Control struct {
 	// about; see HeartbeatReply.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
+	// Polls names the engine process at which a worker over HTTP polls from now on, for
+	// the others: it is of no concern to workers.
+	Polls string `json:"polls,omitempty"`
 }
 
 // The events of a Report.
 const (
-	ReportClaim    = "claim"
 	ReportStart    = "start"
 	ReportComplete = "complete"
 	ReportFail     = "fail"
@@ -162,7 +164,7 @@ type Report struct {
 	Session      string          `json:"session,omitempty"`
 	Event        string          `json:"event"`
 	Attempt      int             `json:"attempt,omitempty"` // 0: not said
-	Start        bool            `json:"start,omitempty"`   // with claim: and start at once
+	Start        bool            `json:"start,omitempty"`   // of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said
 	Result       json.RawMessage `json:"result,omitempty"`
 	Error        string          `json:"error,omitempty"`
 	Code         string          `json:"code,omitempty"`
@@ -183,7 +185,7 @@ type Reported struct {
 	State    events.ItemState `json:"state,omitempty"`
 	Position Position         `json:"position,omitempty"`
 	Error    *Error           `json:"error,omitempty"`
-	// Checkpoint and Continuation come with a claim or a start: the data that an
+	// Checkpoint and Continuation come with a start: the data that an
 	// earlier run of the item saved, and, if the item has spawned, how its children
 	// ended.
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
@@ -211,11 +213,12 @@ type WorkerInfo struct {
 	Slots        int            `json:"slots"`
 	InFlight     int            `json:"in_flight"` // items that it has claimed or runs
 	Status       WorkerStatus   `json:"status"`
-	Reason       string         `json:"reason,omitempty"` // why it is unhealthy
-	Health       *Health        `json:"health,omitempty"` // as it last said itself
-	Probe        bool           `json:"probe,omitempty"`  // whether it answers probes
-	Inbox        string         `json:"inbox,omitempty"`  // see Register; empty: it pulls
-	Most         map[string]int `json:"most,omitempty"`   // see Register
+	Reason       string         `json:"reason,omitempty"`  // why it is unhealthy
+	Health       *Health        `json:"health,omitempty"`  // as it last said itself
+	Probe        bool           `json:"probe,omitempty"`   // whether it answers probes
+	Offers       bool           `json:"offers,omitempty"`  // see Register
+	Offered      int            `json:"offered,omitempty"` // by its last Offer; what was sent since has used some of it
+	Most         map[string]int `json:"most,omitempty"`    // see Register
 	ProbedAt     time.Time      `json:"probed_at,omitzero"`
 	Version      string         `json:"version,omitempty"`
 	Host         string         `json:"host,omitempty"`

@@ -38,15 +38,15 @@ func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
 	r.away()
 	close(b.release)
 	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	late := r.submit("wait", `{}`) // its claim must wait as well
-	need.Eventually(t, "the claim under way", func() bool { return w.Stats().Running == 1 })
+	late := r.push(w, "wait") // its outcome must wait as well
+	need.Eventually(t, "both outcomes under way", func() bool { return w.Stats().Settling == 2 })
 	r.back()
 	for _, id := range []string{id, late} {
 		if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 			t.Errorf("got %+v", got)
 		}
 	}
-	r.untilAcked()
+	r.untilIdle()
 }
 
 func TestEngineForgotEverything(t *testing.T) {
@@ -60,7 +60,6 @@ func TestEngineForgotEverything(t *testing.T) {
 	r.mu.Lock()
 	clear(r.workers)
 	r.mu.Unlock()
-	r.makeStream() // consumers and messages are gone
 	r.until("the registration", func() bool { return len(r.workers) == 1 })
 	r.outcomeAfter(r.submit("wait", `{}`), b)
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
@@ -82,7 +81,7 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	dir := t.TempDir()
 	port := need.Address(t).Port
 	s := fakeengine.ServerAt(t, dir, port)
-	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
+	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
 	HandleRaw(w, "wait", b.run)
@@ -95,12 +94,11 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
 	fakeengine.ServerAt(t, dir, port)
 	need.Eventually(t, "the engine's connection", r.nc.IsConnected)
-	r.makeStream()
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
 	}
 	r.outcome(r.submit("wait", `{}`), 1)
-	r.untilAcked()
+	r.untilIdle()
 }
 
 func TestUnknownWorkerRegistersAgain(t *testing.T) {
@@ -125,7 +123,7 @@ func testRegistersAgain(t *testing.T, code events.Code) {
 		return nil
 	}
 	r.mu.Unlock()
-	r.outcome(r.submit("add", `{}`), 1)
+	r.outcome(r.push(w, "add"), 1)
 	if !refused.Load() {
 		t.Error("nothing was refused")
 	}
@@ -160,23 +158,27 @@ func TestUnavailableIsAskedAgain(t *testing.T) {
 	if got := r.outcome(r.submit("add", `{}`), 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
 	}
-	r.untilAcked()
+	r.untilIdle()
 }
 
-func TestUnansweredClaimIsForgotten(t *testing.T) {
+func TestUnansweredStartIsForgotten(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
 	r.lease = shortLease
-	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})
+	w := r.worker(Config{Concurrency: 1})
 	Handle(w, "add", add)
 	r.start(w)
 	r.away()
-	first := r.submit("add", `{}`)
-	need.Eventually(t, "the claim", func() bool { return w.Stats().Running == 1 })
+	it := r.add("add", `{}`, func(a *wire.Assigned) { a.Ask = true })
+	first := it.id
+	r.mu.Lock()
+	r.send(it, w.session.id)
+	r.mu.Unlock()
+	need.Eventually(t, "the start under way", func() bool { return w.Stats().Running == 1 })
 	need.Eventually(t, "the slot back", func() bool { return w.Stats().Running == 0 })
 	r.back()
-	r.redispatch(first)
+	r.resubmit(first)
 	r.outcome(first, 1)
 }
 

@@ -1,13 +1,8 @@
 package workers
 
-import (
-	"time"
+import "time"
 
-	"github.com/streamwright/streamwright/internal/pull"
-)
-
-// clock runs the timers of all runs and pulls, with one goroutine and one
-// timer.
+// clock runs the timers of all runs, with one goroutine and one timer.
 type clock struct {
 	w        *Worker
 	wake     chan struct{} // room for one
@@ -26,8 +21,7 @@ func (k *clock) dueBy(t time.Time) {
 	}
 }
 
-// run renews leases, hands back what waits too long, and notices pull
-// requests that were lost: one goroutine and one timer for all of them.
+// run reports progress that was held back, and stops runs whose leases are lost.
 func (k *clock) run() {
 	defer k.w.loops.Done()
 	timer := time.NewTimer(time.Hour)
@@ -57,73 +51,26 @@ func (k *clock) run() {
 // tick does the work due at now and sets, by dueBy, the time of the next look.
 // REQUIRES: mu.
 func (k *clock) tick(now time.Time) {
-	k.tickHeld(now)
 	for _, r := range k.w.table.runs {
-		if r.state != running && r.state != settling {
+		if r.state != running {
 			continue
 		}
-		if !now.Before(r.renewAt) {
-			k.renew(r, now)
+		if !k.w.link.connected {
+			k.outlive(r, now)
 		}
-		k.dueBy(r.renewAt)
 		r.line.tell(now)
 	}
-	for _, c := range k.w.pulls.consumers {
-		for _, l := range c.lanes {
-			if l.left == 0 {
-				continue
-			}
-			if now.Before(l.expires) {
-				k.dueBy(l.expires)
-			} else {
-				l.left = 0
-			}
-		}
-	}
-	k.w.pulls.refillAll()
 }
 
-// tickHeld hands back items that have waited too long: handlers are no longer
-// short. REQUIRES: mu.
-func (k *clock) tickHeld(now time.Time) {
-	keep := k.w.table.held[:0]
-	for _, r := range k.w.table.held {
-		if now.Before(r.holdUntil()) {
-			k.dueBy(r.holdUntil())
-			keep = append(keep, r)
-			continue
-		}
-		k.w.table.meanRun = slowRun
-		k.w.handBack(r, "no_slot")
-	}
-	clear(k.w.table.held[len(keep):])
-	k.w.table.held = keep
-}
-
-// renew extends a run's lease, or, after a whole lease without a connection,
-// takes it for lost. REQUIRES: mu.
-func (k *clock) renew(r *run, now time.Time) {
-	third := r.msg.Lease / 3
-	r.renewAt = now.Add(third)
-	if r.gaveUp || (r.letGo && r.stop != ErrCancelled) {
-		return
-	}
-	if k.w.link.connected {
-		r.contact = now
-		if !r.assigned { // heartbeats keep it
-			k.w.publish(r.msg.Reply, "", pull.Renew)
-		}
-		return
-	}
-	lost := r.contact.Add(r.msg.Lease)
-	if now.Before(lost) {
-		if lost.Before(r.renewAt) {
-			r.renewAt = lost
-		}
-		return
-	}
-	if r.state == running && r.stop == nil {
-		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.msg.RawID, "type", string(r.reg.typ), "lease", r.msg.Lease)
+// outlive stops a run that no heartbeat can have kept for a whole lease, since there is no
+// connection: another worker may have its item. REQUIRES: mu.
+func (k *clock) outlive(r *run, now time.Time) {
+	switch lost := k.w.link.lost.Add(r.lease - r.lease/beatsPerLease); {
+	case r.stop != nil:
+	case now.Before(lost):
+		k.dueBy(lost)
+	default:
+		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.msg.ID, "type", string(r.reg.typ), "lease", r.lease)
 		k.w.endRun(r, ErrLeaseLost, false)
 	}
 }

@@ -19,19 +19,13 @@ import (
 
 // Bounds of the runtime.
 const (
-	// MaxConcurrency is the highest Concurrency: what one consumer can have
-	// pending.
+	// MaxConcurrency is the highest Concurrency.
 	MaxConcurrency = events.MaxCapacity
 	// MaxReports bounds the reports in one request.
 	MaxReports = 1000
 	// MaxReportBytes is the size from which a request takes no further
 	// report. One alone may be larger: a result has up to 256 KiB.
 	MaxReportBytes = 256 << 10
-	// PrefetchBelow is the mean run time under which Prefetch applies.
-	PrefetchBelow = 20 * time.Millisecond
-	// HoldLimit bounds the time for which a prefetched item waits for a slot before it is
-	// handed back; less if its lease is short.
-	HoldLimit = 250 * time.Millisecond
 	// AbandonAfter bounds the time for which Stop waits for a handler whose context it has
 	// cancelled.
 	AbandonAfter = 10 * time.Second
@@ -45,9 +39,8 @@ const (
 
 const (
 	reportSenders   = 2 // report requests outstanding at once
-	pullLanes       = 3 // pull requests outstanding per consumer
+	beatsPerLease   = 3 // heartbeats in a lease, at least: the engine says how often they come
 	requestTimeout  = 5 * time.Second
-	homeTimeout     = time.Second     // for the servers to say where the consumers are
 	settleTimeout   = 5 * time.Second // for the last reports, once handlers are done
 	farewellTimeout = 2 * time.Second // for unregister
 	backoffMin      = 50 * time.Millisecond
@@ -67,11 +60,6 @@ type Config struct {
 	Capabilities []string
 	// Names are the names that the engine uses. Default: wire.Default.
 	Names wire.Names
-	// Prefetch is the number of items that may wait here for a slot, 0 to
-	// MaxConcurrency, while handlers are short. Default: Concurrency. NoPrefetch
-	// switches it off.
-	Prefetch   int
-	NoPrefetch bool
 	// DrainTimeout is the time for which Stop lets handlers finish. Default 30 s.
 	DrainTimeout time.Duration
 	// Logger gets what the operator should know. Default: slog.Default().
@@ -133,12 +121,6 @@ func (c Config) WithDefaults() Config {
 	if c.Names == (wire.Names{}) {
 		c.Names = wire.Default
 	}
-	if c.Prefetch == 0 {
-		c.Prefetch = c.Concurrency
-	}
-	if c.NoPrefetch {
-		c.Prefetch = 0
-	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
@@ -163,9 +145,6 @@ func (c Config) Validate() error {
 	}
 	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
 		errs = append(errs, fmt.Errorf("worker config: Concurrency is %d: it must be 1 to %d", c.Concurrency, MaxConcurrency))
-	}
-	if c.Prefetch < 0 || c.Prefetch > MaxConcurrency {
-		errs = append(errs, fmt.Errorf("worker config: Prefetch is %d: it must be 0 to %d", c.Prefetch, MaxConcurrency))
 	}
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("worker config: DrainTimeout is %s: it must not be negative", c.DrainTimeout))

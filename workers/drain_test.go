@@ -9,68 +9,9 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
-
-func TestStopHandsBackWhatIsHeld(t *testing.T) {
-	r := newRig(t)
-	r.lease = 30 * time.Minute // so that nothing is handed back for waiting
-	b := newBlocker()
-	w := r.worker(Config{Concurrency: 1, Prefetch: 5})
-	HandleRaw(w, "wait", b.run)
-	w.table.meanRun = 0 // as if handlers had proved short
-	r.start(w)
-	first := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	var rest []string
-	for range 3 {
-		rest = append(rest, r.submit("wait", `{}`))
-	}
-	need.Eventually(t, "items held", func() bool { return w.Stats().Held == 3 })
-	stopped := make(chan error, 1)
-	go func() { stopped <- w.Stop(context.Background()) }()
-	for _, id := range rest {
-		if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
-			t.Errorf("held item: got %+v", got)
-		}
-	}
-	select {
-	case err := <-stopped:
-		t.Fatalf("Stop did not wait for the handler: %v", err)
-	default:
-	}
-	close(b.release)
-	if err := recv(t, "Stop", stopped); err != nil {
-		t.Error(err)
-	}
-	if got := r.outcome(first, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilAcked()
-	if err := w.Stop(t.Context()); err != nil {
-		t.Errorf("the second Stop: %v", err)
-	}
-}
-
-func TestHeldTooLongIsHandedBack(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	r := newRig(t)
-	r.lease = shortLease
-	b := newBlocker()
-	w := r.worker(Config{Concurrency: 1, Prefetch: 5})
-	HandleRaw(w, "wait", b.run)
-	w.table.meanRun = 0
-	r.start(w)
-	r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	waiting := r.submit("wait", `{}`)
-	if got := r.outcome(waiting, 1); got.Event != wire.ReportRelease || got.Reason != "no_slot" {
-		t.Errorf("got %+v", got)
-	}
-	close(b.release)
-}
 
 func TestStopCancelsAfterDrainTimeout(t *testing.T) {
 	r := newRig(t)
@@ -89,7 +30,7 @@ func TestStopCancelsAfterDrainTimeout(t *testing.T) {
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "shutdown" {
 		t.Errorf("got %+v", got)
 	}
-	r.untilAcked()
+	r.untilIdle()
 }
 
 func TestStopBeforeStart(t *testing.T) {
@@ -108,21 +49,10 @@ func TestDrainByEngine(t *testing.T) {
 	for name, ask := range map[string]func(r *rig, w *Worker){
 		"control":   func(r *rig, w *Worker) { r.control(w, wire.Control{Drain: true}) },
 		"heartbeat": func(r *rig, w *Worker) { r.mu.Lock(); r.beatReply.ShouldDrain = true; r.mu.Unlock() },
-		"claim": func(r *rig, w *Worker) {
-			r.mu.Lock()
-			r.refuse = func(rep wire.Report) *wire.Error {
-				if rep.Event == wire.ReportClaim {
-					return &wire.Error{Code: events.CodeDraining}
-				}
-				return nil
-			}
-			r.mu.Unlock()
-			r.submit("wait", `{}`)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.beatMS = pull.MinHeartbeat.Milliseconds()
+			r.beatMS = standing.MinHeartbeat.Milliseconds()
 			b := newBlocker()
 			w := r.worker(Config{Concurrency: 2})
 			HandleRaw(w, "wait", b.run)
@@ -132,7 +62,10 @@ func TestDrainByEngine(t *testing.T) {
 			id := r.submit("wait", `{}`)
 			recv(t, "the run", b.begun)
 			ask(r, w)
-			need.Eventually(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining && w.pulls.closed() })
+			need.Eventually(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining })
+			if got := r.outcome(r.push(w, "wait"), 1); got.Event != wire.ReportRelease || got.Reason != "draining" {
+				t.Errorf("an item that came meanwhile: got %+v", got)
+			}
 			close(b.release)
 			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 				t.Errorf("got %+v", got)
@@ -148,7 +81,7 @@ func TestDrainByEngine(t *testing.T) {
 }
 
 // A worker with few slots must not keep from others what it can't run.
-func TestPullsFollowFreeSlots(t *testing.T) {
+func TestItemsFollowFreeSlots(t *testing.T) {
 	r := newRig(t)
 	slow, quick := newBlocker(), newBlocker()
 	one := r.worker(Config{Concurrency: 1})
@@ -165,7 +98,7 @@ func TestPullsFollowFreeSlots(t *testing.T) {
 	for range 5 {
 		recv(t, "a run at the second worker", quick.begun)
 	}
-	if s := one.Stats(); s.Running != 1 || s.Held != 0 || s.Released != 0 {
+	if s := one.Stats(); s.Running != 1 || s.Released != 0 {
 		t.Errorf("the full worker: %+v", s)
 	}
 	close(slow.release)
@@ -204,23 +137,55 @@ func TestLimitPerType(t *testing.T) {
 	close(free.release)
 }
 
-// With several types a full worker may be sent one more; it goes back at once.
-func TestOverPullIsHandedBack(t *testing.T) {
+// What a full worker is sent nevertheless goes back at once, and so does what is beyond the
+// limit of its type.
+func TestNoSlotIsHandedBack(t *testing.T) {
 	r := newRig(t)
-	a, b := newBlocker(), newBlocker()
-	w := r.worker(Config{Concurrency: 1})
-	HandleRaw(w, "a", a.run)
-	HandleRaw(w, "b", b.run)
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 2})
+	HandleRaw(w, "narrow", b.run, Limit(1))
+	HandleRaw(w, "wide", b.run)
 	r.start(w)
-	r.submit("a", `{}`)
-	recv(t, "the run", a.begun)
-	id := r.submit("b", `{}`)
-	if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
+	for _, typ := range []string{"narrow", "wide"} {
+		r.submit(typ, `{}`)
+		recv(t, "the run", b.begun)
+		if got := r.outcome(r.push(w, "narrow"), 1); got.Event != wire.ReportRelease || got.Reason != "no_slot" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	close(b.release)
+	r.untilIdle()
+}
+
+// A worker that waits for its handlers at Stop makes no offer, and hands back what comes
+// nevertheless.
+func TestStopTakesNothingMore(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 2})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	first := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	r.until("the engine is told", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].Offers })
+	if got := r.outcome(r.push(w, "wait"), 1); got.Event != wire.ReportRelease || got.Reason != "shutdown" {
 		t.Errorf("got %+v", got)
 	}
-	r.redispatch(id)
-	close(a.release)
-	recv(t, "the second run", b.begun)
+	select {
+	case err := <-stopped:
+		t.Fatalf("Stop did not wait for the handler: %v", err)
+	default:
+	}
 	close(b.release)
-	r.outcome(id, 2)
+	if err := recv(t, "Stop", stopped); err != nil {
+		t.Error(err)
+	}
+	if got := r.outcome(first, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	if err := w.Stop(t.Context()); err != nil {
+		t.Errorf("the second Stop: %v", err)
+	}
 }

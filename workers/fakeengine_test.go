@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,12 +10,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
-	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -29,27 +26,51 @@ type fakeItem struct {
 	token   string
 	worker  string
 	attempt int
-	reports []wire.Report // granted ones, claims left out
-	headers map[string]string
+	reports []wire.Report // granted ones, starts left out
+	life    *fakeLife     // that has its present run
+	more    func(*wire.Assigned)
 
 	checkpoint   json.RawMessage
 	continuation *wire.Continuation
+}
+
+// fakeLife is one session of a worker.
+type fakeLife struct {
+	reg     wire.Register
+	busy    int
+	ofType  map[string]int
+	resting bool // given nothing before its next heartbeat
+	unfit   bool // by its own checks
+	held    bool // by a control message
+}
+
+// room returns how many more items of a type the session takes.
+func (l *fakeLife) room(typ string) int {
+	if l.resting || l.unfit || l.held || l.reg.Offers || !slices.Contains(l.reg.Types, typ) {
+		return 0
+	}
+	n := l.reg.Slots - l.busy
+	if most := l.reg.Most[typ]; most > 0 {
+		n = min(n, most-l.ofType[typ])
+	}
+	return n
 }
 
 // fakeEngine answers the worker protocol from a table in memory.
 type fakeEngine struct {
 	t     testing.TB
 	nc    *nats.Conn
-	js    jetstream.JetStream
 	names wire.Names
 
 	mu        sync.Mutex
 	lease     time.Duration
 	timeout   time.Duration
 	beatMS    int64
-	window    int
 	items     map[string]*fakeItem
-	workers   map[string]string
+	workers   map[string]string    // sessions
+	lives     map[string]*fakeLife // by session
+	waiting   []*fakeItem          // to be sent, oldest first
+	absent    bool
 	tokens    uint64
 	completed int
 	requests  int
@@ -65,20 +86,14 @@ type fakeEngine struct {
 	onRegister func(r wire.Register) *wire.Error
 	changed    chan struct{} // closed and replaced at every change
 	quiet      bool          // keep no reports (benchmarks)
-	putsBack   bool          // dispatch again what is handed back unclaimed
-	assigns    bool          // say so; nothing is assigned
+	putsBack   bool          // send again what is handed back
 }
 
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
 	t.Helper()
 	nc := fakeengine.Dial(t, url)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fakeEngine{t: t, nc: nc, js: js, names: wire.Default, lease: 30 * time.Second, timeout: time.Minute, beatMS: 20_000, window: 1000,
-		items: map[string]*fakeItem{}, workers: map[string]string{}, tokens: uint64(time.Now().UnixNano()), changed: make(chan struct{})}
-	f.makeStream()
+	f := &fakeEngine{t: t, nc: nc, names: wire.Default, lease: 30 * time.Second, timeout: time.Minute, beatMS: 20_000,
+		items: map[string]*fakeItem{}, workers: map[string]string{}, lives: map[string]*fakeLife{}, tokens: uint64(time.Now().UnixNano()), changed: make(chan struct{})}
 	f.back()
 	if _, err := nc.Subscribe(f.names.LogAll(), func(m *nats.Msg) {
 		var r wire.LogRecord
@@ -96,20 +111,6 @@ func newFakeEngine(t testing.TB, url string) *fakeEngine {
 func (f *fakeEngine) signal() {
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-// makeStream makes the dispatch stream anew, as an engine does at its start.
-func (f *fakeEngine) makeStream() {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	_ = f.js.DeleteStream(ctx, f.names.DispatchStream())
-	if _, err := f.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: f.names.DispatchStream(), Subjects: []string{f.names.RunAll()}, Storage: jetstream.MemoryStorage,
-		Retention: jetstream.WorkQueuePolicy, FirstSeq: uint64(time.Now().UnixMilli()),
-	}); err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // back makes the engine answer; away makes it silent.
@@ -134,9 +135,16 @@ func (f *fakeEngine) back() {
 	if err := f.nc.Flush(); err != nil {
 		f.t.Fatal(err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.absent = false
+	f.assign()
 }
 
 func (f *fakeEngine) away() {
+	f.mu.Lock()
+	f.absent = true
+	f.mu.Unlock()
 	for _, s := range f.subs {
 		_ = s.Unsubscribe()
 	}
@@ -157,27 +165,26 @@ func (f *fakeEngine) register(m *nats.Msg) any {
 	if s := f.workers[r.Worker]; s != "" && s != r.Session {
 		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeWorkerIDInUse, Message: "the id is alive in another session"}}
 	}
-	reply := wire.Registered{Session: r.Session, Stream: f.names.DispatchStream(), Consumers: map[string][]string{}, HeartbeatMS: f.beatMS, LeaseMS: map[string]int64{}, Assigns: f.assigns}
-	if reply.Session == "" {
-		reply.Session = ulid.Make().String()
-	}
+	reply := wire.Registered{Session: r.Session, HeartbeatMS: f.beatMS, LeaseMS: map[string]int64{}}
 	for _, typ := range r.Types {
-		// Short: a server that is shutting down never answers.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_, err := f.js.CreateOrUpdateConsumer(ctx, f.names.DispatchStream(), jetstream.ConsumerConfig{
-			Durable: typ, FilterSubject: f.names.Run(events.Type(typ), ""), AckWait: f.lease, MaxDeliver: 1,
-			AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: f.window, MemoryStorage: true,
-		})
-		cancel()
-		if err != nil {
-			return wire.ErrorReply{Error: &wire.Error{Code: events.CodeUnavailable, Message: err.Error()}}
-		}
-		reply.Consumers[typ] = []string{typ}
 		reply.LeaseMS[typ] = f.lease.Milliseconds()
 	}
-	f.workers[r.Worker] = reply.Session
+	f.workers[r.Worker] = r.Session
+	f.life(&r)
+	f.assign()
 	f.signal()
 	return reply
+}
+
+// life returns a session, as its worker describes it now. REQUIRES: mu.
+func (f *fakeEngine) life(r *wire.Register) *fakeLife {
+	l := f.lives[r.Session]
+	if l == nil {
+		l = &fakeLife{ofType: map[string]int{}}
+		f.lives[r.Session] = l
+	}
+	l.reg = *r
+	return l
 }
 
 func (f *fakeEngine) heartbeat(m *nats.Msg) any {
@@ -193,6 +200,9 @@ func (f *fakeEngine) heartbeat(m *nats.Msg) any {
 	if f.workers[h.Worker] != h.Session {
 		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeWorkerIDInUse, Message: "the id is alive in another session"}}
 	}
+	l := f.life(&h.Register)
+	l.resting, l.unfit = false, f.beatReply.ShouldDrain || f.beatReply.Status == wire.WorkerUnhealthy || h.Health.Reason() != ""
+	f.assign()
 	return f.beatReply
 }
 
@@ -202,6 +212,7 @@ func (f *fakeEngine) unregister(m *nats.Msg) any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.workers, u.Worker)
+	delete(f.lives, u.Session)
 	f.gone = append(f.gone, u.Worker)
 	f.signal()
 	return wire.OK{OK: true}
@@ -226,6 +237,7 @@ func (f *fakeEngine) report(m *nats.Msg) any {
 		}
 		out[i] = f.decide(r)
 	}
+	f.assign()
 	f.signal()
 	return out
 }
@@ -240,12 +252,13 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		return no(events.CodeNotFound)
 	case it.token != r.Token:
 		return no(events.CodeStaleToken)
-	case r.Event == wire.ReportClaim:
-		if it.state == events.StateQueued {
-			it.state, it.worker = events.StateRunning, r.Worker
-			it.attempt++
-		}
-		if it.state != events.StateRunning || it.worker != r.Worker {
+	}
+	if it.state == events.StateClaimed && (r.Event == wire.ReportStart || r.Start) {
+		it.state = events.StateRunning
+		it.attempt++
+	}
+	if r.Event == wire.ReportStart {
+		if it.state != events.StateRunning {
 			return no(events.CodeWrongState)
 		}
 		return wire.Reported{OK: true, Attempt: it.attempt, TimeoutMS: f.timeout.Milliseconds(), Checkpoint: it.checkpoint, Continuation: it.continuation}
@@ -253,11 +266,13 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 	if !f.quiet {
 		it.reports = append(it.reports, r)
 	}
-	if it.state != events.StateRunning {
-		if r.Event == wire.ReportRelease && f.putsBack {
-			f.dispatchLocked(it)
-		}
-		return wire.Reported{OK: true}
+	switch {
+	case r.Event == wire.ReportProgress || r.Event == wire.ReportCheckpoint:
+	case it.state == events.StateClaimed && it.life != nil:
+		it.life.resting = true
+		fallthrough
+	default:
+		f.free(it)
 	}
 	switch r.Event {
 	case wire.ReportComplete:
@@ -267,6 +282,9 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		it.state = events.StateFailed
 	case wire.ReportRelease, wire.ReportSnooze:
 		it.state = events.StateQueued
+		if r.Event == wire.ReportRelease && f.putsBack {
+			f.waiting = append(f.waiting, it)
+		}
 	case wire.ReportSpawn:
 		it.state = events.StateWaiting
 	case wire.ReportCheckpoint:
@@ -275,49 +293,97 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 	return wire.Reported{OK: true}
 }
 
-// submit makes an item and dispatches it.
-func (f *fakeEngine) submit(typ, params string, headers ...string) string {
-	f.t.Helper()
-	f.mu.Lock()
-	it := &fakeItem{id: ulid.Make().String(), typ: typ, params: params, state: events.StateQueued, headers: map[string]string{}}
-	for i := 0; i+1 < len(headers); i += 2 {
-		it.headers[headers[i]] = headers[i+1]
+// free lets go of an item's run. REQUIRES: mu.
+func (f *fakeEngine) free(it *fakeItem) {
+	if it.life != nil {
+		it.life.busy--
+		it.life.ofType[it.typ]--
+		it.life = nil
 	}
+}
+
+// add makes an item that is not to be sent yet.
+func (f *fakeEngine) add(typ, params string, more ...func(*wire.Assigned)) *fakeItem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	it := &fakeItem{id: ulid.Make().String(), typ: typ, params: params, state: events.StateQueued, more: func(a *wire.Assigned) {
+		for _, fn := range more {
+			fn(a)
+		}
+	}}
 	f.items[it.id] = it
-	f.mu.Unlock()
-	f.dispatch(it)
+	return it
+}
+
+// submit makes an item, which is sent as soon as a worker has a slot for it.
+func (f *fakeEngine) submit(typ, params string, more ...func(*wire.Assigned)) string {
+	f.t.Helper()
+	it := f.add(typ, params, more...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting = append(f.waiting, it)
+	f.assign()
 	return it.id
 }
 
-// dispatch publishes an item with a fresh token.
-func (f *fakeEngine) dispatch(it *fakeItem) {
+// push makes an item and sends it to a worker, whether it has a slot or not.
+func (f *fakeEngine) push(w *Worker, typ string) string {
+	it := f.add(typ, `{}`)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dispatchLocked(it)
+	f.send(it, w.session.id)
+	return it.id
 }
 
-func (f *fakeEngine) dispatchLocked(it *fakeItem) {
-	f.t.Helper()
-	f.tokens++
-	it.token = strconv.FormatUint(f.tokens, 36)
-	m := nats.NewMsg(f.names.Run(events.Type(it.typ), ""))
-	m.Data = []byte(it.params)
-	m.Header = nats.Header{wire.HeaderID: {it.id}, wire.HeaderType: {it.typ}, wire.HeaderToken: {it.token},
-		wire.HeaderAttempt: {strconv.Itoa(it.attempt + 1)}, wire.HeaderLease: {f.lease.String()}}
-	for k, v := range it.headers {
-		m.Header.Set(k, v)
+// assign sends what waits to the workers that have room. REQUIRES: mu.
+func (f *fakeEngine) assign() {
+	if f.absent {
+		return
 	}
-	if _, err := f.js.PublishMsgAsync(m); err != nil {
+	rest := f.waiting[:0]
+next:
+	for _, it := range f.waiting {
+		for _, session := range f.workers {
+			if l := f.lives[session]; l != nil && l.room(it.typ) > 0 {
+				f.send(it, session)
+				continue next
+			}
+		}
+		rest = append(rest, it)
+	}
+	f.waiting = rest
+}
+
+// send sends an item with a fresh token. REQUIRES: mu.
+func (f *fakeEngine) send(it *fakeItem, session string) {
+	f.free(it)
+	f.tokens++
+	it.token, it.state = strconv.FormatUint(f.tokens, 36), events.StateClaimed
+	if it.life = f.lives[session]; it.life != nil {
+		it.life.busy++
+		it.life.ofType[it.typ]++
+	}
+	a := wire.Assigned{ID: it.id, Type: it.typ, Token: it.token, Attempt: it.attempt + 1, LeaseMS: f.lease.Milliseconds(), TimeoutMS: f.timeout.Milliseconds(),
+		Ask: it.checkpoint != nil || it.continuation != nil, Bytes: len(it.params), Params: json.RawMessage(it.params)}
+	it.more(&a)
+	b, err := json.Marshal([]wire.Assigned{a})
+	if err == nil {
+		err = f.nc.Publish(f.names.RunOf(events.Type(it.typ), session), b)
+	}
+	if err != nil {
 		f.t.Error(err)
 	}
 }
 
-func (f *fakeEngine) redispatch(id string) {
+// resubmit has an item sent again, under another token.
+func (f *fakeEngine) resubmit(id string) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	it := f.items[id]
+	f.free(it)
 	it.state = events.StateQueued
-	f.mu.Unlock()
-	f.dispatch(it)
+	f.waiting = append(f.waiting, it)
+	f.assign()
 }
 
 // item returns a copy of an item.
@@ -349,26 +415,20 @@ func (f *fakeEngine) until(what string, ok func() bool) {
 	}
 }
 
-// outcome waits for an item's n-th report (claims left out) and returns it.
+// outcome waits for an item's n-th report (starts left out) and returns it.
 func (f *fakeEngine) outcome(id string, n int) wire.Report {
 	f.t.Helper()
 	f.until(fmt.Sprintf("report %d of %s", n, id), func() bool { return len(f.items[id].reports) >= n })
 	return f.item(id).reports[n-1]
 }
 
-// untilAcked waits until the dispatch stream is empty.
-func (f *fakeEngine) untilAcked() {
-	f.t.Helper()
-	need.Eventually(f.t, "all messages acked", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		s, err := f.js.Stream(ctx, f.names.DispatchStream())
-		return err == nil && s.CachedInfo().State.Msgs == 0
-	})
-}
-
 // control sends a worker a control message.
 func (f *fakeEngine) control(w *Worker, c wire.Control) {
+	f.mu.Lock()
+	if l := f.lives[w.session.id]; l != nil {
+		l.held = c.Drain || c.Status == wire.WorkerUnhealthy
+	}
+	f.mu.Unlock()
 	b, _ := json.Marshal(c)
 	if err := f.nc.Publish(f.names.Control(w.ID()), b); err != nil {
 		f.t.Error(err)

@@ -50,7 +50,7 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 	if rep.Event != wire.ReportSnooze || rep.DelayMS != 2 || rep.Reason != "not yet" {
 		t.Errorf("got %+v", rep)
 	}
-	r.untilAcked()
+	r.untilIdle()
 	need.Eventually(t, "the counts", func() bool { s := w.Stats(); return s.Spawned == 1 && s.Snoozed == 1 && s.Settling == 0 })
 	if s := w.Stats(); s.Failed != 0 || s.Completed != 0 {
 		t.Errorf("stats %+v", s)
@@ -105,7 +105,7 @@ func TestRefusedSpawns(t *testing.T) {
 		r.start(w)
 		id := r.submit("parent", `{}`)
 		need.Eventually(t, "the refusal", refused.Load)
-		r.untilAcked()
+		r.untilIdle()
 		if got := r.told(id); !slices.Equal(got, want) {
 			t.Errorf("%s: reports %v, want %v", code, got, want)
 		} else if len(want) > 0 && (r.item(id).reports[0].Code != FailBadSpawn || *r.item(id).reports[0].Retryable) {
@@ -123,7 +123,7 @@ func TestAGrantBringsAlongWhatIsContinued(t *testing.T) {
 		got <- it
 		return nil, nil
 	})
-	id := r.submit("book", `{}`)
+	id := r.submit("book", `{}`) // before there is a worker
 	r.mu.Lock()
 	r.items[id].checkpoint = json.RawMessage(`{"Lines":7}`)
 	r.items[id].continuation = &wire.Continuation{Name: "bind", Children: json.RawMessage(`[{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"page","state":"completed","result":{"Lines":3}},{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNF","type":"page","state":"dead","error":"torn"}]`)}
@@ -229,7 +229,7 @@ func TestCheckpointIsDurableBeforeItReturns(t *testing.T) {
 	if got := recv(t, "the checkpoint", saved); !slices.Equal(got, []string{wire.ReportCheckpoint}) {
 		t.Errorf("when Checkpoint returned the engine had %v", got)
 	}
-	r.untilAcked()
+	r.untilIdle()
 	if it := r.item(id); string(it.checkpoint) != `{"step":7}` || it.state != events.StateCompleted || away.Load() {
 		t.Errorf("got %s, %s", it.checkpoint, it.state)
 	}
@@ -301,7 +301,7 @@ func TestARefusedReportEndsTheRun(t *testing.T) {
 				t.Errorf("%s, %s: got %v", code, tt.state, err)
 			}
 		}
-		r.untilAcked()
+		r.untilIdle()
 		if got := r.told(id); !slices.Equal(got, []string{wire.ReportRelease}) {
 			t.Errorf("%s: reports %v", code, got)
 		}
@@ -365,5 +365,5 @@ func TestMiddlewareSeesEnds(t *testing.T) {
 	if end, ok := s.result.(Snoozed); !ok || s.err != nil || end.Delay != time.Hour {
 		t.Errorf("got %+v", s)
 	}
-	r.untilAcked()
+	r.untilIdle()
 }

@@ -37,8 +37,7 @@ type registration struct {
 	strict  bool
 
 	// Guarded by Worker.mu.
-	held    int // items of the type waiting for a slot
-	inSlots int // items of the type claiming or running
+	inSlots int // runs of the type that hold a slot
 }
 
 // Handle makes w run fn for items of a type, with their params decoded into a

@@ -15,11 +15,9 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// A worker is unfit while a check of its own fails, or while the engine takes
-// it for unhealthy. It closes its lanes then, so that the server has no pull
-// request of it left to answer, hands back what it holds unclaimed, and keeps
-// registered by its heartbeats. When it is well again it registers anew, which
-// opens fresh lanes.
+// A worker is unfit while a check of its own fails, or while the engine takes it for
+// unhealthy. Its heartbeats tell the engine, which then sends it no items; those that
+// come nevertheless it hands back.
 
 // health says whether the worker is fit, and tells the engine.
 type health struct {
@@ -48,11 +46,10 @@ func (f *health) review() {
 	case f.resting == was || f.w.phase != phaseActive:
 	case f.resting:
 		f.w.log.Warn("this worker is unhealthy: it takes no new work", "reason", f.why())
-		f.w.handBackHeld("unhealthy")
-		f.w.session.wake() // closes the lanes
 	default:
 		f.w.log.Info("this worker is well again")
-		f.w.session.needed() // opens them
+		f.w.session.Ask() // what it has handed back keeps others away until its next heartbeat
+		f.w.session.wake()
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -49,7 +49,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	var db switched
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
@@ -66,21 +66,17 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	if why := w.Stats().Unhealthy; why != "db: connection refused" {
 		t.Errorf("the worker says %q of itself", why)
 	}
-	need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
-	// Nothing is pulled, so nothing is refused: no request but heartbeats.
-	r.mu.Lock()
-	before, beats := r.requests, len(r.beats)
-	r.mu.Unlock()
 	waiting := r.submit("quick", `{}`)
+	r.mu.Lock()
+	beats := len(r.beats)
+	r.mu.Unlock()
 	r.until("some heartbeats", func() bool { return len(r.beats) >= beats+3 })
 	if it := r.item(waiting); it.state != events.StateQueued {
-		t.Errorf("it was pulled and is %s", it.state)
+		t.Errorf("the fake engine sent it: it is %s", it.state)
 	}
-	r.mu.Lock()
-	if r.requests != before {
-		t.Errorf("%d report requests meanwhile", r.requests-before)
+	if got := r.outcome(r.push(w, "quick"), 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
+		t.Errorf("an item that came nevertheless: got %+v", got)
 	}
-	r.mu.Unlock()
 	// What runs is left alone, and its outcome counts.
 	if len(b.cause) > 0 {
 		t.Error("the running handler was stopped")
@@ -96,7 +92,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	if why := w.Stats().Unhealthy; why != "" {
 		t.Errorf("the worker still says %q", why)
 	}
-	r.untilAcked()
+	r.untilIdle()
 }
 
 // The engine's word counts as the worker's own, however it comes.
@@ -104,7 +100,6 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	for name, say := range map[string]func(*rig, *Worker){
-		"refusal": func(r *rig, w *Worker) { r.submit("x", `{}`) },
 		"control": func(r *rig, w *Worker) {
 			r.control(w, wire.Control{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"})
 		},
@@ -112,39 +107,26 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			var well atomic.Bool
-			var claims atomic.Int32
-			r.beatMS = pull.MinHeartbeat.Milliseconds()
+			r.beatMS = standing.MinHeartbeat.Milliseconds()
 			if name != "heartbeat" {
 				r.beatMS = 20_000
 			}
 			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"}
-			r.refuse = func(rep wire.Report) *wire.Error {
-				if rep.Event != wire.ReportClaim || well.Load() {
-					return nil
-				}
-				claims.Add(1)
-				return &wire.Error{Code: events.CodeUnhealthy, Message: "2 probes failed"}
-			}
 			w := r.worker(Config{Concurrency: 3})
 			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
 			r.start(w)
 			say(r, w)
 			need.Eventually(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
-			if name == "refusal" {
-				r.until("it asks whether that is so", func() bool { return len(r.beats) > 0 })
+			id := r.push(w, "x")
+			if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
+				t.Errorf("got %+v", got)
 			}
-			need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
-			id := r.submit("x", `{}`)
-			if n := claims.Load(); n > 1 {
-				t.Errorf("%d claims were tried", n)
-			}
-			well.Store(true)
 			r.mu.Lock()
 			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive}
 			r.mu.Unlock()
 			r.control(w, wire.Control{Status: wire.WorkerActive})
-			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+			r.resubmit(id)
+			if got := r.outcome(id, 2); got.Event != wire.ReportComplete {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -157,14 +139,12 @@ func TestBornUnhealthy(t *testing.T) {
 	db.set(errors.New("down"))
 	w := r.worker(Config{Checks: map[string]Check{"db": db.check}})
 	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
-	r.submit("x", `{}`)
+	id := r.submit("x", `{}`)
 	r.start(w)
 	// A registration does not say so, hence the heartbeat before its time.
 	r.until("the engine is told", func() bool { return r.lastBeat().Reason() == "db: down" })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.requests != 0 {
-		t.Errorf("%d report requests", r.requests)
+	if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
+		t.Errorf("an item that came before: got %+v", got)
 	}
 }
 
@@ -309,7 +289,7 @@ func TestHeartbeatFollowsTheRegistration(t *testing.T) {
 	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
 	// The fake engine's first word was 20 s.
 	r.mu.Lock()
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	r.mu.Unlock()
 	r.control(w, wire.Control{Register: true})
 	r.until("heartbeats in short order", beats(3))
@@ -321,7 +301,7 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive, IdleMS: time.Hour.Milliseconds()}
 	var db switched
 	looked := make(chan struct{})

@@ -7,17 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// shortLease is a lease whose end, or whose renewal, a test waits for: many times what
-// the worker takes to claim and to renew, on a slow machine too.
+// shortLease is a lease whose end a test waits for: many times what the worker takes to
+// begin a run, on a slow machine too.
 const shortLease = 3 * time.Second
 
 // blocker is a handler that says when it has begun and lasts until released or
@@ -66,7 +64,7 @@ func TestCancelByControl(t *testing.T) {
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrCancelled) {
 		t.Errorf("cause %v", err)
 	}
-	r.untilAcked()
+	r.untilIdle()
 	// The engine is told that the run has let go, and of no outcome.
 	if it := r.item(id); len(it.reports) != 1 || it.reports[0].Event != wire.ReportRelease {
 		t.Errorf("a cancelled run was reported: %+v", it.reports)
@@ -93,7 +91,7 @@ func TestTimeout(t *testing.T) {
 func TestLeaseLostByHeartbeat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	b := newBlocker()
 	w := r.worker(Config{})
 	HandleRaw(w, "wait", b.run)
@@ -112,7 +110,7 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	r.untilAcked()
+	r.untilIdle()
 	if it := r.item(id); len(it.reports) != 0 {
 		t.Errorf("a lost run was reported: %+v", it.reports)
 	}
@@ -123,7 +121,7 @@ func TestLeaseLostWithoutConnection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := fakeengine.ServerAt(t, dir, -1)
-	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
+	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
 	r.lease = shortLease
 	b := newBlocker()
 	w := r.worker(Config{})
@@ -145,63 +143,21 @@ func TestLeaseLostWithoutConnection(t *testing.T) {
 	}
 }
 
-func TestLeaseIsRenewed(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	r := newRig(t)
-	r.lease = shortLease
-	lapsed := make(chan *nats.Msg, 10)
-	sub, err := r.nc.ChanSubscribe(r.names.LeaseAdvisories(), lapsed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	renewed := make(chan *nats.Msg, 100)
-	acks, err := r.nc.Subscribe("$JS.ACK."+r.names.DispatchStream()+".>", func(m *nats.Msg) {
-		if string(m.Data) == "+WPI" {
-			renewed <- m
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = acks.Unsubscribe() }()
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	for range 4 { // more than a lease
-		recv(t, "a renewal", renewed)
-	}
-	close(b.release)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilAcked()
-	select {
-	case <-lapsed:
-		t.Error("the lease ran out although it was renewed")
-	default:
-	}
-}
-
 func TestStaleOutcomeIsDropped(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
 	settled := make(chan Settled, 4)
-	w := r.worker(Config{Concurrency: 1, NoPrefetch: true, Settled: func(s Settled) { settled <- s }})
+	w := r.worker(Config{Concurrency: 2, Settled: func(s Settled) { settled <- s }})
 	HandleRaw(w, "wait", b.run)
 	r.start(w)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.redispatch(id) // takes the first token's place
+	r.resubmit(id) // takes the first token's place
 	close(b.release)
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
 	}
-	r.untilAcked()
+	r.untilIdle()
 	if n := len(r.item(id).reports); n != 1 {
 		t.Errorf("%d outcomes were accepted", n)
 	}
@@ -218,18 +174,5 @@ func TestStaleOutcomeIsDropped(t *testing.T) {
 	}
 	if refused != 1 || recorded != 1 {
 		t.Errorf("%d outcomes refused, %d recorded", refused, recorded)
-	}
-}
-
-func TestTimeoutFromTheHeader(t *testing.T) {
-	r := newRig(t)
-	r.timeout = 0 // the reply says nothing
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	got := r.outcome(r.submit("wait", `{}`, wire.HeaderDeadline, "20ms"), 1)
-	if got.Code != events.FailTimeout {
-		t.Errorf("got %+v", got)
 	}
 }

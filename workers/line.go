@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -118,7 +118,7 @@ func (l *line) save(run, call context.Context, doc json.RawMessage) error {
 // drop forgets a mid-run report of a run that has ended, and a checkpoint that
 // nobody waits for any more. It reports whether it dropped rep. REQUIRES: mu.
 func (l *line) drop(rep *report) bool {
-	if !rep.midRun() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
+	if !rep.midRun() || rep.asks() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
 		return false
 	}
 	l.settle(rep, ErrLeaseLost)
@@ -144,7 +144,7 @@ func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 	var err error
 	switch {
 	case code == "":
-	case pull.Over(code):
+	case standing.Over(code):
 		// The run does not count any more: it was cancelled, has timed out, or
 		// another has its item. The engine may still count its slot.
 		if err = ErrLeaseLost; reply.State == events.StateCancelled {
@@ -156,7 +156,7 @@ func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 		}
 	default:
 		err = reply.Error.Err()
-		l.w.log.Warn("the engine refused a report from the middle of a run", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+		l.w.log.Warn("the engine refused a report from the middle of a run", "item", r.msg.ID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 	}
 	l.settle(rep, err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,7 +20,8 @@ type link struct {
 	connected bool
 	conn      context.Context // ends with the connection
 	connLost  context.CancelCauseFunc
-	epoch     int // counts connections
+	epoch     int       // counts connections
+	lost      time.Time // when the last connection was lost
 }
 
 // errDisconnected ends the requests that were outstanding when the connection
@@ -72,7 +73,7 @@ func (l *link) call(ctx context.Context, endpoint string, req, reply any, limit 
 // so.
 func transient(err error) bool {
 	var e *events.Error
-	return !errors.As(err, &e) || pull.Transient(e.Code)
+	return !errors.As(err, &e) || standing.Transient(e.Code)
 }
 
 // watch follows the connection's status.
@@ -97,7 +98,7 @@ func (l *link) watch(status chan nats.Status) {
 }
 
 // set takes note of the connection's state. A new connection is a new
-// epoch: pulls and requests of the one before are void.
+// epoch: requests of the one before are void.
 func (l *link) set(up bool) {
 	l.w.mu.Lock()
 	defer l.w.unlock()
@@ -110,16 +111,13 @@ func (l *link) set(up bool) {
 		l.conn, l.connLost = context.WithCancelCause(context.Background())
 		l.w.session.wake()
 		l.w.reports.retryNow()
-		now := time.Now()
-		for _, r := range l.w.table.runs {
-			r.renewAt = now
-		}
-		l.w.clock.dueBy(now)
 		return
 	}
 	l.epoch++
+	l.lost = time.Now()
 	l.w.session.Registered = false
 	l.connLost(errDisconnected)
+	l.w.clock.dueBy(l.lost) // from now on leases run out
 }
 
 // connectionClosed ends everything: without a connection no lease can be kept.

@@ -1,18 +1,12 @@
 package workers
 
 import (
-	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -49,7 +43,7 @@ func TestRegistersWithANewOwner(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.outcome(r.submit("wait", `{}`), 1)
-	r.untilAcked()
+	r.untilIdle()
 }
 
 // Only the engine's own call on the very subject counts.
@@ -87,58 +81,5 @@ func TestReportIsRepeatedUntilThereIsAnOwner(t *testing.T) {
 	if got := r.outcome(r.submit("add", `{}`), 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
 	}
-	r.untilAcked()
-}
-
-// Pull requests that wait at a consumer are lost when the consumer is made anew, or is
-// led by another server, and nobody says so: after a new owner's call they are sent
-// again, but only then.
-func TestPullsAgainWhenAConsumerHasMoved(t *testing.T) {
-	for name, tt := range map[string]struct {
-		before, after string
-		pulls         int32 // more of them
-	}{
-		"the same":       {`{"created":"2026-01-02T03:04:05Z","cluster":{"leader":"s1"}}`, `{"created":"2026-01-02T03:04:05Z","cluster":{"leader":"s1"}}`, 0},
-		"made anew":      {`{"created":"2026-01-02T03:04:05Z"}`, `{"created":"2026-01-02T03:04:06Z"}`, 1},
-		"another leader": {`{"created":"2026-01-02T03:04:05Z","cluster":{"leader":"s1"}}`, `{"created":"2026-01-02T03:04:05Z","cluster":{"leader":"s2"}}`, 1},
-		"not to be told": {`{"error":{"code":404}}`, `{"error":{"code":404}}`, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			names := r.names.In("far") // where nothing but this test answers
-			nc := fakeengine.Dial(t, r.url)
-			var pulls, registrations atomic.Int32
-			var info atomic.Pointer[string]
-			info.Store(&tt.before)
-			if _, err := nc.Subscribe(names.JetStream("CONSUMER.>"), func(m *nats.Msg) {
-				if strings.Contains(m.Subject, ".MSG.NEXT.") {
-					pulls.Add(1)
-					return
-				}
-				_ = m.Respond([]byte(*info.Load()))
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if err := nc.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			r.onRegister = func(wire.Register) *wire.Error { registrations.Add(1); return nil }
-			w := r.worker(Config{Names: names})
-			Handle(w, "add", add)
-			r.start(w)
-			need.Eventually(t, "the first pull", func() bool { return pulls.Load() == 1 })
-			info.Store(&tt.after)
-			r.call()
-			need.Eventually(t, "another registration", func() bool { return registrations.Load() == 2 && w.Stats().Registered })
-			began := time.Now()
-			need.Eventually(t, fmt.Sprintf("%d more pulls", tt.pulls), func() bool {
-				_ = w.nc.Flush() // what it has sent has been heard by the server
-				_ = nc.Flush()   // and passed on
-				return pulls.Load() >= 1+tt.pulls
-			})
-			if n := pulls.Load() - 1; n != tt.pulls || time.Since(began) > pull.Expires {
-				t.Errorf("%d more pulls after %s, want %d", n, time.Since(began), tt.pulls)
-			}
-		})
-	}
+	r.untilIdle()
 }

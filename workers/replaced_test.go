@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -28,7 +27,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	r.putsBack = true
 	b := newBlocker()
 	w := r.worker(Config{ID: "me", Concurrency: 2})
@@ -43,56 +42,23 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
 		t.Errorf("the run was not handed back: %+v", got)
 	}
-	need.Eventually(t, "the lanes closed", func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.pulls.closed()
-	})
-	// What comes now is another's.
-	next := r.submit("wait", `{}`)
-	if got := r.item(next); got.state != events.StateQueued {
-		t.Errorf("it runs %+v", got)
+	// What comes now goes back.
+	next := r.push(w, "wait")
+	if got := r.outcome(next, 1); got.Event != wire.ReportRelease || got.Reason != "replaced" {
+		t.Errorf("got %+v", got)
 	}
 
 	r.takeID("me", "")
-	if got := recv(t, "a run once the id is free", b.begun); got.String() != next {
-		t.Errorf("it runs %s, want %s", got, next)
-	}
+	recv(t, "a run once the id is free", b.begun)
 	close(b.release)
-	if got := r.outcome(next, 1); got.Event != wire.ReportComplete {
+	if got := r.outcome(next, 2); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// A worker that is registered, and fails to register again to offer its inbox, keeps its
-// session: without it, its own id would be another's.
-func TestSessionOutlivesAFailedOffer(t *testing.T) {
-	r := newRig(t)
-	r.assigns = true
-	offers := 0
-	r.onRegister = func(reg wire.Register) *wire.Error {
-		if reg.Inbox == "" {
-			return nil
-		}
-		if offers++; offers > 1 {
-			return nil
-		}
-		return &wire.Error{Code: events.CodeUnavailable, Message: "not now"}
-	}
-	w := r.worker(Config{ID: "me", Concurrency: 2})
-	HandleRaw(w, "wait", newBlocker().run)
-	r.start(w)
-	need.Eventually(t, "the worker is registered", func() bool { return w.Stats().Registered })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if offers != 2 {
-		t.Errorf("the inbox was offered %d times, want 2", offers)
-	}
-}
-
-// A claim that is refused for the id is handed back at once, and its refusal ends
+// A start that is refused for the id is handed back at once, and its refusal ends
 // the other runs without waiting for a heartbeat.
-func TestIDTakenIsToldByAClaim(t *testing.T) {
+func TestIDTakenIsToldByAStart(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
 	w := r.worker(Config{ID: "me", Concurrency: 2})
@@ -103,13 +69,17 @@ func TestIDTakenIsToldByAClaim(t *testing.T) {
 	r.mu.Lock()
 	r.workers["me"] = "another"
 	r.refuse = func(rep wire.Report) *wire.Error {
-		if rep.Event == wire.ReportClaim {
+		if rep.Event == wire.ReportStart {
 			return &wire.Error{Code: events.CodeWorkerIDInUse, Message: "it is another's"}
 		}
 		return nil
 	}
 	r.mu.Unlock()
-	second := r.submit("wait", `{}`)
+	it := r.add("wait", `{}`, func(a *wire.Assigned) { a.Ask = true })
+	second := it.id
+	r.mu.Lock()
+	r.send(it, w.session.id)
+	r.mu.Unlock()
 	for _, id := range []string{first, second} {
 		if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
 			t.Errorf("%s was not handed back: %+v", id, got)
@@ -118,5 +88,5 @@ func TestIDTakenIsToldByAClaim(t *testing.T) {
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	r.untilAcked()
+	r.untilIdle()
 }

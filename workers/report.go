@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/internal/repeat"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -29,7 +29,7 @@ type report struct {
 func (r *report) size() int { return 200 + r.Report.Size() }
 
 // reporter is the queue of reports and its senders. The queue is bounded by
-// the worker's runs: each has at most one claim or outcome, one report of
+// the worker's runs: each has at most one start or outcome, one report of
 // progress (two at its end) and one checkpoint.
 type reporter struct {
 	w *Worker
@@ -217,29 +217,25 @@ func (s *sender) ask() error {
 	return nil
 }
 
-// dropLapsed forgets claims, and releases of dispatches never claimed, whose
-// lease is over: the server has told the engine.
+// dropLapsed forgets runs whose start the engine has not answered, and items handed back
+// before it, once their lease is over: the engine has taken them back.
 func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 	q.w.mu.Lock()
 	defer q.w.unlock()
 	rest := batch[:0]
-	freed := false
 	for _, rep := range batch {
 		r := rep.run
 		if r.line.drop(rep) {
 			continue
 		}
-		if (r.state == claiming || r.state == returning) && r.lapsed(now) {
-			q.w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.msg.RawID, "type", string(r.reg.typ))
+		if (r.state == asking || r.state == returning) && r.lapsed(now) {
+			q.w.log.Warn("an item's lease ran out before the engine answered", "item", r.msg.ID, "type", string(r.reg.typ))
 			q.w.table.setState(r, gone)
-			freed = true
 			continue
 		}
 		rest = append(rest, rep)
 	}
-	if freed {
-		q.w.moreWork()
-	}
+	q.w.noteDrained()
 	return rest
 }
 
@@ -255,44 +251,48 @@ func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time
 			code = events.CodeInternal
 		}
 		switch {
-		case code == events.CodeWorkerIDInUse && rep.Event == wire.ReportClaim:
+		case code == events.CodeWorkerIDInUse && rep.asks():
 			q.w.session.needed() // the answer to that says what to do with the runs
 			q.w.handBack(rep.run, "replaced")
 		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
-			// Not the item's fault: without an ack, at worst its lease
-			// runs out and another worker gets it.
+			// Not the item's fault: at worst its lease runs out and another
+			// worker gets it.
 			q.w.session.needed()
 			again = append(again, rep)
-		case pull.Transient(code):
+		case standing.Transient(code):
 			again = append(again, rep)
+		case rep.asks():
+			q.startAnswered(rep.run, &replies[i], code, asked)
 		case rep.midRun():
 			rep.run.line.answered(rep, &replies[i], code)
-		case rep.Event == wire.ReportClaim:
-			q.claimAnswered(rep.run, &replies[i], code, asked)
 		default:
 			q.outcomeAnswered(rep, &replies[i], code)
 		}
 	}
-	q.w.moreWork()
+	q.w.noteDrained()
 	return again
 }
 
-// claimAnswered acts on the definitive answer to a claim. REQUIRES: mu.
-func (q *reporter) claimAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
-	if code == "" {
-		q.w.granted(r, reply, asked)
+// asks reports whether a run waits for the answer to its start before it begins.
+func (r *report) asks() bool { return r.Event == wire.ReportStart && r.run.state == asking }
+
+// startAnswered acts on the definitive answer to the start of a run that waits for it.
+// REQUIRES: mu.
+func (q *reporter) startAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
+	if code != "" {
+		q.w.stats.LeasesLost++
+		q.w.log.Debug("the start of a run was refused", "item", r.msg.ID, "type", string(r.reg.typ), "err", reply.Error)
+		q.w.table.setState(r, gone)
 		return
 	}
-	q.w.stats.Refused++
-	q.w.log.Debug("a claim was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "err", reply.Error)
-	q.w.finishRun(r)
-	if code == events.CodeUnhealthy && !q.w.health.unfit() {
-		q.w.session.Ask() // the engine may have said otherwise since
+	switch reason := q.w.refuses(); {
+	case r.letGo:
+		q.w.letGo(r)
+	case reason != "":
+		q.w.handBack(r, reason)
+	default:
+		q.w.begin(r, reply, asked)
 	}
-	if bench := q.w.session.Refused(reply.Error); bench > 0 {
-		q.w.pulls.bench(bench)
-	}
-	q.w.session.follow()
 }
 
 // outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.
@@ -317,13 +317,13 @@ func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code event
 			q.w.stats.Snoozed++
 		}
 	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
-		q.w.log.Error("the engine refused a report", "item", r.msg.RawID, "event", rep.Event, "err", reply.Error)
+		q.w.log.Error("the engine refused a report", "item", r.msg.ID, "event", rep.Event, "err", reply.Error)
 	default:
 		if r.state != returning && !r.letGo {
-			q.w.log.Warn("an outcome came too late and was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+			q.w.log.Warn("an outcome came too late and was refused", "item", r.msg.ID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 		}
 	}
-	q.w.finishRun(r)
+	q.w.table.setState(r, gone)
 }
 
 // failInstead fails an item whose outcome was refused because of its content,
@@ -344,7 +344,7 @@ func (q *reporter) failInstead(rep *report, reply *wire.Reported, code events.Co
 		return false
 	}
 	r := rep.run
-	q.w.log.Warn("the engine refused an outcome; the item fails", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+	q.w.log.Warn("the engine refused an outcome; the item fails", "item", r.msg.ID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 	q.add(q.of(r, wire.Report{Event: wire.ReportFail, Error: reply.Error.Error(), Code: fail, Retryable: new(bool)}))
 	return true
 }

@@ -3,47 +3,36 @@ package workers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// runState is the stage of a pulled message; see the package comment.
+// runState is the stage of a run; see the package comment.
 type runState uint8
 
 const (
-	held      runState = iota
-	claiming           // holds a slot
-	running            // holds a slot
-	settling           // outcome reported, not answered
-	returning          // handed back unclaimed, not answered
-	gone               // not counted
+	asking    runState = iota // holds a slot; its start is reported, not answered
+	running                   // holds a slot
+	settling                  // outcome reported, not answered
+	returning                 // handed back before its start, not answered
+	gone                      // not counted
 	numRunStates
 )
 
-// slowRun is the mean run time to begin with, and after an item had to wait:
-// long enough for nothing to be prefetched.
-const slowRun = time.Second
-
-// run is one dispatch of one item, from the pull to the ack.
+// run is one run of one item.
 type run struct {
 	// Immutable.
-	msg      pull.Message
+	msg      wire.Assigned
+	id       events.ID // of the item
 	reg      *registration
 	received time.Time
-	assigned bool              // it came to the inbox: there is no message to ack or renew
-	labels   map[string]string // of an assigned item
+	lease    time.Duration
 
 	// Guarded by Worker.mu.
 	state   runState
-	renewAt time.Time               // next renewal of the lease
-	contact time.Time               // last renewal that may have arrived
 	cancel  context.CancelCauseFunc // set while running
 	stop    error                   // why its context was, or is to be, ended
 	letGo   bool                    // the engine no longer wants to hear of it
@@ -53,41 +42,42 @@ type run struct {
 	attempt events.Attempt          // as its handler knows it; 0: none was begun
 }
 
-// parseRun reads a dispatched message. It finds the type's handler in types.
-func parseRun(m *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
-	msg, err := pull.Parse(m)
+// newRun makes the run of an item. It finds the type's handler in types.
+func newRun(a *wire.Assigned, types map[events.Type]*registration, now time.Time) (*run, error) {
+	id, err := events.ParseID(a.ID)
 	if err != nil {
 		return nil, err
 	}
-	reg := types[events.Type(msg.Type)]
+	reg := types[events.Type(a.Type)]
 	if reg == nil {
-		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", msg.ID, msg.Type)
+		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", id, a.Type)
 	}
-	return &run{msg: msg, reg: reg, received: now, contact: now}, nil
+	r := &run{msg: *a, id: id, reg: reg, received: now, lease: events.DefaultLease}
+	if a.LeaseMS > 0 {
+		r.lease = time.Duration(a.LeaseMS) * time.Millisecond
+	}
+	return r, nil
 }
 
-// lapsed reports whether the lease has run out if it was never renewed.
-func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.msg.Lease }
+// lapsed reports whether the lease has run out if nothing has kept it.
+func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
 
 // timeout returns the attempt's time limit; 0: none is known.
 func (r *run) timeout(reply *wire.Reported) time.Duration {
-	if reply.TimeoutMS > 0 {
-		return time.Duration(reply.TimeoutMS) * time.Millisecond
-	}
-	return r.msg.Timeout
+	return time.Duration(cmp.Or(reply.TimeoutMS, r.msg.TimeoutMS)) * time.Millisecond
 }
-
-// holdUntil returns the time at which a held item is handed back.
-func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.msg.Lease/4)) }
 
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
 type runTable struct {
 	concurrency int
-	prefetch    int
-	runs        map[string]*run // by token: everything pulled and not gone
-	held        []*run          // waiting for a slot, oldest first
+	runs        map[string]*run // by token: everything received and not gone
 	counts      [numRunStates]int
-	meanRun     time.Duration // moving average of handlers' run times
+}
+
+// add takes in a fresh run. REQUIRES: Worker.mu.
+func (t *runTable) add(r *run) {
+	t.runs[r.msg.Token] = r
+	t.count(r, 1)
 }
 
 // setState moves r and keeps the counts. REQUIRES: Worker.mu.
@@ -103,120 +93,47 @@ func (t *runTable) setState(r *run, s runState) {
 
 func (t *runTable) count(r *run, by int) {
 	t.counts[r.state] += by
-	switch r.state {
-	case held:
-		r.reg.held += by
-	case claiming, running:
+	if r.state == asking || r.state == running {
 		r.reg.inSlots += by
 	}
 }
 
 // busy returns the number of slots taken. REQUIRES: mu.
-func (t *runTable) busy() int { return t.counts[claiming] + t.counts[running] }
+func (t *runTable) busy() int { return t.counts[asking] + t.counts[running] }
 
-// room returns how many more items may be claimed. Outcomes under way do not hold a
-// slot, but no more of them than slots may pile up. REQUIRES: mu.
-func (t *runTable) room() int {
-	n := t.concurrency
-	return min(n-t.busy(), 2*n-t.busy()-t.counts[settling])
+// full reports whether more slots are taken than there are, of all or of a type.
+// REQUIRES: mu.
+func (t *runTable) full(reg *registration) bool {
+	return t.busy() > t.concurrency || reg.limit > 0 && reg.inSlots > reg.limit
 }
 
-// allowance returns how many items may be held. REQUIRES: mu.
-func (t *runTable) allowance() int {
-	if t.meanRun >= PrefetchBelow {
-		return 0
+// refuses returns why the worker starts no run now; empty: it does. REQUIRES: mu.
+func (w *Worker) refuses() string {
+	switch {
+	case w.phase == phaseDraining:
+		return "draining"
+	case w.phase != phaseActive:
+		return "shutdown"
+	case w.session.replaced:
+		return "replaced"
+	case w.health.unfit():
+		return "unhealthy"
 	}
-	return t.prefetch
+	return ""
 }
 
-// arrive takes in a dispatched message. REQUIRES: mu.
-func (w *Worker) arrive(msg *nats.Msg) {
-	now := time.Now()
-	r, err := parseRun(msg, w.types, now)
-	if err != nil {
-		w.log.Error("a dispatched message can't be run and is dropped", "subject", msg.Subject, "err", err)
-		w.ack(msg.Reply)
-		return
-	}
-	if w.table.runs[r.msg.Token] != nil {
-		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.msg.RawID)
-		return
-	}
-	r.line.w, r.line.run = w, r
-	w.table.runs[r.msg.Token] = r
-	w.table.count(r, 1)
-	if w.phase != phaseActive {
-		w.handBack(r, "shutdown")
-		return
-	}
-	if w.health.unfit() {
-		w.handBack(r, "unhealthy")
-		return
-	}
-	if w.session.replaced {
-		w.handBack(r, "replaced")
-		return
-	}
-	w.table.held = append(w.table.held, r)
-	w.admit()
-	if r.state == held && len(w.table.held) > w.table.allowance() {
-		w.table.held = w.table.held[:len(w.table.held)-1] // r is the last
-		w.handBack(r, "no_slot")
-		return
-	}
-	if r.state == held {
-		w.clock.dueBy(r.holdUntil())
-	}
-}
-
-// admit claims held items while there is room. REQUIRES: mu.
-func (w *Worker) admit() {
-	if len(w.table.held) == 0 {
-		return
-	}
-	rest := w.table.held[:0]
-	for i, r := range w.table.held {
-		if w.table.room() <= 0 {
-			rest = append(rest, w.table.held[i:]...)
-			break
-		}
-		if r.reg.limit > 0 && r.reg.inSlots >= r.reg.limit {
-			rest = append(rest, r)
-			continue
-		}
-		w.table.setState(r, claiming)
-		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.msg.Attempt}))
-	}
-	clear(w.table.held[len(rest):])
-	w.table.held = rest
-}
-
-// handBack returns a message that was never claimed. REQUIRES: mu; r is in no
-// list any more.
+// handBack returns an item whose run does not begin. REQUIRES: mu.
 func (w *Worker) handBack(r *run, reason string) {
 	w.table.setState(r, returning)
 	w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
 }
 
-// handBackHeld returns everything that waits for a slot. REQUIRES: mu.
-func (w *Worker) handBackHeld(reason string) {
-	for _, r := range w.table.held {
-		w.handBack(r, reason)
-	}
-	w.table.held = nil
-}
-
+// of returns a report of a run. One that is not about the start says that the run has
+// started, unless it hands the item back.
 func (q *reporter) of(r *run, rep wire.Report) *report {
-	rep.ID, rep.Token, rep.Worker = r.msg.RawID, r.msg.Token, string(q.w.cfg.ID)
-	rep.Start = rep.Start || r.assigned && rep.Event != wire.ReportStart && rep.Event != wire.ReportRelease
+	rep.ID, rep.Token, rep.Worker = r.msg.ID, r.msg.Token, string(q.w.cfg.ID)
+	rep.Start = rep.Event != wire.ReportStart && rep.Event != wire.ReportRelease
 	return &report{Report: rep, run: r}
-}
-
-// ack lets the message with that reply subject go. REQUIRES: mu.
-func (w *Worker) ack(reply string) {
-	if reply != "" {
-		w.publish(reply, "", pull.Ack)
-	}
 }
 
 // settle notes what became of the outcome of a run, if its handler was begun. REQUIRES: mu.
@@ -224,13 +141,7 @@ func (w *Worker) settle(r *run, rep *wire.Report, state events.ItemState, err er
 	if w.cfg.Settled == nil || r.attempt == 0 {
 		return
 	}
-	w.settled = append(w.settled, Settled{ID: r.msg.ID, Attempt: r.attempt, Event: rep.Event, Error: rep.Error, State: state, Err: err})
-}
-
-// finishRun drops a run and its message. REQUIRES: mu.
-func (w *Worker) finishRun(r *run) {
-	w.table.setState(r, gone)
-	w.ack(r.msg.Reply)
+	w.settled = append(w.settled, Settled{ID: r.id, Attempt: r.attempt, Event: rep.Event, Error: rep.Error, State: state, Err: err})
 }
 
 // letGo ends a run whose outcome the engine does not want. The engine holds the
@@ -238,37 +149,25 @@ func (w *Worker) finishRun(r *run) {
 // is reported, and the report is expected to be refused. REQUIRES: mu.
 func (w *Worker) letGo(r *run) {
 	if r.stop != ErrCancelled && !r.refused {
-		w.finishRun(r)
+		w.table.setState(r, gone)
 		return
 	}
 	w.table.setState(r, settling)
 	w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: "cancelled"}))
 }
 
-// granted starts a run whose claim was granted. REQUIRES: mu.
-func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
-	switch {
-	case r.letGo:
-		w.letGo(r)
-		return
-	case w.phase != phaseActive, w.session.replaced:
-		reason := "shutdown"
-		if w.session.replaced {
-			reason = "replaced"
-		}
-		w.table.setState(r, settling)
-		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
-		return
-	}
+// begin starts the handler of a run. reply is the engine's answer to the report of its
+// start, which was sent at asked. REQUIRES: mu.
+func (w *Worker) begin(r *run, reply *wire.Reported, asked time.Time) {
 	item := &RawItem{
-		ID: r.msg.ID, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
-		Raw: json.RawMessage(r.msg.Params), Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
+		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
+		Raw: r.msg.Params, Labels: r.msg.Labels, Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
 	}
 	if err := takeFlow(item, reply); err != nil {
-		w.log.Error("a grant can't be read in full", "item", r.msg.RawID, "type", string(r.reg.typ), "err", err)
+		w.log.Error("what earlier runs left can't be read in full", "item", r.msg.ID, "type", string(r.reg.typ), "err", err)
 	}
 	if timeout := r.timeout(reply); timeout > 0 {
-		// Counted from when the claim was sent, so that this worker's own
+		// Counted from before the engine has heard of the start, so that this worker's own
 		// report of a timeout comes before the engine's timer.
 		item.Deadline = asked.Add(timeout)
 	}
@@ -278,8 +177,6 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		cancel(r.stop)
 	}
 	w.table.setState(r, running)
-	r.renewAt = r.received.Add(r.msg.Lease / 3)
-	w.clock.dueBy(r.renewAt)
 	w.handlers.Add(1)
 	go w.execute(ctx, r, item)
 }
@@ -287,9 +184,6 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	defer w.handlers.Done()
-	if item.Labels = r.labels; !r.assigned {
-		item.Labels = r.msg.Labels()
-	}
 	item.Sink, item.OnMeasure = w.runner.logSink(item), w.health.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {
@@ -305,11 +199,10 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	w.mu.Lock()
 	defer w.unlock()
 	r.cancel(nil)
-	w.table.meanRun += (time.Since(began) - w.table.meanRun) / 8
 	switch {
 	case r.gaveUp:
 		w.settle(r, &rep, events.StateNone, ErrAbandoned)
-		w.table.setState(r, gone) // no ack: the lease decides
+		w.table.setState(r, gone) // the lease decides
 	case r.letGo:
 		w.settle(r, &rep, events.StateNone, cmp.Or(r.stop, ErrLeaseLost))
 		r.attempt = 0 // that was it
@@ -323,7 +216,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 			w.reports.add(outcome)
 		}
 	}
-	w.moreWork()
+	w.noteDrained()
 }
 
 // outcomeReport returns the report of an outcome under the cause, if any, with
@@ -347,13 +240,6 @@ func outcomeReport(out Outcome, cause error) wire.Report {
 		rep.Retryable = new(bool)
 	}
 	return rep
-}
-
-// moreWork uses what a run has left. REQUIRES: mu.
-func (w *Worker) moreWork() {
-	w.admit()
-	w.pulls.refillAll()
-	w.noteDrained()
 }
 
 // endRun ends a run's context, now or as soon as it has one. letGo: the engine

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,10 +20,9 @@ type session struct {
 	w    *Worker
 	kick chan struct{} // wakes the loop; room for one
 
-	pull.Standing
-	id       string     // of the registration; empty before the first
-	names    wire.Names // with the JetStream domain that the engine has told
-	replaced bool       // another worker has registered under the id
+	standing.Standing
+	id       string // of this life of the worker
+	replaced bool   // another worker has registered under the id
 	control  []*nats.Subscription
 	called   chan struct{} // wakes the loop even from a backoff; room for one
 
@@ -32,114 +31,27 @@ type session struct {
 
 // tryRegister registers once and takes over what the engine says.
 func (s *session) tryRegister(ctx context.Context) error {
-	s.w.pulls.registering.Lock()
-	defer s.w.pulls.registering.Unlock()
 	s.w.mu.Lock()
 	if s.w.phase != phaseActive {
 		s.w.mu.Unlock()
 		return nil
 	}
-	req, epoch, known := s.request(), s.w.link.epoch, s.w.pulls.consumers
+	req, epoch := s.request(), s.w.link.epoch
 	s.w.mu.Unlock()
 	var reply wire.Registered
 	sent := time.Now()
 	if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
 		return err
 	}
-	if reply.Assigns && req.Inbox == "" { // as it says now
-		if err := s.w.inbox.open(&req); err != nil {
-			return err
-		}
-		s.w.mu.Lock()
-		s.id = reply.Session // the id is ours, even if the next request fails
-		s.w.mu.Unlock()
-		req.Session, reply = reply.Session, wire.Registered{}
-		if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
-			return err
-		}
-	}
-	fresh, err := s.w.pulls.openAll(known, &reply, epoch)
-	if err != nil {
-		return err
-	}
-	s.adopt(fresh, &reply, epoch, sent)
-	return nil
-}
-
-// openAll returns the consumers that the engine named: known ones that
-// still work, and new ones.
-func (p *puller) openAll(known map[string]*consumer, reply *wire.Registered, epoch int) (map[string]*consumer, error) {
-	all := map[string]*consumer{}
-	for typ, names := range reply.Consumers {
-		reg := p.w.types[events.Type(typ)]
-		if reg == nil {
-			return nil, fmt.Errorf("%w: %q", errNoHandler, typ)
-		}
-		for _, name := range names {
-			if c := known[name]; c != nil && c.epoch == epoch && c.reg == reg && !c.closed {
-				all[name] = c
-				continue
-			}
-			c, err := p.open(p.w.session.namesOf(reply), reply.Stream, name, reg, epoch)
-			if err != nil {
-				dropNew(all, known)
-				return nil, err
-			}
-			all[name] = c
-		}
-	}
-	if err := p.findHomes(all, p.w.session.namesOf(reply), reply.Stream); err != nil {
-		dropNew(all, known)
-		return nil, err
-	}
-	return all, nil
-}
-
-// dropNew gives up the consumers that were not known before.
-func dropNew(all, known map[string]*consumer) {
-	for n, c := range all {
-		if known[n] != c {
-			c.drop()
-		}
-	}
-}
-
-// namesOf returns the names with the JetStream domain in which the engine says
-// that this worker has its streams, unless it was told another.
-func (s *session) namesOf(r *wire.Registered) wire.Names {
-	if s.w.cfg.Names.Domain != "" {
-		return s.w.cfg.Names
-	}
-	return s.w.cfg.Names.In(r.JetStreamDomain)
-}
-
-// adopt makes a registration the current one and begins to pull.
-func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch int, sent time.Time) {
 	s.w.mu.Lock()
-	old := s.w.pulls.consumers
-	s.w.pulls.consumers, s.names = fresh, s.namesOf(reply)
-	for _, c := range fresh {
-		c.mend()
-	}
-	s.id, s.replaced = reply.Session, false
-	s.Confirm(reply, sent)
+	s.replaced = false
+	s.Confirm(&reply, sent)
 	s.Registered = epoch == s.w.link.epoch
-	if s.w.health.unfit() || reply.Assigns {
-		s.Ask() // a registration does not say so, nor what runs: a heartbeat is due
-	}
-	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
-	s.w.pulls.refillAll()
-	s.w.unlock()
-	for name, c := range old {
-		switch {
-		case fresh[name] == c:
-		case c.epoch == epoch:
-			c.drain(time.After(farewellTimeout))
-		default:
-			c.drop()
-		}
-	}
+	s.Ask() // a registration does not say what runs, nor how the worker is: a heartbeat is due
+	s.w.mu.Unlock()
+	s.w.log.Info("registered", "session", req.Session)
 	s.w.reports.retryNow()
+	return nil
 }
 
 // run keeps the worker registered: it registers whenever that is
@@ -165,29 +77,23 @@ func (s *session) run() {
 	}
 }
 
-// step closes lanes, registers or sends a heartbeat, whichever is due. It
-// returns the wait until the next step.
+// step registers or sends a heartbeat, whichever is due. It returns the wait until the next step.
 func (s *session) step() time.Duration {
 	w := s.w
 	w.mu.Lock()
 	active, up, registered, every := w.phase == phaseActive, w.link.connected, s.Registered, s.Every
-	rests := !active || w.health.unfit() || s.replaced
 	due := !time.Now().Before(s.Due())
 	w.mu.Unlock()
 	if !up {
 		s.tries = 0
 		return every
 	}
-	if rests {
-		w.pulls.close()
-	}
 	var err error
 	switch {
 	case active && !registered:
 		err = s.tryRegister(w.intake)
 	case !registered || due:
-		// A worker that ends does not pull again, and a heartbeat is enough
-		// to make a new engine know it.
+		// A heartbeat is enough to make a new engine know a worker that ends.
 		err = s.beat(w.life)
 	}
 	w.mu.Lock()
@@ -201,8 +107,8 @@ func (s *session) step() time.Duration {
 	if s.tries == 0 || (!transient(err) && !replaced) {
 		level = w.log.Warn
 	}
-	if idInUse(err) && s.giveWay(err) {
-		w.pulls.close()
+	if idInUse(err) {
+		s.giveWay(err)
 	}
 	s.tries++
 	level("the engine does not keep this worker registered; trying again", "err", err, "tries", s.tries)
@@ -216,14 +122,13 @@ func idInUse(err error) bool {
 }
 
 // giveWay yields to the worker that has registered under this one's id: running
-// items are stopped at once and handed back as their handlers end; held ones
-// are handed back, too. It reports whether that is news. The worker keeps
+// items are stopped at once and handed back as their handlers end. The worker keeps
 // asking for its registration, and gets it back when the other one has left.
-func (s *session) giveWay(cause error) (news bool) {
+func (s *session) giveWay(cause error) {
 	s.w.mu.Lock()
 	defer s.w.unlock()
 	if s.replaced {
-		return false
+		return
 	}
 	s.replaced, s.Registered = true, false
 	stopped := 0
@@ -234,8 +139,6 @@ func (s *session) giveWay(cause error) (news bool) {
 		}
 	}
 	s.w.log.Error("another worker has registered under this worker's id: its runs are stopped; give each worker an id of its own", "stopped", stopped, "err", cause)
-	s.w.handBackHeld("replaced")
-	return true
 }
 
 // beat sends a heartbeat, unless the worker has nothing and may be silent.
@@ -244,9 +147,7 @@ func (s *session) beat(ctx context.Context) error {
 	s.w.mu.Lock()
 	hb := wire.Heartbeat{Register: s.request(), Health: health}
 	for _, r := range s.w.table.runs {
-		if r.state == running || r.state == settling || r.assigned {
-			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.RawID, Token: r.msg.Token})
-		}
+		hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.ID, Token: r.msg.Token})
 	}
 	sent := time.Now()
 	idle := s.idle(health)
@@ -268,7 +169,7 @@ func (s *session) beat(ctx context.Context) error {
 	}
 	s.Registered = s.Registered || s.w.phase != phaseActive
 	s.Beaten(&reply, sent)
-	s.w.inbox.fence = reply.Fence
+	s.w.receiver.fence = reply.Fence
 	s.endRuns(reply.Cancel, ErrLeaseLost)
 	s.follow()
 	return nil
@@ -277,7 +178,7 @@ func (s *session) beat(ctx context.Context) error {
 // idle reports whether the worker has nothing, and nothing is wrong with it: then the
 // engine need not hear of it often. REQUIRES: mu.
 func (s *session) idle(health *wire.Health) bool {
-	return s.Registered && s.w.phase == phaseActive && len(s.w.table.runs) == 0 && len(s.w.table.held) == 0 &&
+	return s.Registered && s.w.phase == phaseActive && len(s.w.table.runs) == 0 &&
 		(health == nil || len(health.Failing) == 0) && s.Status == wire.WorkerActive
 }
 
@@ -292,7 +193,7 @@ func (s *session) follow() {
 // endRuns ends runs that the engine no longer counts. REQUIRES: mu.
 func (s *session) endRuns(refs []wire.RunRef, cause error) {
 	for _, ref := range refs {
-		if r := s.w.table.runs[ref.Token]; r != nil && r.msg.RawID == ref.ID {
+		if r := s.w.table.runs[ref.Token]; r != nil && r.msg.ID == ref.ID {
 			s.w.endRun(r, cause, true)
 		}
 	}
@@ -310,13 +211,13 @@ func (s *session) listen() error {
 		s.control = append(s.control, sub)
 		s.w.mu.Unlock()
 	}
-	return nil
+	return s.w.receiver.open(s.id)
 }
 
 // onCall registers at once with an engine that has become the owner.
 func (s *session) onCall(m *nats.Msg) {
 	var c wire.Control
-	if m.Subject != s.w.cfg.Names.ControlAll() || !pull.FromEngine(m) || json.Unmarshal(m.Data, &c) != nil || !c.Register {
+	if m.Subject != s.w.cfg.Names.ControlAll() || !standing.FromEngine(m) || json.Unmarshal(m.Data, &c) != nil || !c.Register {
 		return
 	}
 	s.w.mu.Lock()
@@ -330,7 +231,7 @@ func (s *session) onCall(m *nats.Msg) {
 
 // onControl hears what the engine has to say at once.
 func (s *session) onControl(m *nats.Msg) {
-	if m.Subject != s.w.cfg.Names.Control(s.w.cfg.ID) || !pull.FromEngine(m) {
+	if m.Subject != s.w.cfg.Names.Control(s.w.cfg.ID) || !standing.FromEngine(m) {
 		return
 	}
 	var c wire.Control

@@ -17,63 +17,20 @@ func (w *Worker) drainByEngine() {
 	}
 	w.log.Info("the engine has asked this worker to drain")
 	w.phase = phaseDraining
-	w.handBackHeld("draining")
-	w.session.wake() // closes the lanes
 	w.noteDrained()
 }
 
 // noteDrained says so when a drain asked for by the engine is complete.
 // REQUIRES: mu.
 func (w *Worker) noteDrained() {
-	if w.phase == phaseDraining && !w.drainDone && len(w.table.runs) == 0 && w.pulls.closed() {
+	if w.phase == phaseDraining && !w.drainDone && len(w.table.runs) == 0 {
 		w.drainDone = true
 		close(w.drained)
 	}
 }
 
-// closed reports whether nothing can arrive any more. REQUIRES: mu.
-func (p *puller) closed() bool {
-	for _, c := range p.consumers {
-		select {
-		case <-c.ended:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// close ends all pulls, and waits for what the server has already sent.
-// REQUIRES: the worker does not pull, nor will it before it registers again.
-func (p *puller) close() {
-	p.registering.Lock()
-	defer p.registering.Unlock()
-	p.w.mu.Lock()
-	var open []*consumer
-	for _, c := range p.consumers {
-		if !c.closed {
-			c.closed = true
-			open = append(open, c)
-		}
-	}
-	up := p.w.link.connected
-	p.w.mu.Unlock()
-	limit := time.After(farewellTimeout)
-	for _, c := range open {
-		if up {
-			c.drain(limit)
-		} else {
-			c.drop()
-			<-c.ended
-		}
-	}
-	p.w.mu.Lock()
-	defer p.w.unlock()
-	p.w.noteDrained()
-}
-
-// Stop drains and ends the worker: it stops pulling, hands back what is held,
-// lets handlers finish until ctx or Config.DrainTimeout ends, then cancels them
+// Stop drains and ends the worker: it tells the engine that it takes no more items, lets
+// handlers finish until ctx or Config.DrainTimeout ends, then cancels them
 // with ErrShutdown and hands their items back, waits (at most 5 s) for the
 // engine's answers to the last reports, and unregisters. It may be called any
 // number of times, at any time; every call returns once the worker has ended.
@@ -93,7 +50,10 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	w.mu.Lock()
 	was := w.phase
 	w.phase = phaseStopping
-	w.handBackHeld("shutdown")
+	if len(w.table.runs) > 0 {
+		w.session.Ask() // so that others get the items that wait
+		w.session.wake()
+	}
 	w.unlock()
 	if was == phaseNew {
 		return nil
@@ -104,7 +64,6 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	// a worker that is gone.
 	late := time.AfterFunc(farewellTimeout, w.noIntake)
 	<-w.begun
-	w.pulls.close()
 	late.Stop()
 	w.noIntake()
 	err := w.finishHandlers(ctx)
@@ -116,7 +75,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 
 	w.endLife()
 	w.health.withdrawProbe()
-	w.inbox.close()
+	w.receiver.close()
 	w.reports.close()
 	for _, sub := range w.session.control {
 		_ = sub.Unsubscribe() // fails only when the connection is closed
@@ -128,7 +87,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives
 // up on any that do not return then.
 func (w *Worker) finishHandlers(ctx context.Context) error {
-	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[claiming] == 0 || !w.reportable()) }
+	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[asking] == 0 || !w.reportable()) }
 	if w.await(ctx, none) {
 		return nil
 	}
@@ -141,7 +100,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 	w.unlock()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.abandonAfter)
 	defer cancel()
-	// A claim that is still unanswered is no reason to wait.
+	// A start that is still unanswered is no reason to wait.
 	if w.await(last, func() bool { return w.table.counts[running] == 0 }) {
 		return nil
 	}
@@ -152,7 +111,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 		if r.state == running {
 			r.gaveUp = true
 			n++
-			w.log.Error("a handler does not end: its item's lease will run out", "item", r.msg.RawID, "type", string(r.reg.typ))
+			w.log.Error("a handler does not end: its item's lease will run out", "item", r.msg.ID, "type", string(r.reg.typ))
 		}
 	}
 	return fmt.Errorf("stop worker: %w: %d of them", ErrAbandoned, n)
@@ -208,7 +167,7 @@ func (w *Worker) await(ctx context.Context, ok func() bool) bool {
 // unregister takes the worker out at the engine, if it can be told.
 func (s *session) unregister() {
 	s.w.mu.Lock()
-	req, registered := wire.Unregister{Worker: string(s.w.cfg.ID), Session: s.id}, s.id != "" && s.w.link.connected
+	req, registered := wire.Unregister{Worker: string(s.w.cfg.ID), Session: s.id}, s.w.link.connected
 	s.w.mu.Unlock()
 	if !registered {
 		return

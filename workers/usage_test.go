@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 )
 
 func TestOutsideIsCounted(t *testing.T) {
@@ -55,7 +55,7 @@ func TestMeter(t *testing.T) {
 func TestHeartbeatsTellMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = pull.MinHeartbeat.Milliseconds()
+	r.beatMS = standing.MinHeartbeat.Milliseconds()
 	w := r.worker(Config{})
 	begun, end := make(chan struct{}), make(chan struct{})
 	HandleRaw(w, "wait", func(_ context.Context, it *RawItem) (any, error) {

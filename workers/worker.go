@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,8 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -23,7 +25,7 @@ type phase uint8
 
 const (
 	phaseNew      phase = iota
-	phaseActive         // pulling
+	phaseActive         // taking items
 	phaseDraining       // the engine has asked it to take no more
 	phaseStopping       // Stop was called
 )
@@ -44,15 +46,14 @@ type Worker struct {
 	base         context.Context // values for handlers' contexts; never ends
 
 	// The parts. Each says what Worker.mu guards.
-	session session
-	link    link
-	pulls   puller
-	inbox   inbox
-	table   runTable
-	reports *reporter
-	health  health
-	clock   clock
-	runner  runner
+	session  session
+	link     link
+	receiver receiver
+	table    runTable
+	reports  *reporter
+	health   health
+	clock    clock
+	runner   runner
 
 	intake   context.Context // ends soon after Stop begins
 	life     context.Context // ends when the loops must end
@@ -60,7 +61,7 @@ type Worker struct {
 	endLife  context.CancelFunc
 	drained  chan struct{} // closed when the engine has asked to drain and nothing is left
 	closed   chan struct{} // closed when the connection is gone for good
-	begun    chan struct{} // closed when begin has returned
+	begun    chan struct{} // closed when open has returned
 	stopped  chan struct{} // closed when Stop is done
 	stopErr  error         // valid once stopped is closed
 	stopOnce sync.Once
@@ -73,8 +74,7 @@ type Worker struct {
 	waiting   int        // goroutines that wait on changed
 	phase     phase
 	drainDone bool
-	outbox    pull.Outbox // to be published once mu is released
-	settled   []Settled   // to be told once mu is released
+	settled   []Settled // to be told once mu is released
 	stats     Stats
 }
 
@@ -82,8 +82,7 @@ type Worker struct {
 type Stats struct {
 	Registered bool
 	Unhealthy  string // why it takes no new work; empty: it is well
-	Held       int    // pulled, waiting for a slot
-	Running    int    // claiming or running
+	Running    int    // hold a slot
 	Settling   int    // outcome not yet answered
 
 	Completed  uint64 // recorded by the engine
@@ -91,7 +90,6 @@ type Stats struct {
 	Released   uint64 // handed back
 	Spawned    uint64 // ended in children
 	Snoozed    uint64 // put off by their handlers
-	Refused    uint64 // claims
 	LeasesLost uint64
 }
 
@@ -118,20 +116,15 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.session = session{w: w, kick: make(chan struct{}, 1), called: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
-	w.link, w.inbox = link{w: w}, inbox{w: w}
+	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), Standing: standing.Standing{Every: standing.DefaultHeartbeat}}
+	w.link, w.receiver = link{w: w}, receiver{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
-	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
-	w.table = runTable{concurrency: cfg.Concurrency, prefetch: cfg.Prefetch, runs: map[string]*run{}, meanRun: slowRun}
+	w.table = runTable{concurrency: cfg.Concurrency, runs: map[string]*run{}}
 	w.reports = newReporter(w)
 	w.health = health{w: w, checks: newChecker(cfg.Checks, cfg.CheckTimeout), meter: meter{childrenOnly: cfg.ChildrenOnly}}
 	w.clock = clock{w: w, wake: make(chan struct{}, 1)}
 	w.runner = runner{w: w, blobs: store, failures: newFailureLog(w.log)}
-	store.Locate(func(context.Context) wire.Names {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.session.names
-	})
+	store.Locate(connect.NewFinder(nc, cfg.Names).Names)
 	return w, nil
 }
 
@@ -183,7 +176,7 @@ func (w *Worker) register(r *registration) error {
 	return nil
 }
 
-// Start registers the worker and begins to pull. It returns an error for
+// Start registers the worker, which then gets items. It returns an error for
 // mistakes in the set-up, and if the engine refuses the worker (an
 // *events.Error, such as worker_id_in_use); if no engine answers it returns nil
 // and keeps trying. ctx bounds Start itself; the handlers' contexts have its
@@ -212,7 +205,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	w.mu.Unlock()
 
-	err = w.begin(ctx)
+	err = w.open(ctx)
 	close(w.begun)
 	if err != nil {
 		_ = w.Stop(context.WithoutCancel(ctx))
@@ -221,8 +214,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the loops and tries to register once, unless Stop is called meanwhile.
-func (w *Worker) begin(ctx context.Context) error {
+// open starts the loops and tries to register once, unless Stop is called meanwhile.
+func (w *Worker) open(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.intake, cancel)()
@@ -283,7 +276,7 @@ func (w *Worker) Stats() Stats {
 	defer w.mu.Unlock()
 	s := w.stats
 	s.Registered, s.Unhealthy = w.session.Registered, w.health.why()
-	s.Held, s.Running, s.Settling = w.table.counts[held], w.table.busy(), w.table.counts[settling]
+	s.Running, s.Settling = w.table.busy(), w.table.counts[settling]
 	return s
 }
 
@@ -291,10 +284,9 @@ func (w *Worker) Stats() Stats {
 // nothing any more. Run then returns.
 func (w *Worker) Drained() <-chan struct{} { return w.drained }
 
-// unlock releases mu and then publishes the outbox: a publish may wait for the
-// network, which nobody should do while holding the lock.
+// unlock releases mu and then calls cfg.Settled.
 func (w *Worker) unlock() {
-	out, settled := w.outbox.Take(), w.settled
+	settled := w.settled
 	w.settled = nil
 	if w.waiting > 0 {
 		w.changed.Broadcast()
@@ -307,12 +299,6 @@ func (w *Worker) unlock() {
 	for _, s := range settled {
 		w.cfg.Settled(s)
 	}
-	out.Publish(w.nc, func(subject string, err error) { w.log.Debug("publish failed", "subject", subject, "err", err) })
-}
-
-// publish puts a message in the outbox. REQUIRES: mu, released by unlock.
-func (w *Worker) publish(subject, reply string, data []byte) {
-	w.outbox.Add(subject, reply, data)
 }
 
 // request returns the worker's registration. REQUIRES: mu.
@@ -320,10 +306,16 @@ func (s *session) request() wire.Register {
 	r := wire.Register{
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
 		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
+		Offers: s.w.phase != phaseActive, // it ends: it makes no offer
 	}
-	s.w.inbox.offer(&r)
-	for t := range s.w.types {
+	for t, reg := range s.w.types {
 		r.Types = append(r.Types, string(t))
+		if reg.limit > 0 {
+			if r.Most == nil {
+				r.Most = map[string]int{}
+			}
+			r.Most[string(t)] = reg.limit
+		}
 	}
 	return r
 }

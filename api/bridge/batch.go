@@ -2,9 +2,7 @@ package bridge
 
 import (
 	"slices"
-	"time"
 
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -23,7 +21,6 @@ const (
 // Until then the poll may be repeated. Guarded by Bridge.mu.
 type batch struct {
 	poll  string
-	claim bool
 	runs  []*run
 	items []wire.PolledItem // of the runs; nil once the bound was reached
 	bytes int
@@ -55,20 +52,21 @@ func (bs *batches) remove(h *batch) {
 }
 
 // hold keeps what a named poll returns. REQUIRES: mu.
-func (p *poll) hold(runs []*run, items []wire.PolledItem) {
+func (p *poll) hold(taken []handed, items []wire.PolledItem) {
 	s := p.s
 	if p.id == "" || len(items) == 0 || s.closed {
 		return
 	}
 	s.acknowledge()
-	h := &batch{poll: p.id, claim: p.claim, runs: runs, items: items}
+	h := &batch{poll: p.id, items: items}
 	for i := range items {
 		it := &items[i]
 		h.bytes += itemOverhead + len(it.Params) + len(it.Checkpoint)
 		if it.Continuation != nil {
 			h.bytes += len(it.Continuation.Children)
 		}
-		runs[i].batch = h
+		h.runs = append(h.runs, taken[i].run)
+		taken[i].run.batch = h
 	}
 	s.batch = h
 	s.b.held.add(h, s.b.cfg.MaxHeldBytes)
@@ -99,40 +97,25 @@ func (s *session) named(r *run) {
 // REQUIRES: mu.
 func (p *poll) repeats() bool {
 	h := p.s.batch
-	return h != nil && p.id == h.poll && p.claim == h.claim
+	return h != nil && p.id == h.poll
 }
 
-// again returns to a repeated poll the items that were returned before and are still
-// the worker's. It renews the leases, as a heartbeat does. A batch that was given up
-// is handed back instead: its worker has shown that it does not have it. Nil: the
-// poll continues. REQUIRES: mu.
-func (p *poll) again(now time.Time) *wire.Polled {
-	if !p.repeats() {
-		return nil
-	}
-	s, h := p.s, p.s.batch
-	items := make([]wire.PolledItem, 0, len(h.items))
+// again returns for a repeated poll what was returned before and is still the worker's. The
+// start is reported, so that nothing is returned that the engine has taken back since. A
+// batch that was given up is handed back instead: its worker has shown that it does not have
+// it. Empty: the poll continues. REQUIRES: mu.
+func (h *batch) again(s *session) (taken []handed) {
 	for i, r := range h.runs {
 		switch {
 		case s.runs[r.token] != r || r.cancelled:
 		case h.items == nil:
 			s.release(r, "reply_lost")
 		default:
-			s.b.renewLease(r, now)
-			items = append(items, h.items[i])
+			taken = append(taken, handed{r, h.items[i], true})
 		}
 	}
-	if len(items) == 0 {
+	if len(taken) == 0 {
 		s.acknowledge()
-		return nil
 	}
-	return &wire.Polled{Items: items, ShouldDrain: s.Draining}
-}
-
-// renewLease begins a run's lease anew. REQUIRES: mu.
-func (b *Bridge) renewLease(r *run, now time.Time) {
-	r.renewed = now
-	if r.reply != "" {
-		b.outbox.Add(r.reply, "", pull.Renew)
-	}
+	return taken
 }

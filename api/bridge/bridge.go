@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -83,7 +82,8 @@ type Config struct {
 type Bridge struct {
 	cfg      Config
 	log      *slog.Logger
-	arriving chan *nats.Msg // what is sent to the lanes
+	id       string         // among the bridges of an engine cluster
+	arriving chan *nats.Msg // items of all sessions
 
 	ctx      context.Context // ends with Stop
 	cancel   context.CancelFunc
@@ -95,14 +95,14 @@ type Bridge struct {
 	key      signingKey
 	releases releases
 
-	mu       sync.Mutex // guards what follows, and all sessions
-	stopping bool
-	sessions map[string]*session // by worker
-	lanes    map[*nats.Subscription]*lane
-	idle     []*lane // to be closed
-	outbox   pull.Outbox
-	loaded   int     // bytes of the params of runs that are not handed out
-	held     batches // that may be asked for again
+	mu        sync.Mutex // guards what follows, and all sessions
+	stopping  bool
+	sessions  map[string]*session  // by worker
+	listening map[string]*session  // by the session's name at the engine
+	idle      []*nats.Subscription // to be ended
+	list      []wire.Assigned      // reused
+	loaded    int                  // bytes of the params of runs that are not handed out
+	held      batches              // that may be asked for again
 }
 
 // New makes a Bridge, which works once it is started.
@@ -125,8 +125,8 @@ func New(cfg Config) (*Bridge, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Bridge{
-		cfg: cfg, log: cfg.Logger, arriving: make(chan *nats.Msg, maxArriving), kick: newSignal(), key: cfg.Key,
-		sessions: map[string]*session{}, lanes: map[*nats.Subscription]*lane{},
+		cfg: cfg, log: cfg.Logger, id: rand.Text(), arriving: make(chan *nats.Msg, maxArriving), kick: newSignal(), key: cfg.Key,
+		sessions: map[string]*session{}, listening: map[string]*session{},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.releases = releases{b: b, wake: newSignal()}
@@ -141,14 +141,13 @@ func (b *Bridge) Start() (err error) {
 	if b.probes, err = b.cfg.Conn.Subscribe(b.cfg.Names.Probe(">"), b.onProbe); err != nil {
 		return fmt.Errorf("start worker bridge: subscribe to probes: %w", err)
 	}
-	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
-	b.loops.Go(func() { b.watch(connected) })
+	b.loops.Go(b.watch)
 	b.loops.Go(b.takeArriving)
 	b.loops.Go(b.releases.run)
 	return nil
 }
 
-// Stop ends the open polls, hands back what has been pulled and not handed out,
+// Stop ends the open polls, hands back what has arrived and was not handed out,
 // and returns when that is done or ctx ends. Nothing is registered or polled
 // from then on; reports and heartbeats go through as long as the engine answers,
 // and the workers keep their runs. Call it once, after Start.
@@ -164,11 +163,13 @@ func (b *Bridge) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	err := b.releases.wait(ctx)
-	b.cancel()
+	b.mu.Lock()
+	b.cancel() // no offer is made from here on
+	b.mu.Unlock()
 	b.loops.Wait()
 	b.closeAll()
 	if err != nil {
-		return fmt.Errorf("stop worker bridge: what was pulled could not be handed back, its leases will run out: %w", err)
+		return fmt.Errorf("stop worker bridge: what had arrived could not be handed back, the engine takes it back in a while: %w", err)
 	}
 	return nil
 }
@@ -182,25 +183,24 @@ func (b *Bridge) closeAll() {
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	for _, l := range b.lanes {
-		l.close()
+	for _, s := range b.sessions {
+		s.silence()
 	}
 }
 
-// unlock releases mu, and then publishes what has collected and closes what is
-// idle.
+// unlock releases mu, and then ends the subscriptions that are idle.
 func (b *Bridge) unlock() {
-	out, idle := b.outbox.Take(), b.idle
+	idle := b.idle
 	b.idle = nil
 	b.mu.Unlock()
-	closeLanes(idle)
-	out.Publish(b.cfg.Conn, func(subject string, err error) { b.log.Debug("publish failed", "subject", subject, "error", err) })
+	for _, sub := range idle {
+		_ = sub.Unsubscribe() // fails only when the connection is closed
+	}
 }
 
-// watch drops the sessions of workers that have been silent for too long, and
-// has pulls sent again when the connection was lost.
-func (b *Bridge) watch(connected chan nats.Status) {
-	defer b.cfg.Conn.RemoveStatusListener(connected)
+// watch drops the sessions of workers that have been silent for too long, and hands back
+// what no poll has come for.
+func (b *Bridge) watch() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -210,12 +210,6 @@ func (b *Bridge) watch(connected chan nats.Status) {
 			return
 		case <-timer.C:
 		case <-b.kick:
-		case _, ok := <-connected:
-			if !ok {
-				connected = nil // the connection is closed for good
-				continue
-			}
-			b.reconnected()
 		}
 	}
 }
@@ -226,6 +220,9 @@ func (b *Bridge) expire(now time.Time) time.Duration {
 	defer b.unlock()
 	next := time.Hour
 	for _, s := range b.sessions {
+		if held := s.expireHeld(now); !held.IsZero() {
+			next = min(next, held.Sub(now))
+		}
 		if s.calls > 0 {
 			next = min(next, b.cfg.Gone/4)
 			continue
@@ -236,16 +233,6 @@ func (b *Bridge) expire(now time.Time) time.Duration {
 		}
 		b.log.Warn("an HTTP worker is gone: nothing was heard of it", "worker", s.id, "runs", len(s.runs))
 		s.drop()
-	}
-	for _, l := range b.lanes {
-		if l.pull == nil {
-			continue
-		}
-		if left := l.pull.until.Sub(now); left > 0 {
-			next = min(next, left)
-			continue
-		}
-		l.endPull()
 	}
 	return next
 }

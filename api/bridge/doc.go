@@ -1,17 +1,15 @@
 // Package bridge lets programs that speak nothing but HTTP be workers. For each
 // such worker it holds a session, which speaks the ordinary NATS worker protocol
-// with the engine on the worker's behalf: it registers, pulls from the consumers
-// of the worker's types and lanes, acks and renews the messages, and passes
-// reports and heartbeats on. So what the engine guarantees to workers over NATS
-// holds for these too.
+// with the engine on the worker's behalf: it registers, listens for the session's
+// items, offers what an open poll has room for, and passes reports and heartbeats
+// on. So what the engine guarantees to workers over NATS holds for these too.
 //
 // # What is the worker's, and what the bridge's
 //
-// The bridge never acts for a worker that is silent. It pulls only while a poll
+// The bridge never acts for a worker that is silent. It offers only while a poll
 // is open, renews a lease only when a heartbeat names the run, and says to the
 // engine that the worker lives only when the worker has asked for something, or
-// has a poll open. A worker that dies loses what it runs by the server's own
-// ack-wait.
+// has a poll open. The leases of a worker that dies run out.
 //
 // # Sessions
 //
@@ -23,36 +21,30 @@
 // with its next request, and nothing needs to be stored. The engine knows the
 // session by a digest of the secret; the token itself is nowhere to be read.
 //
-// # Messages
+// # Offers
 //
-// A message that arrives belongs to the poll that is open; the poll hands it out,
-// and from then on it is one of the worker's runs, until the engine has answered
-// its end, or its lease is over. What arrives while no poll is open, or is more than
-// there are slots free, or belongs to a poll whose client has gone, is released at
-// once: it is dispatched again, with no attempt used. Messages are acked only
-// behind the engine's durable answer.
+// A poll offers the engine as many items as it may return, and slots are free. The
+// engine claims so many for the worker, at most, and sends them. The poll returns
+// what has come, without waiting long for more, and the offer ends with it. If it has
+// room for another number of items meanwhile, it offers anew. Between two polls nothing
+// is offered: an item waits in the queue, where any worker may have it.
 //
-// # Why it pulls
+// An item may cross the end of a poll. It waits for the worker's next poll for 100 ms,
+// and is then released: it is queued again, with no attempt used. So is what comes for
+// a poll whose client has gone.
 //
-// The bridge offers no inbox, so items are not assigned to its workers. An inbox says that
-// slots are open all the time; an HTTP worker's are open only while it polls. Both ways to
-// bridge that were tried, on two cores:
+// What a poll has returned is one of the worker's runs, until the engine has answered
+// its end, or its lease is over. If earlier runs have left something, the bridge reports
+// the start first, whose answer has it. Else the worker's first report does, whichever
+// it is, but a release.
 //
-// A worker whose inbox stays open is given items while it doesn't poll. One worker of 10 slots
-// that ran its items in turn, 50 ms each, beside two workers of 1 slot, kept items waiting for
-// 65 ms in the median and 230 ms at p90, where pulling took 1.1 ms and 1.6 ms. Handing back
-// after 20 ms what nobody had polled for left 22 ms at p90, and made two more events for each
-// such item. And the gain is small where it does no harm: 13% of the CPU, for workers with one
-// slot and items that run for 5 ms.
-//
-// An inbox that opens and closes with each poll takes two registrations, at which the engine
-// looks at all its workers anew. With a single worker an item cost 2.1 ms of CPU in place of
-// 1.8 ms; with 100 workers each registration costs 0.4 ms more, with 1,000 workers 3 ms more.
+// Of several engines, the one at which the worker polled last hears its items; the
+// others are told, and stop.
 //
 // # Bounds
 //
 // At most [MaxWorkers] sessions; each has at most one open poll (a second one
-// takes over), its slots' worth of runs, and one pull request for each consumer.
+// takes over), and its slots' worth of runs.
 // A poll returns at most [MaxItems] items of [MaxPollBytes] together. What has
 // arrived and is not handed out has at most [DefaultMaxLoadedBytes] over all
 // sessions, beyond which it goes back; what is held for repeats of named polls
@@ -60,6 +52,6 @@
 //
 // # Locks
 //
-// One mutex guards all sessions; nothing waits while it is held. What is to be
-// published collects in an outbox and goes out when it is released.
+// One mutex guards all sessions; nothing waits while it is held. Offers, releases
+// and the ends of subscriptions are made when it is released.
 package bridge

@@ -76,7 +76,7 @@ func (p *play) step(b byte) {
 	case 1:
 		wait := int64(what * 3)
 		var got wire.Polled
-		if p.ask(http.MethodPost, p.path(w, "poll"), wire.Poll{Session: session, WaitMS: &wait, Claim: what&2 == 0, PollID: p.forged}, &got) == http.StatusOK {
+		if p.ask(http.MethodPost, p.path(w, "poll"), wire.Poll{Session: session, WaitMS: &wait, PollID: p.forged}, &got) == http.StatusOK {
 			p.take(w, mine, got)
 		}
 	case 2, 3:
@@ -131,7 +131,7 @@ func (p *play) report(w int, session string, mine, known bool, what int) {
 	} else if what&2 != 0 {
 		ref.Token = p.forged
 	}
-	event := []string{wire.ReportComplete, wire.ReportClaim, wire.ReportRelease, wire.ReportFail}[what%4]
+	event := []string{wire.ReportComplete, wire.ReportStart, wire.ReportRelease, wire.ReportFail}[what%4]
 	body := map[string]any{"session": session, "reports": []map[string]any{{"id": ref.ID, "token": ref.Token, "event": event}}}
 	var out struct {
 		Reports []wire.Reported `json:"reports"`

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api/rest"
@@ -218,10 +215,18 @@ func (w *worker) poll(req wire.Poll) (out wire.Polled) {
 	return out
 }
 
-// one polls for one item, claimed.
+// run polls for one item, and reports its start.
+func (w *worker) run() wire.PolledItem {
+	w.t.Helper()
+	it := w.one()
+	w.ok(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportStart})
+	return it
+}
+
+// one polls for one item.
 func (w *worker) one() wire.PolledItem {
 	w.t.Helper()
-	got := w.poll(wire.Poll{Max: 1, Claim: true})
+	got := w.poll(wire.Poll{Max: 1})
 	if len(got.Items) != 1 {
 		w.t.Fatalf("the poll returned %+v", got)
 	}
@@ -273,37 +278,4 @@ func (w *worker) beat(items ...wire.PolledItem) (out wire.WorkerOrders) {
 
 func complete(it wire.PolledItem, result string) wire.Report {
 	return wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportComplete, Result: json.RawMessage(result)}
-}
-
-// pending is how many messages of a type are pulled and not acked.
-func (e *engine) pending(t testing.TB, typ string) int {
-	t.Helper()
-	nc, err := e.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	return pendingOf(t, nc, typ)
-}
-
-// pend waits for so many messages to be pending: the server takes acks in its
-// own time.
-func (e *engine) pend(t testing.TB, typ string, want int) {
-	t.Helper()
-	need.Eventually(t, fmt.Sprintf("%d messages of %s are pending", want, typ), func() bool { return e.pending(t, typ) == want })
-}
-
-func pendingOf(t testing.TB, nc *nats.Conn, typ string) int {
-	t.Helper()
-	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+typ, nil, testTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var info struct {
-		AckPending int `json:"num_ack_pending"`
-	}
-	if err := json.Unmarshal(m.Data, &info); err != nil {
-		t.Fatal(err)
-	}
-	return info.AckPending
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Heartbeat passes on that a worker lives, and renews the leases of the runs that it
-// names, and of no others.
+// Heartbeat passes on that a worker lives, and which runs it names: the engine renews the
+// leases of these, and of no others.
 func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error) {
 	if len(req.InFlight) > MaxInFlight {
 		return wire.WorkerOrders{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(req.InFlight), MaxInFlight)
@@ -24,11 +24,12 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 	asked := time.Now()
 	var reply wire.HeartbeatReply
 	if err := b.call(ctx, wire.APIHeartbeat, wire.Heartbeat{Register: s.reg, InFlight: named, Health: req.Health}, &reply); err != nil {
-		return wire.WorkerOrders{}, s.idTaken(err) // else the leases are renewed all the same
+		return wire.WorkerOrders{}, s.idTaken(err)
 	}
 	b.mu.Lock()
 	defer b.unlock()
 	s.Beaten(&reply, asked)
+	s.fence = max(s.fence, reply.Fence)
 	out := wire.WorkerOrders{ShouldDrain: s.Draining, HeartbeatMS: s.Every.Milliseconds(), Lost: lost}
 	if !s.well() {
 		out.Status, out.Reason = s.Status, s.Reason
@@ -37,7 +38,7 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 		r := s.runs[ref.Token]
 		over := slices.Contains(reply.Cancel, ref)
 		switch {
-		case r == nil && (over || slices.Contains(s.gone, ref.Token)):
+		case r == nil && over:
 			out.Lost = append(out.Lost, ref)
 		case r == nil && unknown[ref.Token] && !s.closed && s.free() > 0:
 			s.adopt(ref.ID, ref.Token, asked)
@@ -50,9 +51,8 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 	return out, nil
 }
 
-// renewRuns renews the leases of the named runs. It returns the runs that may be the
-// worker's, the runs that it has lost, and which of the former this bridge has never
-// seen.
+// renewRuns notes that the named runs go on. It returns the runs that may be the worker's,
+// the runs that it has lost, and which of the former this bridge does not know.
 func (s *session) renewRuns(refs []wire.RunRef) (named, lost []wire.RunRef, unknown map[string]bool) {
 	now := time.Now()
 	s.b.mu.Lock()
@@ -67,8 +67,8 @@ func (s *session) renewRuns(refs []wire.RunRef) (named, lost []wire.RunRef, unkn
 			continue
 		case r != nil && r.id == ref.ID:
 			s.named(r)
-			s.b.renewLease(r, now)
-		case r != nil, !s.resumed, slices.Contains(s.gone, ref.Token):
+			r.renewed = now
+		case r != nil, !s.resumed:
 			lost = append(lost, ref)
 			continue
 		default:

@@ -33,8 +33,9 @@ func TestHeartbeatsRenewWhatTheyName(t *testing.T) {
 	kept, lost := e.submit(t, "step", `{}`), e.submit(t, "step", `{}`)
 	items := map[string]wire.PolledItem{}
 	for len(items) < 2 {
-		for _, it := range w.poll(wire.Poll{Claim: true}).Items {
+		for _, it := range w.poll(wire.Poll{}).Items {
 			items[it.ID] = it
+			w.ok(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportStart})
 		}
 	}
 	var orders wire.WorkerOrders
@@ -80,7 +81,6 @@ func TestCancelIsToldByHeartbeat(t *testing.T) {
 	if it := w.one(); it.ID != next {
 		t.Errorf("polled %+v", it)
 	}
-	e.pend(t, "step", 1)
 }
 
 func TestSessionsAreSecrets(t *testing.T) {
@@ -116,9 +116,9 @@ func TestSessionsAreSecrets(t *testing.T) {
 	if status, p, err := e.ask(testContext(t), http.MethodPost, "/api/v1/workers", wire.WorkerRegistration{Worker: "a", Types: []string{"step"}, Slots: 1}, nil); err != nil || status != 409 || p.Code != events.CodeWorkerIDInUse {
 		t.Errorf("a second a: %d %+v %v", status, p, err)
 	}
-	// What a has pulled is not b's to claim, nor to complete.
-	if r := b.report(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportClaim})[0]; r.OK || r.Error.Code != events.CodeStaleToken {
-		t.Errorf("another's claim got %+v", r)
+	// What a was given is not b's to start, nor to complete.
+	if r := b.report(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportStart})[0]; r.OK || r.Error.Code != events.CodeWrongWorker {
+		t.Errorf("another's start got %+v", r)
 	}
 	if r := b.report(complete(it, `1`))[0]; r.OK {
 		t.Errorf("another's end got %+v", r)
@@ -147,8 +147,8 @@ func TestEngineRestart(t *testing.T) {
 	e := startEngine(t, o)
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 2})
 	id := e.submit(t, "step", `{}`)
-	it := w.one()
-	unclaimed := e.submit(t, "step", `{}`)
+	it := w.run()
+	unbegun := e.submit(t, "step", `{}`)
 	pulled := w.poll(wire.Poll{})
 	if len(pulled.Items) != 1 {
 		t.Fatalf("polled %+v", pulled)
@@ -169,9 +169,9 @@ func TestEngineRestart(t *testing.T) {
 	if list := e.workers(t); len(list) != 1 || list[0].Worker != w.id || list[0].Slots != 2 || list[0].InFlight != 1 {
 		t.Errorf("workers: %+v", list)
 	}
-	// What was pulled and not claimed has been dispatched anew.
+	// What was handed out and not started has been dispatched anew.
 	again := w.one()
-	if again.ID != unclaimed || again.Attempt != 1 || again.Token == pulled.Items[0].Token {
+	if again.ID != unbegun || again.Attempt != 1 || again.Token == pulled.Items[0].Token {
 		t.Errorf("polled %+v", again)
 	}
 	if got := w.poll(wire.Poll{WaitMS: ms(50 * time.Millisecond)}); len(got.Items) != 0 {
@@ -179,7 +179,7 @@ func TestEngineRestart(t *testing.T) {
 	}
 	w.ok(complete(it, `1`))
 	w.ok(complete(again, `1`))
-	for _, id := range []string{id, unclaimed} {
+	for _, id := range []string{id, unbegun} {
 		kinds := e.kinds(t, id)
 		n := 0
 		for _, k := range kinds {
@@ -261,7 +261,7 @@ func TestASilentWorkerIsDropped(t *testing.T) {
 	poll.Wait()
 	need.Eventually(t, "it is dropped", func() bool { return b.Sessions() == 0 })
 	id := e.submit(t, "step", `{}`)
-	got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true})
+	got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session})
 	if err != nil || len(got.Items) != 1 || got.Items[0].ID != id {
 		t.Fatalf("polled %+v %v", got, err)
 	}

@@ -32,7 +32,7 @@ func (f *counted) count(endpoint string) int {
 	return f.calls[endpoint]
 }
 
-// A worker that waits for work is registered with a new owner at once.
+// A worker that waits for work is registered with a new owner at once, and its poll goes on.
 func TestNewOwnerHearsOfThoseWhoWait(t *testing.T) {
 	f := &counted{calls: map[string]int{}}
 	b, e := bareWith(t, func(c *bridge.Config) { f.engine, c.Engine = c.Engine, f })
@@ -41,10 +41,13 @@ func TestNewOwnerHearsOfThoseWhoWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	polled := make(chan error, 1)
+	polled := make(chan wire.Polled, 1)
 	go func() {
-		_, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: ms(30 * time.Second)})
-		polled <- err
+		got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: ms(30 * time.Second)})
+		if err != nil {
+			t.Error(err)
+		}
+		polled <- got
 	}()
 	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	was := f.count(wire.APIRegister)
@@ -52,8 +55,8 @@ func TestNewOwnerHearsOfThoseWhoWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	need.Eventually(t, "another registration", func() bool { return f.count(wire.APIRegister) > was })
-	e.submit(t, "step", `{}`)
-	if err := <-polled; err != nil {
-		t.Error(err)
+	id := e.submit(t, "step", `{}`)
+	if got := <-polled; len(got.Items) != 1 || got.Items[0].ID != id {
+		t.Errorf("polled %+v", got)
 	}
 }

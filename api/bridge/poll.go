@@ -5,13 +5,16 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// gatherLimit bounds how long a poll that has something waits for the server to end
-// the request that brought it.
-const gatherLimit = 50 * time.Millisecond
+const (
+	// gatherLimit is how long a poll that has something waits for more.
+	gatherLimit = 500 * time.Microsecond
+	// leastWait is how long a poll waits at least for the engine to say what there is.
+	leastWait = 100 * time.Millisecond
+)
 
 // poll is one open poll. It runs in its client's goroutine.
 type poll struct {
@@ -20,12 +23,9 @@ type poll struct {
 	s        *session
 	max      int
 	deadline time.Time
-	claim    bool
 	id       string // as its client names it; empty: it can't be repeated
 
 	// Guarded by Bridge.mu.
-	asked   int       // consumers that were asked what they have
-	sweep   *request  // the one that is being asked
 	firstAt time.Time // when something was first there
 }
 
@@ -33,7 +33,8 @@ type poll struct {
 type verdict struct {
 	reply    *wire.Polled // return this
 	err      error        // return this
-	taken    []*run       // hand these out
+	taken    []handed     // hand these out
+	drain    bool         // and say so
 	register bool         // register again
 	next     time.Time    // else wait, at most until then
 }
@@ -56,6 +57,9 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 	}
 	defer p.s.rise(&p.s.polling, p.waiter)
 	p.begin()
+	if err := p.s.listen(ctx); err != nil {
+		return wire.Polled{}, err
+	}
 	failures := 0
 	for {
 		v := p.judge(time.Now())
@@ -66,7 +70,7 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 			return *v.reply, nil
 		case v.register:
 			if err := p.s.renew(ctx); err != nil {
-				if events.CodeOf(err) != events.CodeInternal && !pull.Transient(events.CodeOf(err)) || ctx.Err() != nil || !time.Now().Before(p.deadline) {
+				if events.CodeOf(err) != events.CodeInternal && !standing.Transient(events.CodeOf(err)) || ctx.Err() != nil || !time.Now().Before(p.deadline) {
 					return wire.Polled{}, err
 				}
 				failures++
@@ -75,7 +79,7 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 		case len(v.taken) > 0:
 			items, err := p.handOut(ctx, v.taken)
 			if err != nil || len(items) > 0 {
-				return wire.Polled{Items: items}, err
+				return wire.Polled{Items: items, ShouldDrain: v.drain}, err
 			}
 		default:
 			p.wait(ctx, v.next)
@@ -97,7 +101,7 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 	if len(req.PollID) > MaxPollID {
 		return nil, events.Refuse(events.CodeBadRequest, "poll_id has %d bytes: at most %d; a count will do", len(req.PollID), MaxPollID)
 	}
-	p := &poll{id: req.PollID, max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
+	p := &poll{id: req.PollID, max: min(req.Max, MaxItems), deadline: now.Add(max(wait, leastWait))}
 	if p.max == 0 {
 		p.max = MaxItems
 	}
@@ -111,55 +115,53 @@ func (p *poll) begin() {
 	if !p.repeats() {
 		p.s.acknowledge()
 	}
-	p.s.turn++
 }
 
-// judge decides what the poll does next, and sends the pull requests that it
-// needs.
+// judge decides what the poll does next, and offers what it has room for.
 func (p *poll) judge(now time.Time) (v verdict) {
 	s, b := p.s, p.s.b
 	b.mu.Lock()
 	defer b.unlock()
 	lapse := s.lapse(now)
-	s.giveUpPulls(now)
-	var again *wire.Polled
-	if !p.replaced && !s.closed {
-		again = p.again(now)
-	}
 	want := min(p.max, s.free())
-	may := want > 0 && s.well() && !now.Before(s.benched)
+	may := s.well() && !now.Before(s.benched) && !s.Draining && !b.stopping
+	if may && !p.replaced {
+		s.offer.room = max(want-len(s.inbox), 0)
+	} else if !p.replaced {
+		s.offer.room = 0
+	}
 	switch {
 	case p.replaced:
 		v.err = events.Refuse(events.CodeWorkerIDInUse, "another poll of worker %s has taken over: a worker has one poll open at a time; two processes need two worker ids", s.id)
 	case s.closed:
 		v.err = s.whyClosed()
-	case again != nil:
-		v.reply = again
+	case p.repeats():
+		v.taken, v.drain = s.batch.again(s), s.Draining
+		if len(v.taken) == 0 {
+			v.next = now
+		}
 	case s.Draining:
 		v.reply = s.nothing()
 	case b.stopping:
 		v.err = errStopping
-	case len(s.inbox) > 0 && p.gathered(want, now):
+	case len(s.inbox) > 0 && want > 0 && p.gathered(want, now):
 		v.taken = s.takeInbox(want)
-	case !now.Before(p.deadline) && (p.swept() || !may):
+	case !now.Before(p.deadline):
 		v.reply = s.nothing()
 	case !s.fresh(now):
 		v.register = true
 	default:
-		v.next = p.deadline
-		if !now.Before(p.deadline) || p.sweep != nil {
-			v.next = now.Add(sweepLimit)
-		}
-		v.next = sooner(sooner(v.next, lapse), s.Due())
-		if len(s.inbox) > 0 {
+		v.next = sooner(sooner(p.deadline, lapse), s.Due())
+		if !p.firstAt.IsZero() {
 			v.next = sooner(v.next, p.firstAt.Add(gatherLimit))
+		}
+		if want <= 0 {
+			v.next = sooner(v.next, s.expireHeld(now))
 		}
 		if now.Before(s.benched) {
 			v.next = sooner(v.next, s.benched)
 		}
-		if may {
-			v.next = sooner(v.next, p.pull(want, now))
-		}
+		s.tell()
 	}
 	return v
 }
@@ -179,100 +181,71 @@ func (p *poll) gathered(want int, now time.Time) bool {
 	if p.firstAt.IsZero() {
 		p.firstAt = now
 	}
-	if len(p.s.inbox) >= want || now.Sub(p.firstAt) >= gatherLimit {
-		return true
-	}
-	for _, l := range p.s.lanes {
-		if l.pull != nil && l.pull.got > 0 {
-			return false // the server says when there is no more
-		}
-	}
-	return p.sweep == nil || p.swept()
+	return len(p.s.inbox) >= want || now.Sub(p.firstAt) >= gatherLimit
 }
 
-// asking reports whether a consumer is being asked for messages. REQUIRES: mu.
-func (p *poll) asking() bool { return p.sweep != nil && p.sweep.left > 0 }
-
-// swept reports whether all consumers were asked what they have. A poll that does
-// not wait asks them all; so does one that then waits on several at once, since all
-// but one of what they bring might be too much. REQUIRES: mu.
-func (p *poll) swept() bool { return p.asked >= len(p.s.consumers) && !p.asking() }
-
-// takeInbox takes as much of what has arrived as is wanted and fits, and hands
-// the rest back. REQUIRES: mu.
-func (s *session) takeInbox(want int) (taken []*run) {
+// takeInbox takes as much of what has arrived as is wanted and fits. REQUIRES: mu.
+func (s *session) takeInbox(want int) (taken []handed) {
 	bytes := 0
-	for i, r := range s.inbox {
+	for _, r := range s.inbox {
 		bytes += len(r.item.Params)
 		if len(taken) == want || len(taken) > 0 && bytes > MaxPollBytes {
-			s.inbox = s.inbox[i:]
-			s.giveBack("no_slot")
 			break
 		}
 		s.runs[r.token] = r
-		taken = append(taken, r)
+		taken = append(taken, handed{r, *r.item, r.ask})
 	}
-	s.inbox = nil
+	if s.inbox = s.inbox[len(taken):]; len(s.inbox) == 0 {
+		s.inbox = nil
+	}
 	return taken
 }
 
-// pull sends the pull requests that the poll needs now, and returns when to look
-// again. REQUIRES: mu.
-func (p *poll) pull(want int, now time.Time) (next time.Time) {
-	s := p.s
-	wait := min(p.deadline.Sub(now), pull.Expires)
-	if len(s.consumers) == 1 && wait >= 10*time.Millisecond {
-		p.asked = 1 // one request does both
-	}
-	for p.asked < len(s.consumers) && !p.asking() {
-		l := s.lanes[s.consumers[(s.turn+p.asked)%len(s.consumers)]]
-		p.asked++
-		if more := want - len(s.inbox); more > 0 && l.pull == nil {
-			p.sweep = l.ask(more, 0, now)
-		}
-	}
-	if p.asking() || len(s.inbox) > 0 || wait < 10*time.Millisecond {
-		return time.Time{}
-	}
-	n := want
-	if len(s.consumers) > 1 {
-		n = 1
-	}
-	for _, c := range s.consumers {
-		l := s.lanes[c]
-		if l.pull == nil {
-			l.ask(n, wait, now)
-		}
-		next = sooner(next, l.pull.until)
-	}
-	return next
+// handed is a run that a poll hands out.
+type handed struct {
+	run   *run
+	item  wire.PolledItem
+	start bool // its start is reported first
 }
 
-// handOut gives the poll's runs to its worker, claimed if it asks for that. Runs
-// that were refused are left out; if the client has gone, all go back.
-func (p *poll) handOut(ctx context.Context, taken []*run) ([]wire.PolledItem, error) {
-	var err error
+// handOut gives the poll's runs to its worker. Runs whose start was refused are left out; if
+// the client has gone, all go back.
+func (p *poll) handOut(ctx context.Context, taken []handed) ([]wire.PolledItem, error) {
 	s := p.s
-	if p.claim {
-		taken, err = s.claim(taken)
-	}
+	taken, err := s.start(taken)
 	s.b.mu.Lock()
 	defer s.b.unlock()
-	p.firstAt, p.asked, p.sweep = time.Time{}, 0, nil // if none is left, from the beginning
+	p.firstAt = time.Time{}
 	if ctx.Err() != nil || s.closed {
-		for _, r := range taken {
-			s.release(r, "client_gone")
+		for _, h := range taken {
+			s.release(h.run, "client_gone")
 		}
 		return nil, err
 	}
 	items := make([]wire.PolledItem, len(taken))
-	for i, r := range taken {
-		items[i] = *r.item
-		s.b.unload(r)
+	for i, h := range taken {
+		items[i] = h.item
+		s.b.unload(h.run)
 	}
 	if len(items) > 0 {
 		err = nil
 		p.hold(taken, items)
 	}
 	return items, err
+}
+
+// Undelivered hands back the items of a poll's reply that could not be written.
+func (b *Bridge) Undelivered(worker string, items []wire.PolledItem) {
+	b.mu.Lock()
+	defer b.unlock()
+	s := b.sessions[worker]
+	if s == nil {
+		return
+	}
+	for i := range items {
+		if r := s.runs[items[i].Token]; r != nil {
+			s.named(r) // there is nothing to repeat
+			s.release(r, "client_gone")
+		}
+	}
 }

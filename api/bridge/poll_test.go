@@ -47,7 +47,7 @@ func TestPollDoesNotPoll(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b"}, Slots: 5})
 	got := make(chan wire.Polled, 1)
 	go func() { got <- w.poll(wire.Poll{WaitMS: ms(3 * time.Second)}) }()
-	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "a") == 1 && e.waiting(t, "b") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "a") > 0 && e.waiting(t, "b") > 0 })
 	before, _ := e.Traffic()
 	<-got
 	after, _ := e.Traffic()
@@ -90,13 +90,12 @@ func TestClientGoneLosesNothing(t *testing.T) {
 	}
 	leaver, other := register(), register()
 	for round := range 40 {
-		claim := round%2 == 0
 		client, leave := context.WithCancel(ctx)
 		var got wire.Polled
 		var gotErr error
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			got, gotErr = b.Poll(client, leaver.Worker, wire.Poll{Session: leaver.Session, Claim: claim})
+			got, gotErr = b.Poll(client, leaver.Worker, wire.Poll{Session: leaver.Session})
 		})
 		need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") > 0 })
 		var id string
@@ -116,7 +115,7 @@ func TestClientGoneLosesNothing(t *testing.T) {
 			}
 			by = other
 			var err error
-			if got, err = b.Poll(ctx, other.Worker, wire.Poll{Session: other.Session, Claim: true}); err != nil {
+			if got, err = b.Poll(ctx, other.Worker, wire.Poll{Session: other.Session}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,8 +123,8 @@ func TestClientGoneLosesNothing(t *testing.T) {
 			t.Fatalf("round %d: polled %+v, want %s", round, got, id)
 		}
 		it := got.Items[0]
-		replies, err := b.Report(ctx, by.Worker, by.Session, []wire.Report{{ID: it.ID, Token: it.Token, Event: wire.ReportClaim, Start: true}, complete(it, `1`)})
-		if err != nil || !replies[1].OK {
+		replies, err := b.Report(ctx, by.Worker, by.Session, []wire.Report{complete(it, `1`)})
+		if err != nil || !replies[0].OK {
 			t.Fatalf("round %d: %+v %v", round, replies, err)
 		}
 	}
@@ -143,7 +142,7 @@ func TestASecondPollTakesOver(t *testing.T) {
 	}()
 	need.Eventually(t, "the first poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	second := make(chan wire.Polled, 1)
-	go func() { second <- w.poll(wire.Poll{Claim: true}) }()
+	go func() { second <- w.poll(wire.Poll{}) }()
 	if status, c := <-first, <-code; status != http.StatusConflict || c != events.CodeWorkerIDInUse {
 		t.Errorf("the first poll ended with %d %s", status, c)
 	}
@@ -190,7 +189,7 @@ func TestAnUnhealthyWorkerIsGivenNothing(t *testing.T) {
 	}
 }
 
-// Stop ends an open poll, and what it had pulled stays queued.
+// Stop ends an open poll.
 func TestStopEndsPolls(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
@@ -225,7 +224,7 @@ func TestAWorkerThatDoesNotPollTakesNothing(t *testing.T) {
 	if it := free.one(); it.ID != id || it.Attempt != 1 {
 		t.Errorf("polled %+v", it)
 	}
-	if got := e.kinds(t, id); !slices.Equal(got, []string{"created", "queued", "claimed", "running"}) {
+	if got := e.kinds(t, id); !slices.Equal(got, []string{"created", "queued", "claimed"}) {
 		t.Errorf("the item's history is %v", got)
 	}
 }
@@ -263,8 +262,8 @@ func TestBoundsOfPollsAndReports(t *testing.T) {
 	}
 }
 
-// A client that breaks off without a word, as a machine that loses power, is
-// like any other. If the item was just on its way to it, its lease brings it back.
+// A client that breaks off without a word is like any other: an item that was just on its way
+// to it goes back, with no attempt used.
 func TestABrokenConnectionEndsThePoll(t *testing.T) {
 	e := startEngine(t, embedded.Options{Config: leases(2*time.Second, "step")})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})

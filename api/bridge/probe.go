@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -70,7 +70,7 @@ func (s *session) asked(w *waiter) (nonce string, err error) {
 // worker does not wait is kept for its next request; the engine says when it is late.
 func (b *Bridge) onProbe(m *nats.Msg) {
 	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Probe(""))
-	if !ok || !pull.FromEngine(m) {
+	if !ok || !standing.FromEngine(m) {
 		return
 	}
 	b.mu.Lock()

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // release is a run to be handed back.
 type release struct {
+	s      *session
 	run    *run
 	report wire.Report
 }
 
-// releases are the runs to be handed back. They are bounded by what has been
-// pulled, and none stays beyond its lease. Guarded by Bridge.mu.
+// releases are the runs to be handed back. They are bounded by what was offered, and none
+// stays beyond its lease. Guarded by Bridge.mu.
 type releases struct {
 	b     *Bridge
 	list  []release
@@ -31,13 +32,12 @@ const (
 	maxBackoff = time.Second
 )
 
-// release hands a run back, claimed or not: its item is dispatched again with no
-// attempt used. REQUIRES: mu.
+// release hands a run back: its item is dispatched again with no attempt used. REQUIRES: mu.
 func (s *session) release(r *run, reason string) {
 	delete(s.runs, r.token)
 	s.b.unload(r)
 	q := &s.b.releases
-	q.list = append(q.list, release{r, wire.Report{
+	q.list = append(q.list, release{s, r, wire.Report{
 		ID: r.id, Token: r.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportRelease, Reason: reason,
 	}})
 	q.wake.send()
@@ -65,8 +65,7 @@ func (q *releases) run() {
 	}
 }
 
-// take takes the releases of one request. It drops those whose lease is over: the
-// server has told the engine.
+// take takes the releases of one request. It drops those whose lease is over.
 func (q *releases) take() (some []release, reports []wire.Report) {
 	q.b.mu.Lock()
 	defer q.b.mu.Unlock()
@@ -101,18 +100,25 @@ func (q *releases) sendSome() bool {
 	}
 	done := true
 	for i, r := range some {
-		if e := replies[i].Error; e != nil && pull.Transient(e.Code) {
+		if e := replies[i].Error; e != nil && standing.Transient(e.Code) {
 			q.list = append(q.list, r)
 			done = false
 			continue
 		}
-		q.b.ack(r.run)
+		r.s.handedBack()
 	}
 	q.noteEmpty()
 	if done && len(q.list) > 0 {
 		q.wake.send()
 	}
 	return done
+}
+
+// handedBack makes the session's offer anew: the engine has the worker rest that hands back
+// what has not started. REQUIRES: mu.
+func (s *session) handedBack() {
+	s.offer.told = unknown
+	s.polling.poke()
 }
 
 // noteEmpty wakes the waiter when nothing is left. REQUIRES: mu.

@@ -56,45 +56,43 @@ func passAndCut(in net.Conn, to string) {
 }
 
 // A poll whose reply was lost on its way is repeated, and has the same items at
-// once, claimed ones with their tokens.
+// once, with their tokens.
 func TestAPollIsRepeatedWhenItsReplyWasLost(t *testing.T) {
-	for _, claim := range []bool{true, false} {
-		e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")}) // nothing comes back by its lease
-		w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 3})
-		ids := map[string]bool{e.submit(t, "step", `{"n":1}`): true, e.submit(t, "step", `{"n":2}`): true}
-		proxy, cut := cutter(t, e.HTTP())
-		ask := wire.Poll{Session: w.session, Claim: claim, PollID: "1", WaitMS: ms(20 * time.Second)}
-		body, err := json.Marshal(ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The items are there, but the poll may find them one by one.
-		need.Eventually(t, "both items have been returned", func() bool {
-			resp, err := e.http.Post("http://"+proxy+w.path("poll"), "application/json", bytes.NewReader(body))
-			if err == nil {
-				_ = resp.Body.Close()
-				t.Fatal("the reply has come")
-			}
-			<-cut
-			got := w.poll(ask)
-			for range 3 {
-				if again := w.poll(ask); !sameItems(again, got) {
-					t.Fatalf("repeated: %+v, not %+v", again, got)
-				}
-			}
-			for _, it := range got.Items {
-				if !ids[it.ID] || it.Attempt != 1 || string(it.Params) == "" || claim == it.Deadline.IsZero() {
-					t.Fatalf("repeated: %+v", it)
-				}
-				delete(ids, it.ID)
-				w.ok(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportClaim, Start: true}, complete(it, `1`))
-				if kinds := strings.Join(e.kinds(t, it.ID), " "); kinds != "created queued claimed running completed" {
-					t.Errorf("history: %s", kinds)
-				}
-			}
-			return len(ids) == 0
-		})
+	e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")}) // nothing comes back by its lease
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 3})
+	ids := map[string]bool{e.submit(t, "step", `{"n":1}`): true, e.submit(t, "step", `{"n":2}`): true}
+	proxy, cut := cutter(t, e.HTTP())
+	ask := wire.Poll{Session: w.session, PollID: "1", WaitMS: ms(20 * time.Second)}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
 	}
+	// The items are there, but the poll may find them one by one.
+	need.Eventually(t, "both items have been returned", func() bool {
+		resp, err := e.http.Post("http://"+proxy+w.path("poll"), "application/json", bytes.NewReader(body))
+		if err == nil {
+			_ = resp.Body.Close()
+			t.Fatal("the reply has come")
+		}
+		<-cut
+		got := w.poll(ask)
+		for range 3 {
+			if again := w.poll(ask); !sameItems(again, got) {
+				t.Fatalf("repeated: %+v, not %+v", again, got)
+			}
+		}
+		for _, it := range got.Items {
+			if !ids[it.ID] || it.Attempt != 1 || string(it.Params) == "" || it.Deadline.IsZero() {
+				t.Fatalf("repeated: %+v", it)
+			}
+			delete(ids, it.ID)
+			w.ok(complete(it, `1`))
+			if kinds := strings.Join(e.kinds(t, it.ID), " "); kinds != "created queued claimed running completed" {
+				t.Errorf("history: %s", kinds)
+			}
+		}
+		return len(ids) == 0
+	})
 }
 
 func sameItems(a, b wire.Polled) bool {
@@ -112,7 +110,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 	next := func(id string) wire.PolledItem {
 		t.Helper()
 		e.submit(t, "step", `1`)
-		got := w.poll(wire.Poll{Claim: true, Max: 1, PollID: id})
+		got := w.poll(wire.Poll{Max: 1, PollID: id})
 		if len(got.Items) != 1 {
 			t.Fatalf("polled %+v", got)
 		}
@@ -120,7 +118,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 	}
 	again := func(id string) int {
 		t.Helper()
-		return len(w.poll(wire.Poll{Claim: true, Max: 1, PollID: id, WaitMS: now}).Items)
+		return len(w.poll(wire.Poll{Max: 1, PollID: id, WaitMS: now}).Items)
 	}
 	it := next("1")
 	if again("1") != 1 {
@@ -163,7 +161,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 func TestARepeatTakesOver(t *testing.T) {
 	e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
-	ask := wire.Poll{Session: w.session, Claim: true, PollID: "1", WaitMS: ms(20 * time.Second)}
+	ask := wire.Poll{Session: w.session, PollID: "1", WaitMS: ms(20 * time.Second)}
 	first := make(chan int, 1)
 	go func() {
 		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), ask, nil)
@@ -193,20 +191,20 @@ func TestHeldBatchesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.submit(t, "step", `"`+strings.Repeat("x", 3000)+`"`)
-		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true, PollID: "1"})
+		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, PollID: "1"})
 		if err != nil || len(out.Items) != 1 {
 			t.Fatalf("polled %+v %v", out, err)
 		}
 		regs, got = append(regs, reg), append(got, out)
 	}
 	for _, i := range []int{1, 0} {
-		out, err := b.Poll(ctx, regs[i].Worker, wire.Poll{Session: regs[i].Session, Claim: true, PollID: "1"})
+		out, err := b.Poll(ctx, regs[i].Worker, wire.Poll{Session: regs[i].Session, PollID: "1"})
 		if err != nil || len(out.Items) != 1 || out.Items[0].ID != got[i].Items[0].ID || out.Items[0].Attempt != 1 {
 			t.Fatalf("worker %d repeated: %+v %v, not %+v", i, out, err, got[i])
 		}
 	}
 	need.Eventually(t, "what was given up has been released, and run again", func() bool {
-		return strings.HasSuffix(strings.Join(e.kinds(t, got[0].Items[0].ID), " "), "released claimed running")
+		return strings.HasSuffix(strings.Join(e.kinds(t, got[0].Items[0].ID), " "), "released claimed")
 	})
 	if kinds := strings.Join(e.kinds(t, got[1].Items[0].ID), " "); strings.Contains(kinds, "released") {
 		t.Errorf("history of what was held: %s", kinds)
@@ -229,7 +227,7 @@ func TestArrivedParamsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for done := 0; done < items; {
-		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true})
+		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session})
 		if err != nil || len(out.Items) == 0 || len(out.Items) > 2 {
 			t.Fatalf("polled %d items: %v", len(out.Items), err)
 		}

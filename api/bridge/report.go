@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Report passes a worker's reports on, and lets go of the messages of those runs
-// whose end the engine has answered. Each is answered on its own, in order; one
-// whose answer is "unavailable" is to be sent again.
+// Report passes a worker's reports on, and frees the slots of the runs whose end the engine
+// has answered. Each is answered on its own, in order; one whose answer is "unavailable" is
+// to be sent again.
 func (b *Bridge) Report(ctx context.Context, worker, token string, reports []wire.Report) ([]wire.Reported, error) {
 	if len(reports) > MaxReports {
 		return nil, events.Refuse(events.CodeTooLarge, "the request has %d reports: send at most %d at once", len(reports), MaxReports)
@@ -55,16 +55,12 @@ func (p *passage) check() {
 		r := &p.reports[i]
 		run := s.runs[r.Token]
 		s.named(run)
-		switch {
-		case r.Worker != "" && r.Worker != s.id:
+		if r.Worker != "" && r.Worker != s.id {
 			p.replies[i].Error = &wire.Error{Code: events.CodeWrongWorker, Message: "the report is of worker " + r.Worker + ": leave the field out, it is that of the session"}
-			continue
-		case r.Event == wire.ReportClaim && run == nil && !s.resumed:
-			// Only the worker that pulled an item may claim it.
-			p.replies[i].Error = &wire.Error{Code: events.CodeStaleToken, Message: "no poll of this worker has brought this token, or its lease is over: leave the item alone, and poll again"}
 			continue
 		}
 		r.Worker, r.Session = s.id, s.reg.Session
+		r.Start = r.Event != wire.ReportStart && r.Event != wire.ReportRelease // who reports on a run has started it
 		p.todo = append(p.todo, i)
 	}
 }
@@ -103,79 +99,68 @@ func (p *passage) answered(again bool) {
 		case e != nil && e.Code == events.CodeUnknownWorker && again:
 			s.Registered = false
 			p.todo = append(p.todo, i)
-		case e != nil && pull.Transient(e.Code):
-		case rep.Event == wire.ReportClaim:
-			s.claimAnswered(r, rep, e)
+		case e != nil && standing.Transient(e.Code):
 		case r == nil:
-		case endsRun(rep.Event) && (e == nil || pull.Over(e.Code)):
+		case endsRun(rep.Event) && (e == nil || standing.Over(e.Code)):
 			s.finish(r)
-		case e != nil && pull.Over(e.Code):
+			if rep.Event == wire.ReportRelease {
+				s.handedBack()
+			}
+		case e != nil && standing.Over(e.Code):
 			r.cancelled = true // the worker is to stop it, and say so or leave it out of its heartbeats
 		}
 	}
 }
 
-// claimAnswered acts on the answer to a claim. REQUIRES: mu.
-func (s *session) claimAnswered(r *run, rep *wire.Report, e *wire.Error) {
-	switch {
-	case e != nil:
-		s.claimRefused(r, e)
-	case r != nil:
-		r.claimed = true
-	case !s.closed: // granted before the engine's restart, and asked again
-		s.adopt(rep.ID, rep.Token, time.Now())
-	}
-}
-
-// claimRefused notes what the refusal of a claim says of the worker, and lets go of
-// the run; nil: it is not known here. REQUIRES: mu.
-func (s *session) claimRefused(r *run, e *wire.Error) {
-	if bench := s.Refused(e); bench > 0 {
-		s.benched = later(s.benched, time.Now().Add(bench))
-	}
-	switch {
-	case r == nil:
-	case pull.Transient(e.Code), e.Code == events.CodeUnknownWorker, e.Code == events.CodeWorkerIDInUse:
-		s.release(r, string(e.Code)) // not the item's fault
-	default:
-		s.finish(r)
-	}
-}
-
-// claim claims and starts runs for their worker, and returns the granted ones. It
-// waits for the engine even when the client has gone, since granted runs must be
+// start reports the starts of those runs that need it, and returns the runs that the worker
+// may run. It waits for the engine even when the client has gone, since what has started is
 // handed back then.
-func (s *session) claim(taken []*run) (granted []*run, err error) {
-	reports := make([]wire.Report, len(taken))
-	for i, r := range taken {
-		reports[i] = wire.Report{ID: r.id, Token: r.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportClaim, Start: true, Attempt: r.item.Attempt}
+func (s *session) start(taken []handed) (granted []handed, err error) {
+	var reports []wire.Report
+	for _, h := range taken {
+		if h.start {
+			reports = append(reports, wire.Report{ID: h.run.id, Token: h.run.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportStart})
+		}
+	}
+	if len(reports) == 0 {
+		return taken, nil
 	}
 	ctx, cancel := context.WithTimeout(s.b.ctx, callTimeout)
 	defer cancel()
 	replies, err := s.b.report(ctx, reports)
 	s.b.mu.Lock()
 	defer s.b.unlock()
-	if err != nil {
-		for _, r := range taken {
-			s.release(r, "no_answer") // whether it was claimed or not
+	for _, h := range taken {
+		if h.start {
+			if err != nil {
+				s.release(h.run, "no_answer") // whether it has started or not
+				continue
+			}
+			reply := &replies[0]
+			replies = replies[1:]
+			if reply.Error != nil {
+				s.startRefused(h.run, reply.Error)
+				continue
+			}
+			it := &h.item
+			it.Deadline, it.TimeoutMS, it.Checkpoint, it.Continuation = reply.Deadline, reply.TimeoutMS, reply.Checkpoint, reply.Continuation
 		}
-		return nil, err
+		granted = append(granted, h)
 	}
-	for i, r := range taken {
-		reply := &replies[i]
-		if reply.Error != nil {
-			s.claimRefused(r, reply.Error)
-			continue
-		}
-		r.claimed = true
-		it := r.item
-		it.Attempt, it.Deadline, it.Checkpoint, it.Continuation = max(reply.Attempt, it.Attempt), reply.Deadline, reply.Checkpoint, reply.Continuation
-		if reply.TimeoutMS > 0 {
-			it.TimeoutMS = reply.TimeoutMS
-		}
-		granted = append(granted, r)
+	return granted, err
+}
+
+// startRefused lets go of a run whose start was refused. REQUIRES: mu.
+func (s *session) startRefused(r *run, e *wire.Error) {
+	switch {
+	case e.Code == events.CodeUnknownWorker, e.Code == events.CodeWorkerIDInUse:
+		s.Registered = false // the answer to the next registration says what follows
+		s.release(r, string(e.Code))
+	case standing.Transient(e.Code):
+		s.release(r, string(e.Code))
+	default:
+		s.finish(r)
 	}
-	return granted, nil
 }
 
 // endsRun reports whether a worker that says so has let go of the run.

@@ -5,55 +5,39 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// run is one dispatch of one item, from its arrival until its end is answered.
+// run is one run of one item, from its arrival until its end is answered.
 type run struct {
 	// Immutable.
 	id    string
 	token string
-	reply string        // where the message is acked and renewed; empty: no longer
 	lease time.Duration // as announced
+	ask   bool          // earlier runs have left something for this one
 
 	// Guarded by Bridge.mu.
 	item      *wire.PolledItem // until it is handed out
 	renewed   time.Time        // arrival, or the last renewal
-	claimed   bool
-	cancelled bool   // the worker is to stop it
-	loaded    int    // bytes of it that count
-	batch     *batch // that it was returned in, as long as that may be asked for again
+	cancelled bool             // the worker is to stop it
+	loaded    int              // bytes of it that count
+	batch     *batch           // that it was returned in, as long as that may be asked for again
 }
 
-// readRun reads a dispatched message.
-func readRun(m *nats.Msg, now time.Time) (*run, error) {
-	msg, err := pull.Parse(m)
-	if err != nil {
-		return nil, err
+// readRun makes the run of an item.
+func readRun(a *wire.Assigned, now time.Time) *run {
+	params := slices.Clone(a.Params) // of the message
+	if len(params) == 0 {
+		params = json.RawMessage("null")
 	}
-	r := &run{id: msg.RawID, token: msg.Token, reply: msg.Reply, renewed: now, lease: msg.Lease}
-	r.item = &wire.PolledItem{
-		ID: r.id, Type: msg.Type, Token: r.token, Attempt: msg.Attempt, LeaseMS: r.lease.Milliseconds(), TimeoutMS: msg.Timeout.Milliseconds(),
-		Params: json.RawMessage(msg.Params), Labels: msg.Labels(), Trace: msg.Trace,
-	}
-	if len(msg.Params) == 0 {
-		r.item.Params = json.RawMessage("null")
-	}
-	return r, nil
+	return &run{id: a.ID, token: a.Token, renewed: now, lease: time.Duration(a.LeaseMS) * time.Millisecond, ask: a.Ask, item: &wire.PolledItem{
+		ID: a.ID, Type: a.Type, Token: a.Token, Attempt: a.Attempt, LeaseMS: a.LeaseMS, TimeoutMS: a.TimeoutMS,
+		Params: params, Labels: a.Labels, Trace: a.Trace,
+	}}
 }
 
 // over returns the time at which the lease ends if it is not renewed.
 func (r *run) over() time.Time { return r.renewed.Add(r.lease) }
-
-// ack lets a run's message go. REQUIRES: mu.
-func (b *Bridge) ack(r *run) {
-	if r.reply != "" {
-		b.outbox.Add(r.reply, "", pull.Ack)
-	}
-}
 
 // unload forgets a run's item, which is handed out or goes back. REQUIRES: mu.
 func (b *Bridge) unload(r *run) {
@@ -61,10 +45,10 @@ func (b *Bridge) unload(r *run) {
 	r.item, r.loaded = nil, 0
 }
 
-// adopt takes a run for the worker's that was claimed before the engine or this
-// bridge was restarted. REQUIRES: mu.
+// adopt takes a run for the worker's that another bridge has handed out, or this one before
+// it was restarted. REQUIRES: mu.
 func (s *session) adopt(id, token string, now time.Time) {
-	s.runs[token] = &run{id: id, token: token, lease: s.longest, renewed: now, claimed: true}
+	s.runs[token] = &run{id: id, token: token, lease: s.longest, renewed: now}
 }
 
 // finish ends a run whose end the engine has answered. REQUIRES: mu.
@@ -74,13 +58,12 @@ func (s *session) finish(r *run) {
 		return
 	}
 	delete(s.runs, r.token)
-	s.forget(r.token)
-	s.b.ack(r)
 	s.polling.poke() // a slot is free
 }
 
-// lapse forgets the runs whose lease is over: the server has told the engine. It
-// returns when the next one will be. REQUIRES: mu.
+// lapse forgets the runs whose lease is over, unless the worker names them at another
+// engine: this one asks the owner of the log if it is to know. It returns when the next one
+// will be. REQUIRES: mu.
 func (s *session) lapse(now time.Time) (next time.Time) {
 	for token, r := range s.runs {
 		if end := r.over(); end.After(now) {
@@ -88,27 +71,19 @@ func (s *session) lapse(now time.Time) (next time.Time) {
 			continue
 		}
 		delete(s.runs, token)
-		s.forget(token)
 	}
 	return next
-}
-
-// forget remembers that a run is not the worker's any more. Of runs beyond the
-// bound the engine knows. REQUIRES: mu.
-func (s *session) forget(token string) {
-	s.gone = append(s.gone, token)
-	if excess := len(s.gone) - max(2*s.reg.Slots, 16); excess > 0 {
-		s.gone = slices.Delete(s.gone, 0, excess)
-	}
 }
 
 // free returns how many more items the worker may be given. REQUIRES: mu.
 func (s *session) free() int { return s.reg.Slots - len(s.runs) }
 
-// giveBack releases what has arrived and was not handed out. REQUIRES: mu.
-func (s *session) giveBack(reason string) {
-	for _, r := range s.inbox {
+// giveBack releases the first of what has arrived and was not handed out. REQUIRES: mu.
+func (s *session) giveBack(some []*run, reason string) {
+	for _, r := range some {
 		s.release(r, reason)
 	}
-	s.inbox = nil
+	if s.inbox = s.inbox[len(some):]; len(s.inbox) == 0 {
+		s.inbox = nil
+	}
 }

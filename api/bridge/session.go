@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/pull"
+	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -28,30 +27,29 @@ type session struct {
 	reg     wire.Register // as the engine hears it
 	resumed bool          // it was known to another bridge, or to this one before it was silent, or may have been
 
-	registering chan struct{} // holds a token while a registration is under way
+	registering chan struct{} // holds a token while a registration or a subscription is under way
 
-	pull.Standing
+	standing.Standing
 	seen   time.Time // when this worker last asked for something
 	calls  int       // its requests under way
 	closed bool
 	taken  bool // closed since another session has the worker's id
 
-	stream    string
-	consumers []string
-	turn      int // which consumer is asked first
-	leases    map[string]int64
-	longest   time.Duration // lease of its types
-	benched   time.Time     // nothing is pulled before
+	leases  map[string]int64
+	longest time.Duration // lease of its types
+	fence   events.Token  // from the last heartbeat's reply: an item with a lesser token came too late
+	benched time.Time     // nothing is offered before
+
+	sub   *nats.Subscription // to its items; nil: the worker has not polled here yet
+	offer offer
 
 	probing *waiter // the open wait for probes; nil: none
 	nonce   string  // of a probe that the worker has not seen; empty: none
 
-	polling *waiter          // the open poll; nil: none, and inbox is empty
-	batch   *batch           // what the last named poll has returned; nil: the worker has it
-	inbox   []*run           // arrived, not handed out
-	runs    map[string]*run  // handed out and not ended, by token
-	gone    []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
-	lanes   map[string]*lane // by consumer
+	polling *waiter         // the open poll; nil: none
+	batch   *batch          // what the last named poll has returned; nil: the worker has it
+	inbox   []*run          // arrived, not handed out, oldest first
+	runs    map[string]*run // handed out and not ended, by token
 }
 
 // well reports whether the engine takes the worker for fit. REQUIRES: mu.
@@ -87,9 +85,9 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		b: b, id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed || b.cfg.Shared, registering: make(chan struct{}, 1), seen: now, calls: 1,
 		reg: wire.Register{
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
-			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token),
+			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token), Offers: true,
 		},
-		runs: map[string]*run{}, lanes: map[string]*lane{},
+		runs: map[string]*run{},
 	}
 	b.mu.Lock()
 	err := b.room(s.id)
@@ -108,7 +106,6 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 	case known == nil:
 		err = b.room(s.id)
 	case resumed && sameToken(known.token, token): // another of its requests was quicker
-		b.idle = append(b.idle, r.fresh...)
 		known.calls++
 		return known, nil
 	default:
@@ -116,11 +113,10 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		known.drop()
 	}
 	if err != nil {
-		b.idle = append(b.idle, r.fresh...)
 		return nil, err
 	}
 	s.take(r)
-	b.sessions[s.id] = s
+	b.sessions[s.id], b.listening[s.reg.Session] = s, s
 	b.kick.send()
 	b.log.Info("an HTTP worker has registered", "worker", s.id, "types", s.reg.Types, "slots", s.reg.Slots, "again", resumed)
 	return s, nil
@@ -145,32 +141,22 @@ var (
 // registered is the engine's answer to a registration.
 type registered struct {
 	wire.Registered
-	sent  time.Time
-	fresh []*lane // to its consumers that had none
+	sent time.Time
 }
 
 // register registers the worker with the engine. It is not called twice at once
 // for one session.
 func (s *session) register(ctx context.Context) (*registered, error) {
 	r := &registered{sent: time.Now()}
-	err := s.b.call(ctx, wire.APIRegister, s.reg, &r.Registered)
-	if err == nil {
-		r.fresh, err = s.openLanes(r.Consumers)
-	}
-	return r, err
+	return r, s.b.call(ctx, wire.APIRegister, s.reg, &r.Registered)
 }
 
 // take takes over what the engine says to a registration. REQUIRES: mu.
 func (s *session) take(r *registered) {
 	s.Confirm(&r.Registered, r.sent)
-	s.stream, s.leases, s.longest = r.Stream, r.LeaseMS, 0
-	s.consumers = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(r.Consumers))...)))
+	s.leases, s.longest, s.offer.told = r.LeaseMS, 0, unknown
 	for _, ms := range r.LeaseMS {
 		s.longest = max(s.longest, time.Duration(ms)*time.Millisecond)
-	}
-	for _, l := range r.fresh {
-		s.lanes[l.consumer] = l
-		s.b.lanes[l.sub] = l
 	}
 }
 
@@ -220,16 +206,24 @@ func (b *Bridge) leave(s *session) {
 	s.seen = time.Now()
 }
 
-// renew registers a worker again: the engine is to hear that it lives, or has
-// lanes that the session does not know of.
-func (s *session) renew(ctx context.Context) error {
-	b := s.b
+// serialize waits for its turn among what a session does one at a time.
+func (s *session) serialize(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.registering <- struct{}{}:
-		defer func() { <-s.registering }()
+		return func() { <-s.registering }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// renew registers a worker again: the engine is to hear that it lives, or does not know it.
+func (s *session) renew(ctx context.Context) error {
+	b := s.b
+	unlock, err := s.serialize(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	b.mu.Lock()
 	fresh := s.fresh(time.Now())
 	b.mu.Unlock()
@@ -242,11 +236,9 @@ func (s *session) renew(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	if s.closed {
-		b.idle = append(b.idle, r.fresh...)
-		return nil
+	if !s.closed {
+		s.take(r)
 	}
-	s.take(r)
 	return nil
 }
 
@@ -265,18 +257,14 @@ func (s *session) drop() {
 	s.closed = true
 	if s.b.sessions[s.id] == s {
 		delete(s.b.sessions, s.id)
+		delete(s.b.listening, s.reg.Session)
 	}
-	s.giveBack("worker_gone")
-	for _, l := range s.lanes {
-		if l.pull == nil {
-			l.close()
-		}
-	}
+	s.silence()
+	s.giveBack(s.inbox, "worker_gone")
 	s.polling.poke()
 	s.probing.poke()
 	s.acknowledge()
 	clear(s.runs)
-	s.gone = nil
 }
 
 // idTaken drops a session if err, an answer of the engine, says that another one
@@ -303,17 +291,11 @@ func (s *session) whyClosed() error {
 	return errNoSession(s.id)
 }
 
-// Unregister ends a session. Items that were handed out and not claimed go
-// back at once.
+// Unregister ends a session. The engine takes back at once what has not started.
 func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 	b.mu.Lock()
 	s, err := b.find(ctx, worker, token)
 	if s != nil {
-		for _, r := range s.runs {
-			if !r.claimed {
-				s.release(r, "unregistered")
-			}
-		}
 		s.drop()
 	}
 	b.unlock()
@@ -339,7 +321,7 @@ func (b *Bridge) called(c *wire.Control) {
 // onControl hears what the engine says to workers at once.
 func (b *Bridge) onControl(m *nats.Msg) {
 	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Control(""))
-	if !ok || !pull.FromEngine(m) {
+	if !ok || !standing.FromEngine(m) {
 		return
 	}
 	var c wire.Control
@@ -357,10 +339,20 @@ func (b *Bridge) onControl(m *nats.Msg) {
 		b.called(&c)
 		return
 	}
+	if c.Polls != "" {
+		s.movedTo(c.Polls)
+	}
 	for _, ref := range c.Cancel {
 		if r := s.runs[ref.Token]; r != nil && r.id == ref.ID {
 			r.cancelled = true
 		}
+		s.inbox = slices.DeleteFunc(s.inbox, func(r *run) bool {
+			if r.token != ref.Token {
+				return false
+			}
+			s.release(r, "cancelled")
+			return true
+		})
 	}
 	s.Told(&c)
 	s.polling.poke()

@@ -20,7 +20,7 @@ const (
 )
 
 // BenchmarkWorkers drains a backlog of b.N items, by workers over HTTP whose
-// polls claim and whose reports are one request for each poll, and by Go workers
+// reports are one request for each poll, and by Go workers
 // over NATS.
 func BenchmarkWorkers(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
@@ -60,7 +60,7 @@ func drainOverHTTP(b *testing.B, e *engine) func() {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				var got wire.Polled
-				if _, _, err := e.ask(ctx, http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, Claim: true}, &got); err != nil {
+				if _, _, err := e.ask(ctx, http.MethodPost, w.path("poll"), wire.Poll{Session: w.session}, &got); err != nil {
 					return // the others have done all there is
 				}
 				polls.Add(1)

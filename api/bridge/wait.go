@@ -63,8 +63,8 @@ func (s *session) sit(at **waiter) (*waiter, error) {
 	return *at, nil
 }
 
-// rise ends a waiter. What has arrived for the poll that ends goes back, unless
-// another poll has taken over.
+// rise ends a waiter. With the open poll the offer ends: what arrives for it waits for the
+// next poll for a while.
 func (s *session) rise(at **waiter, w *waiter) {
 	s.b.mu.Lock()
 	defer s.b.unlock()
@@ -72,7 +72,13 @@ func (s *session) rise(at **waiter, w *waiter) {
 		*at = nil
 	}
 	if s.polling == nil {
-		s.giveBack("poll_ended")
+		s.offer.room = 0
+		s.tell()
+		if s.b.stopping {
+			s.giveBack(s.inbox, "poll_ended")
+		} else if len(s.inbox) > 0 {
+			s.b.kick.send()
+		}
 	}
 	s.b.polls.Done()
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
@@ -17,6 +18,8 @@ import (
 type WorkerBridge interface {
 	Register(ctx context.Context, reg wire.WorkerRegistration) (wire.WorkerSession, error)
 	Poll(ctx context.Context, worker string, req wire.Poll) (wire.Polled, error)
+	// Undelivered hands back the items of a poll whose reply could not be written.
+	Undelivered(worker string, items []wire.PolledItem)
 	Report(ctx context.Context, worker, session string, reports []wire.Report) ([]wire.Reported, error)
 	Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error)
 	Probe(ctx context.Context, worker string, req wire.ProbeWait) (wire.ProbeAsked, error)
@@ -39,13 +42,17 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 	})
 	handleWorker(s, workerOperation{
 		"poll-work", http.MethodPost, workerPath + "/poll", wire.APIHeartbeat, waiting, 0, "Wait for work",
-		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
+		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With 0 it waits for the engine's answer alone, for up to 100 ms. What is returned is claimed for the worker: run it at once. Unless something is reported of it within 5 seconds, it is taken back. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
 	}, func(ctx context.Context, in *struct {
 		WorkerPath
 		Body wire.Poll
 	}) (wire.Polled, error) {
-		return b.Poll(ctx, in.ID, in.Body)
-	})
+		got, err := b.Poll(ctx, in.ID, in.Body)
+		if len(got.Items) > 0 {
+			ctx.Value(unwrittenKey{}).(*unwritten).then = func() { b.Undelivered(in.ID, got.Items) }
+		}
+		return got, err
+	}, flushed)
 	s.reportWork(b)
 	handleWorker(s, workerOperation{
 		"worker-heartbeat", http.MethodPost, workerPath + "/heartbeat", wire.APIHeartbeat, ordinary, 0, "Keep a worker alive, and what it runs",
@@ -67,7 +74,7 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 	})
 	handleWorker(s, workerOperation{
 		"unregister-worker", http.MethodDelete, workerPath, wire.APIUnregister, ordinary, http.StatusOK, "Unregister a worker",
-		"What it was given and has not claimed goes to others at once; what it runs goes when its leases are over.",
+		"What it was given and has not started goes to others at once; what it runs goes when its leases are over.",
 	}, func(ctx context.Context, in *struct {
 		WorkerPath
 		Session string `header:"Work-Session" required:"true" doc:"The session that the worker was given when it registered."`
@@ -92,11 +99,11 @@ type workerOperation struct {
 }
 
 // handleWorker adds an operation of the worker API.
-func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error)) {
+func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error), around ...func(huma.Context, func(huma.Context))) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{tagWorkerAPI}, DefaultStatus: o.status,
 		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointsKey: []string{o.endpoint}}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
-		Errors: always,
+		Errors: always, Middlewares: around,
 	}, func(ctx context.Context, in *In) (*struct{ Body Out }, error) {
 		reply, err := handler(ctx, in)
 		if err != nil {
@@ -106,14 +113,33 @@ func handleWorker[In, Out any](s *Server, o workerOperation, handler func(contex
 	})
 }
 
+// unwritten is what to do if a reply can't be written.
+type unwritten struct{ then func() }
+
+type unwrittenKey struct{}
+
+// flushed is around an operation whose handler must know whether its reply was written. A
+// reply that was written and did not arrive is not noticed.
+func flushed(ctx huma.Context, next func(huma.Context)) {
+	u := &unwritten{}
+	next(huma.WithValue(ctx, unwrittenKey{}, u))
+	if u.then == nil {
+		return
+	}
+	_, w := humago.Unwrap(ctx)
+	if http.NewResponseController(w).Flush() != nil {
+		u.then()
+	}
+}
+
 // workReport is a wire.Report, less what the session says.
 type workReport struct {
 	ID      string `json:"id"`
 	Token   string `json:"token"`
-	Event   string `json:"event" doc:"One of claim, start, progress, checkpoint, complete, fail, release, snooze, spawn."`
+	Event   string `json:"event" doc:"One of start, progress, checkpoint, complete, fail, release, snooze, spawn."`
 	Worker  string `json:"worker,omitempty" doc:"If it is there it must be the worker of the path."`
 	Attempt int    `json:"attempt,omitempty"`
-	Start   bool   `json:"start,omitempty" doc:"With claim: start at once."`
+	Start   bool   `json:"start,omitempty" doc:"The run has started: all reports but start and release say so, with or without it."`
 
 	Result       json.RawMessage `json:"result,omitempty" doc:"Of complete: any JSON of up to 256 KiB."`
 	Error        string          `json:"error,omitempty" doc:"Of fail."`

@@ -71,8 +71,8 @@ func benchCommand(a *app) *cobra.Command {
 the floor (a raw JetStream memory work queue), items end to end, the burn-down
 of a backlog, bulk submission, the time from publish to handler start, a
 rebuild, what idle workers send, the memory that a large backlog takes, the disk
-that an item takes, and an ordinary JetStream consumer as worker beside the
-claim protocol (native). Ratios are to the floor of the same run. At the end
+that an item takes, and an ordinary JetStream consumer as worker beside one that
+items are sent to (ack). Ratios are to the floor of the same run. At the end
 stands a table of goals: what was measured, what is wanted, and by how much it
 is missed.`,
 		Example: "  engine bench\n  engine bench --durability interval --items 20000\n  engine bench --nodes 3 --only flow,burndown,latency",
@@ -87,8 +87,7 @@ is missed.`,
 	f.Func("only", "`parts` to measure: "+strings.Join(bench.Parts(), ", "), console.Choices(&o.Only, bench.Parts()...))
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
-	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")
-	f.BoolVar(&o.Pull, "pull", false, "have workers pull and claim, instead of assigning items to them")
+	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part ack)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
 	f.IntVar(&o.Nodes, "nodes", 1, "engines in this process that form a cluster: 1 (none), 3 or 5")
 	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")

@@ -189,7 +189,7 @@ func spelled(err error) error {
 // leaseNote tells from when on a new lease holds.
 func leaseNote(s events.TypeSettings) string {
 	lease := console.Span(s.Lease())
-	if s.Native() {
+	if s.Ack() {
 		return "the lease of " + lease + " is told with what is sent from now on; if it is shorter than before, the server goes by it once what was sent before has ended"
 	}
 	return "the lease of " + lease + " holds for runs that begin from now on; those under way keep theirs"
@@ -327,7 +327,7 @@ func numbers(v any) any {
 // choice of workers other than the default.
 func limitsOf(s events.TypeSettings) string {
 	var parts []string
-	if s.Native() {
+	if s.Ack() {
 		parts = append(parts, "protocol "+string(s.Protocol))
 	}
 	if s.AssignBy != "" && s.AssignBy != events.AssignMostFree {

@@ -10,13 +10,17 @@ import (
 // Consumer describes the consumer that a type should have.
 type Consumer struct {
 	Type   events.Type
-	Native bool // the type still has protocol ack
+	Ack    bool // the type still has protocol ack
 	Lease  time.Duration
 	Window int // most messages delivered and not answered
 	Paused bool
 }
 
-// Word is a piece of news about a native dispatch.
+// MaxPending bounds a consumer's messages that are delivered and not answered: above 1,024,
+// the server may notice an expired lease 100 ms late.
+const MaxPending = 1000
+
+// Word is a piece of news about a dispatch.
 type Word struct {
 	Seq    uint64      // of the message
 	Type   events.Type // from the consumer's name

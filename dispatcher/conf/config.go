@@ -68,7 +68,7 @@ type Config struct {
 	// Store is the projection of that log. Only the Engine commits to it; it does not close
 	// it.
 	Store *projector.Store
-	// Conn serves everything but appends: intake, dispatch, advisories, control.
+	// Conn serves everything but appends: intake, items for workers, advisories, control.
 	Conn *nats.Conn
 	// MaxPayload is what the server takes a message, in bytes, which bounds the log's
 	// frames. 0: what Conn's says, or 8 MiB without one.
@@ -81,7 +81,6 @@ type Config struct {
 	Replicas  int      // replicas of the streams with primary data that the Engine makes
 	Placement []string // tags of the servers that hold the streams; none: any
 	Several   bool     // the streams are on a cluster of servers
-	Node      string   // of a cluster, whose server holds the streams in memory; empty: any
 	// FormatLevel is the highest format level of the log that the engine reads, and
 	// writes once the log is raised to it: see RaiseFormat. 0: events.FormatLevel.
 	FormatLevel int
@@ -131,9 +130,6 @@ type Config struct {
 	// to. An *events.Error other than CodeUnavailable says that they are lost. nil: there
 	// is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
-	// Assign has items assigned to the workers that offer an inbox, instead of waiting for
-	// them to pull and claim.
-	Assign bool
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // longest time between two heartbeats of a worker
@@ -217,7 +213,8 @@ type Hooks struct {
 	// Awaited reports whether somebody waits for what a batch has changed; then it is
 	// projected without delay. It must not wait.
 	Awaited func(*core.Changes) bool
-	// Dispatched is called for each item pushed to a run subject.
+	// Dispatched is called for each item that is given to a worker, or pushed to the dispatch
+	// stream.
 	Dispatched func(events.Type)
 	// Owned is called when the engine has become the partition's owner, and Lost when it no
 	// longer is (with nil if it stops).
@@ -231,8 +228,8 @@ type Hooks struct {
 	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
-	// Returned is called for each unclaimed dispatch that is taken back to be dispatched
-	// again; why is one of wire.Recoveries.
+	// Returned is called for each item that is taken back before it has started, to be
+	// dispatched again; why is one of wire.Recoveries.
 	Returned func(t events.Type, why string)
 	// WorkerFailed is called for each worker that was silent for too long (WorkerSilent),
 	// and for each probe without a good answer (WorkerProbe).

@@ -7,26 +7,18 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Key names a lane, and so its consumer.
+// Key names a lane.
 type Key struct {
 	Type events.Type
 	Name string // names the capabilities it asks for; empty: the shared lane
 }
 
-// Bounds of the lanes with capabilities that are open at once. Each has a
-// consumer on the dispatch stream and a place in memory. Beyond them a lane
-// waits until an open one has nothing left to run.
+// Bounds of the lanes with capabilities that are open at once: each takes memory. Beyond
+// them a lane waits until an open one has nothing left to run.
 const (
 	MaxPerType = 100 // of one type
 	Max        = 500 // of all types
-	// MaxConsumers is the most consumers of the dispatch stream: a shared lane for each
-	// type, the lanes above, and some that are still to be removed.
-	MaxConsumers = events.MaxTypes + Max + 200
 )
-
-// MaxPending is a consumer's MaxAckPending: above 1,024 pending, the server may notice an
-// expired lease 100 ms late.
-const MaxPending = 1000
 
 // Offer is the sorted set of a worker's capabilities.
 type Offer []string

@@ -21,37 +21,26 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// AckReader follows one of the streams that capture the answers of native workers and the
-// server's words on them. It begins early enough for everything that is dispatched, so that
-// it also hears what was said while no engine was running.
+// AckReader follows the stream that captures the answers of the workers of ack types and
+// the server's words on them. It begins early enough for everything that is dispatched, so
+// that it also hears what was said while no engine was running.
 type AckReader struct {
 	signals  *Signals
 	topology *Topology
 	stream   string
 	since    time.Time
-	behind   bool // the reader counts in nativeTopology.behind
 }
 
-// NewAckReaders makes the readers of an ownership, for words from since on.
-func NewAckReaders(t *Topology, sig *Signals, since time.Time) []*AckReader {
-	var rs []*AckReader
-	t.native.behind.Store(0)
-	for _, stream := range []string{t.cfg.Names.NativeAckStream(), t.cfg.Names.NativeSignalStream()} {
-		r := &AckReader{signals: sig, topology: t, stream: stream, since: since}
-		r.setBehind(true)
-		rs = append(rs, r)
-	}
-	return rs
+// NewAckReader makes the reader of an ownership, for words from since on.
+func NewAckReader(t *Topology, sig *Signals, since time.Time) *AckReader {
+	t.acks.behind.Store(true)
+	return &AckReader{signals: sig, topology: t, stream: t.cfg.Names.DispatchAckStream(), since: since}
 }
 
-func (r *AckReader) setBehind(behind bool) {
-	if behind == r.behind {
-		return
-	}
-	if r.behind = behind; behind {
-		r.topology.native.behind.Add(1)
-	} else if r.topology.native.behind.Add(-1) == 0 {
-		r.signals.NativeHeard()
+// caughtUp notes that everything is heard that was there when the reader began.
+func (r *AckReader) caughtUp() {
+	if r.topology.acks.behind.Swap(false) {
+		r.signals.AcksHeard()
 	}
 }
 
@@ -60,9 +49,9 @@ func (r *AckReader) Read(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-r.topology.native.ready:
+	case <-r.topology.acks.ready:
 	}
-	trouble := lograte.NewTrouble(r.topology.log, "words of native workers")
+	trouble := lograte.NewTrouble(r.topology.log, "words of ack types")
 	defer trouble.Stop()
 	for {
 		err := r.follow(ctx)
@@ -77,6 +66,21 @@ func (r *AckReader) Read(ctx context.Context) {
 			trouble.Failed(err, "stream", r.stream)
 		}
 		r.signals.SweepNow()
+	}
+}
+
+// retryRead is the wait before a stream that could not be read is read again.
+const retryRead = 200 * time.Millisecond
+
+// pauseFor waits for retryRead, and reports false when ctx ended first.
+func pauseFor(ctx context.Context) bool {
+	t := time.NewTimer(retryRead)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 
@@ -97,7 +101,9 @@ func (r *AckReader) follow(ctx context.Context) error {
 		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
 	defer f.Close()
-	r.setBehind(f.Pending() > 0)
+	if f.Pending() == 0 {
+		r.caughtUp()
+	}
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := make(chan struct{})
@@ -126,10 +132,10 @@ func (r *AckReader) follow(ctx context.Context) error {
 // hear leaves a word for the loop, once there is room: none may be dropped, so hear waits,
 // and the stream holds the rest.
 func (r *AckReader) hear(ctx context.Context, m connect.Message) {
-	if r.behind && m.Pending == 0 {
-		defer r.setBehind(false)
+	if m.Pending == 0 {
+		defer r.caughtUp()
 	}
-	w, ok := nativeWordOf(m.Subject, m.Data, r.topology.cfg.Names.NativeStream())
+	w, ok := ackWordOf(m.Subject, m.Data, r.topology.cfg.Names.DispatchStream())
 	if !ok {
 		return
 	}
@@ -144,8 +150,8 @@ func (r *AckReader) hear(ctx context.Context, m connect.Message) {
 // worker had it.
 const messageDeleted = "Unacknowledged message was deleted"
 
-// nativeWordOf parses a captured message.
-func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, bool) {
+// ackWordOf parses a captured message.
+func ackWordOf(subject string, data []byte, stream string) (ackmode.Word, bool) {
 	if rest, ok := strings.CutPrefix(subject, "$JS.ACK."+stream+"."); ok {
 		return rawWord(rest, data)
 	}
@@ -163,15 +169,15 @@ func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, boo
 	w := ackmode.Word{Seq: a.StreamSeq, Type: events.Type(a.Consumer)}
 	switch {
 	case strings.Contains(subject, ".METRIC.CONSUMER.ACK."):
-		w.Kind, w.Took = core.NativeAck, time.Duration(a.AckTime)
+		w.Kind, w.Took = core.AckDone, time.Duration(a.AckTime)
 	case strings.Contains(subject, ".MSG_NAKED."):
-		w.Kind = core.NativeNak
+		w.Kind = core.AckNak
 	case strings.Contains(subject, ".MAX_DELIVERIES."):
-		w.Kind = core.NativeExpired
+		w.Kind = core.AckExpired
 	case strings.Contains(subject, ".MSG_TERMINATED."):
-		w.Kind, w.Reason = core.NativeTerm, a.Reason
+		w.Kind, w.Reason = core.AckTerm, a.Reason
 		if a.Reason == messageDeleted {
-			w.Kind, w.Reason = core.NativeExpired, "" // the worker can answer no more
+			w.Kind, w.Reason = core.AckExpired, "" // the worker can answer no more
 		}
 	default:
 		return ackmode.Word{}, false
@@ -194,13 +200,13 @@ func rawWord(rest string, data []byte) (ackmode.Word, bool) {
 	w := ackmode.Word{Seq: seq, Type: events.Type(tokens[0]), Raw: true}
 	switch {
 	case len(data) == 0, bytes.Equal(data, []byte("+ACK")), bytes.Equal(data, []byte("+OK")), bytes.HasPrefix(data, []byte("+NXT")):
-		w.Kind = core.NativeAck
+		w.Kind = core.AckDone
 	case bytes.Equal(data, []byte("+WPI")):
-		w.Kind = core.NativeSeen
+		w.Kind = core.AckSeen
 	case bytes.HasPrefix(data, []byte("-NAK")):
-		w.Kind, w.Delay = core.NativeNak, nakDelay(data[len("-NAK"):])
+		w.Kind, w.Delay = core.AckNak, nakDelay(data[len("-NAK"):])
 	case bytes.HasPrefix(data, []byte("+TERM")):
-		w.Kind, w.Reason = core.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
+		w.Kind, w.Reason = core.AckTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
 	default:
 		return ackmode.Word{}, false
 	}
@@ -230,7 +236,7 @@ func nakDelay(arg []byte) time.Duration {
 	return max(d, 0)
 }
 
-// AckMsg is a message found in the native stream.
+// AckMsg is a message found in the dispatch stream.
 type AckMsg struct {
 	Seq   uint64
 	At    time.Time
@@ -239,9 +245,9 @@ type AckMsg struct {
 	Lease time.Duration // as its worker was told
 }
 
-// scanNatives reads the headers of the native stream's messages, in order.
-func scanNatives(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names) (msgs []AckMsg, err error) {
-	err = scanStream(ctx, nc, s, names, names.Native("*"), func(seq uint64, h nats.Header) error {
+// scanAcks reads the headers of the dispatch stream's messages, in order.
+func scanAcks(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names) (msgs []AckMsg, err error) {
+	err = scanStream(ctx, nc, s, names, names.AckRun("*"), func(seq uint64, h nats.Header) error {
 		stamps := h["Nats-Time-Stamp"] // the server's is the last
 		if len(stamps) == 0 {
 			return fmt.Errorf("message %d has no time", seq)

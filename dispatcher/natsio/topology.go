@@ -2,22 +2,17 @@ package natsio
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -39,7 +34,6 @@ type Config struct {
 	Replicas       int      // of the streams with primary data
 	Placement      []string // tags of the servers that hold the streams
 	Several        bool     // the streams are on a cluster of servers
-	Node           string   // whose server holds the streams in memory; empty: any
 	MemoryOnly     bool     // also keep in memory the streams that are kept in files
 	IntakeMaxBytes int64    // of the intake stream
 	MaxRunning     int      // most items dispatched or running
@@ -48,9 +42,9 @@ type Config struct {
 	// Answered returns the intake position that the log answers, Read the last intake
 	// message that this process has read, and Epoch the epoch of the ownership.
 	Answered, Read, Epoch func() uint64
-	// DispatchLost and AckLost are called, without a lock, when the dispatch stream, or
-	// that of native workers, turns out to be a different one than last seen.
-	DispatchLost, AckLost func()
+	// AcksLost is called, without a lock, when the dispatch stream turns out to be a
+	// different one than last seen.
+	AcksLost func()
 	// Traceparent, if set, returns the traceparent of a dispatch; if it returns "", the
 	// dispatch carries its item's. It must not block.
 	Traceparent func(*events.Item, events.Token) string
@@ -63,86 +57,37 @@ type Topology struct {
 	js  jetstream.JetStream
 	log *slog.Logger
 
-	native nativeTopology
+	acks ackTopology
 
-	making sync.Mutex // held while the dispatch stream is looked at
-	// dropping is locked while an unneeded consumer is removed, so that a worker that has
-	// just come for it does not lose it; making a consumer takes the read lock.
-	dropping sync.RWMutex
-	mu       sync.Mutex // guards what follows
-	intake   bool       // the intake stream has been there
-	owing    bool       // the intake stream is not yet fit to be read: see TakeOver
-	// dispatch is a handle of the dispatch stream as last seen. It works by name, so it
-	// also serves a stream that replaces that one. life is that stream's.
-	dispatch jetstream.Stream
-	life     wire.Life
-	own      bool // dispatch is of this ownership
-	// strange is since when the dispatch stream has been of a life that this ownership did
-	// not make; zero if it is not.
-	strange time.Time
+	mu     sync.Mutex // guards what follows
+	intake bool       // the intake stream has been there
+	owing  bool       // the intake stream is not yet fit to be read: see TakeOver
 }
 
 // NewTopology returns a Topology. It makes nothing on the server yet.
 func NewTopology(cfg Config) *Topology {
 	t := &Topology{cfg: cfg, js: cfg.JS, log: cfg.Logger}
-	t.native.ready, t.native.lost = make(chan struct{}), cfg.AckLost
+	t.acks.ready, t.acks.lost = make(chan struct{}), cfg.AcksLost
 	return t
-}
-
-// dispatchStream returns the handle of the dispatch stream, nil before EnsureStreams.
-func (t *Topology) dispatchStream() jetstream.Stream {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dispatch
-}
-
-// Life returns the life of the dispatch stream as last seen.
-func (t *Topology) Life() wire.Life {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.life
-}
-
-// has reports whether the dispatch stream was there in this ownership.
-func (t *Topology) has() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.own
-}
-
-// EnsureStreams makes the intake, dispatch and lease streams if they don't exist.
-func (t *Topology) EnsureStreams(ctx context.Context) error {
-	if err := t.ensureIntake(ctx); err != nil {
-		return err
-	}
-	return t.ensureVolatiles(ctx)
 }
 
 // lookIntake bounds a new owner's look at the intake stream.
 const lookIntake = 200 * time.Millisecond
 
-// TakeOver is EnsureStreams at the beginning of an ownership: on several servers, what is in
-// memory is made anew. Servers that have just lost one choose the intake stream's leader on its
-// own, perhaps seconds after the log's. The owner does not wait for that: EnsureIntake does,
-// before the stream is read.
+// TakeOver makes the intake stream at the beginning of an ownership. On several servers, an
+// intake stream that there must be, and that nobody leads, is left to EnsureIntake: servers
+// that have just lost one choose the stream's leader on its own, perhaps seconds after the
+// log's, and the owner does not wait for that.
 func (t *Topology) TakeOver(ctx context.Context) error {
 	t.mu.Lock()
-	t.own, t.owing, t.strange = false, true, time.Time{}
+	t.owing = true
 	t.mu.Unlock()
-	if err := t.takeIntake(ctx); err != nil {
-		return err
-	}
-	return t.ensureVolatiles(ctx)
-}
-
-// takeIntake leaves an intake stream that there must be, and that nobody leads, to EnsureIntake.
-func (t *Topology) takeIntake(ctx context.Context) error {
 	if !t.cfg.Several || t.cfg.Epoch() <= 1 {
-		return t.ensureIntake(ctx)
+		return t.EnsureStreams(ctx)
 	}
 	one, cancel := context.WithTimeout(ctx, lookIntake)
 	defer cancel()
-	err := t.ensureIntake(one)
+	err := t.EnsureStreams(one)
 	if isOffline(err) && ctx.Err() == nil {
 		t.log.Info("the intake stream does not answer yet: it is read later", "error", err)
 		return nil
@@ -159,23 +104,19 @@ func (t *Topology) EnsureIntake(ctx context.Context) error {
 	if !owing {
 		return nil
 	}
-	return t.ensureIntake(ctx)
+	return t.EnsureStreams(ctx)
 }
 
-// ensureVolatiles makes the lease and dispatch streams if they don't exist.
-func (t *Topology) ensureVolatiles(ctx context.Context) error {
-	n := t.cfg.Names
-	leases := func() jetstream.StreamConfig {
-		return jetstream.StreamConfig{
-			Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()},
-			MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
-		}
+// streamOffline is the server's code for a stream whose servers are all down.
+const streamOffline = 10118
+
+// isOffline reports whether an error says, or lets expect, that no server leads a stream.
+func isOffline(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode == streamOffline
 	}
-	own := t.has()
-	var both errgroup.Group // a stream on a dead server takes its time
-	both.Go(func() error { _, _, err := t.ensureVolatile(ctx, n.LeaseStream(), leases, own); return err })
-	both.Go(func() error { return t.ensureDispatch(ctx) })
-	return both.Wait()
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // MinDuplicates is the shortest duplicate window that the server allows. The server holds
@@ -217,11 +158,11 @@ func (t *Topology) intakeSubjects() []string {
 	return []string{n.SubmitAll(), n.Intake(t.cfg.Partition, "*")}
 }
 
-// ensureIntake makes the intake stream if it does not exist, and updates its settings. Its
+// EnsureStreams makes the intake stream if it does not exist, and updates its settings. Its
 // sequences must continue after those that the log answers: a stream that is new, or has
 // lost its end in a power loss, would give the same numbers to other messages, and those
 // would count as answered.
-func (t *Topology) ensureIntake(ctx context.Context) error {
+func (t *Topology) EnsureStreams(ctx context.Context) error {
 	n := t.cfg.Names
 	cfg := jetstream.StreamConfig{
 		Name: n.IntakeStream(), Subjects: t.intakeSubjects(), Replicas: t.cfg.Replicas, Placement: connect.Placement(t.cfg.Placement),
@@ -267,118 +208,6 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 	return nil
 }
 
-// ensureDispatch makes the dispatch stream if it does not exist. Each life of it numbers
-// its messages from another place, so that an ack from an earlier life hits nothing, and on
-// several servers has names of its own.
-func (t *Topology) ensureDispatch(ctx context.Context) error {
-	t.making.Lock()
-	defer t.making.Unlock()
-	had := t.has()
-	s, made, err := t.ensureVolatile(ctx, t.cfg.Names.DispatchStream(), t.newDispatch, had)
-	if err == nil && had && !made && t.cfg.Several && lifeOf(s) != t.Life() {
-		if !t.strangeFor(strangeLife) {
-			return nil
-		}
-		t.log.Warn("another engine has replaced the dispatch stream: making it anew")
-		s, err = t.replaceVolatile(ctx, t.cfg.Names.DispatchStream(), t.newDispatch)
-	}
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)
-	t.dispatch, t.life, t.own, t.strange = s, lifeOf(s), true, time.Time{}
-	t.mu.Unlock()
-	if another {
-		t.cfg.DispatchLost()
-	}
-	if another && had && t.cfg.Several {
-		t.callWorkers() // the consumers have other names now
-	}
-	return nil
-}
-
-// strangeLife is how long a dispatch stream of a life that this ownership did not make is
-// left alone. Either a server that was cut off has answered, which still has an earlier
-// life; or this engine is the owner no more, which it learns within the time of a lease; or
-// an engine that lost the contest for the log was the last to make the stream.
-const strangeLife = 4 * time.Second
-
-// strangeFor notes that a strange life has answered, and reports whether none but strange
-// ones have for d.
-func (t *Topology) strangeFor(d time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.strange.IsZero() {
-		t.strange = time.Now()
-	}
-	return time.Since(t.strange) >= d
-}
-
-// newDispatch returns the configuration of a new life of the dispatch stream.
-func (t *Topology) newDispatch() jetstream.StreamConfig {
-	first := time.Now().UnixMicro()
-	var life wire.Life
-	if t.cfg.Several {
-		life = wire.Life(strconv.FormatInt(first, 36))
-	}
-	return jetstream.StreamConfig{
-		Name: t.cfg.Names.DispatchStream(), Subjects: []string{life.RunAll(t.cfg.Names)},
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
-		FirstSeq: uint64(first), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
-	}
-}
-
-// lifeOf reads the life of a dispatch stream from its subject.
-func lifeOf(s jetstream.Stream) wire.Life {
-	for _, subject := range s.CachedInfo().Config.Subjects {
-		if _, of, ok := strings.Cut(subject, "._"); ok {
-			return wire.Life(strings.TrimSuffix(of, ".>"))
-		}
-	}
-	return ""
-}
-
-// callWorkers asks all workers to register: those that the owner does not know yet, and
-// whose heartbeats may be far, and those that know consumers of an earlier life. It is a
-// hint.
-func (t *Topology) callWorkers() {
-	data, err := json.Marshal(wire.Control{Register: true})
-	if err == nil {
-		err = t.cfg.Conn.Publish(t.cfg.Names.ControlAll(), data)
-	}
-	if err != nil {
-		t.log.Warn("the workers could not be called: their heartbeats will tell of them", "error", err)
-	}
-}
-
-// EnsureConsumer makes the consumer of a lane, with the type's lease.
-func (t *Topology) EnsureConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
-	t.dropping.RLock()
-	defer t.dropping.RUnlock()
-	name, err := t.makeConsumer(ctx, typ, lane, lease)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = t.ensureDispatch(ctx); err == nil {
-			name, err = t.makeConsumer(ctx, typ, lane, lease)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("make the consumer of type %s: %w", typ, err)
-	}
-	return name, nil
-}
-
-func (t *Topology) makeConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
-	life := t.Life()
-	name := life.Consumer(typ, lane)
-	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), jetstream.ConsumerConfig{
-		Durable: name, FilterSubject: life.Run(t.cfg.Names, typ, lane),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
-		MaxWaiting: 2048, MemoryStorage: true,
-	})
-	return name, err
-}
-
 // OpenIntake follows the intake stream after a message.
 func (t *Topology) OpenIntake(ctx context.Context, after uint64) (*connect.Feed, error) {
 	n := t.cfg.Names
@@ -399,39 +228,11 @@ func (t *Topology) OpenSite(ctx context.Context, site string, after uint64) (*co
 	return connect.OpenFeed(ctx, js, n, connect.FeedConfig{Stream: n.SiteStream(site), FromSeq: after + 1, Messages: maxPulled, Bytes: maxPullBytes / 2})
 }
 
-// AdoptDispatched calls keep for each message of the dispatch stream, with the zero token
-// for one that is not the engine's, and deletes the messages for which keep returns false.
-func (t *Topology) AdoptDispatched(ctx context.Context, keep func(seq uint64, id events.ID, token events.Token, lease time.Duration) bool) error {
-	var drop []uint64
-	kept := 0
-	s := t.dispatchStream()
-	err := scanDispatched(ctx, t.cfg.Conn, s, t.cfg.Names, func(seq uint64, id events.ID, token events.Token, lease time.Duration) error {
-		if keep(seq, id, token, lease) {
-			kept++
-		} else {
-			drop = append(drop, seq)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if kept == 0 && len(drop) > 0 {
-		err = s.Purge(ctx, jetstream.WithPurgeSequence(drop[len(drop)-1]+1))
-	} else {
-		err = deleteMsgs(ctx, s, drop)
-	}
-	if err != nil {
-		return fmt.Errorf("delete spent messages: %w", err)
-	}
-	return nil
-}
-
-// AckMsgs returns the messages of the native stream, in order, and the last sequence that
+// AckMsgs returns the messages of the dispatch stream, in order, and the last sequence that
 // it has given out. If wanted is set, it makes the stream if it does not exist; otherwise
 // there is false then.
 func (t *Topology) AckMsgs(ctx context.Context, wanted bool) (msgs []AckMsg, last uint64, there bool, err error) {
-	s, err := t.js.Stream(ctx, t.cfg.Names.NativeStream())
+	s, err := t.js.Stream(ctx, t.cfg.Names.DispatchStream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !wanted {
 		return nil, 0, false, nil
 	}
@@ -441,6 +242,6 @@ func (t *Topology) AckMsgs(ctx context.Context, wanted bool) (msgs []AckMsg, las
 	if err != nil {
 		return nil, 0, false, err
 	}
-	msgs, err = scanNatives(ctx, t.cfg.Conn, s, t.cfg.Names)
+	msgs, err = scanAcks(ctx, t.cfg.Conn, s, t.cfg.Names)
 	return msgs, s.CachedInfo().State.LastSeq, true, err
 }

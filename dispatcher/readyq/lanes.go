@@ -32,8 +32,8 @@ type lane struct {
 
 // typeLanes holds the open lanes of a type. The shared one is always open. A lane with
 // capabilities is open when it may have something to run and a registered worker serves it,
-// if there is room. So capabilities that submitters ask for, and nobody offers, take
-// neither memory nor a consumer. The items of such a lane wait in the index, and the lane
+// if there is room. So capabilities that submitters ask for, and nobody offers, take no
+// memory. The items of such a lane wait in the index, and the lane
 // is opened from there when a worker that serves it comes.
 type typeLanes struct {
 	open map[string]*lane
@@ -100,9 +100,6 @@ func (r *Queues) lane(t events.Type, name string) (*lane, error) {
 		return nil, err
 	}
 	r.named++
-	if r.Opened != nil {
-		r.Opened(t, name)
-	}
 	return tl.open[name], nil
 }
 
@@ -177,11 +174,10 @@ func (r *Queues) room(t events.Type) bool {
 	return false
 }
 
-// closeIdle closes one lane of a type that has nothing to run and nothing dispatched, if
-// there is one, and reports whether it did.
+// closeIdle closes one lane of a type that has nothing to run, if there is one, and reports whether it did.
 func (r *Queues) closeIdle(t events.Type) bool {
 	for name, ln := range r.types[t].open {
-		if name != "" && ln.empty() && r.table.Lane(lanes.Key{Type: t, Name: name}) == 0 {
+		if name != "" && ln.empty() {
 			r.close(t, name)
 			return true
 		}
@@ -200,9 +196,6 @@ func (r *Queues) close(t events.Type, name string) {
 	delete(tl.open, name)
 	delete(tl.busy, name)
 	r.named--
-	if r.Closed != nil {
-		r.Closed(t, name)
-	}
 }
 
 // laneSearch searches the index for the lanes of a type that an offer covers.
@@ -362,7 +355,7 @@ func (r *Queues) CloseLanes(now time.Time) {
 		for name, ln := range tl.open {
 			switch {
 			case name == "":
-			case !ln.empty() || r.table.Lane(lanes.Key{Type: t, Name: name}) > 0:
+			case !ln.empty():
 				ln.idle = time.Time{}
 			case ln.idle.IsZero():
 				ln.idle = now
@@ -387,39 +380,8 @@ func (r *Queues) Offered(t events.Type) bool { return len(r.lanes.offers[t]) > 0
 // IsOpen reports whether a lane is open.
 func (r *Queues) IsOpen(t events.Type, name string) bool { return r.types[t].lane(name) != nil }
 
-// Open opens a lane that a worker serves, unless other lanes of its type already wait for
-// room. It reports whether there is room for a lane at all.
-func (r *Queues) Open(t events.Type, name string) (room bool, err error) {
-	if !r.room(t) {
-		return false, nil
-	}
-	_, err = r.lane(t, name)
-	return true, err
-}
-
-// Prepare opens the shared lane of a type.
-func (r *Queues) Prepare(t events.Type) error {
-	_, err := r.of(t)
-	return err
-}
-
 // Types returns the types that have open lanes.
 func (r *Queues) Types() iter.Seq[events.Type] { return maps.Keys(r.types) }
-
-// OpenLanes returns the names of a type's open lanes with capabilities.
-func (r *Queues) OpenLanes(t events.Type) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		tl := r.types[t]
-		if tl == nil {
-			return
-		}
-		for name := range tl.open {
-			if name != "" && !yield(name) {
-				return
-			}
-		}
-	}
-}
 
 // BusyLanes returns the names of a type's open lanes that may have something to run; known
 // is false if none is open.

@@ -3,7 +3,6 @@ package readyq
 import (
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -36,8 +35,6 @@ type Queues struct {
 	// Again, if set, is called with a type that may have something to dispatch again: one
 	// of its lanes was opened, or what held it has ended.
 	Again func(events.Type)
-	// Opened and Closed, if set, are called with lanes with capabilities.
-	Opened, Closed func(events.Type, string)
 	// crowded holds the types with lanes that found no room.
 	crowded map[events.Type]bool
 	// Unprojected, if set, calls fn for the changes that the index may not show
@@ -60,8 +57,6 @@ type Index interface {
 type InFlight interface {
 	// Current returns the token under which an item is dispatched, 0 for none.
 	Current(events.ID) events.Token
-	// Lane returns how many items of a lane are dispatched.
-	Lane(lanes.Key) int
 }
 
 // level is one queue: a window while all its items are of the empty group, which costs

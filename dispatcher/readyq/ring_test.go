@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -65,7 +64,6 @@ func (w *ringWorld) put(items ...*events.Item) {
 type sent map[events.ID]events.Token
 
 func (s sent) Current(id events.ID) events.Token { return s[id] }
-func (s sent) Lane(lanes.Key) int                { return 0 }
 
 // open makes the queues, as at a takeover.
 func (w *ringWorld) open() {

@@ -50,7 +50,7 @@ func (w *worker) carryOn(from *worker) {
 		w.probe = probeState{}
 	}
 	w.info.RegisteredAt, w.info.Status, w.info.Reason = from.info.RegisteredAt, from.info.Status, from.info.Reason
-	w.info.InFlight, w.info.Health, w.info.ProbedAt = from.info.InFlight, from.info.Health, from.info.ProbedAt
+	w.info.InFlight, w.info.Health, w.info.ProbedAt, w.info.Offered = from.info.InFlight, from.info.Health, from.info.ProbedAt, from.info.Offered
 }
 
 // Beat notes a worker's heartbeat, and returns the worker's status and the reason for it.
@@ -141,17 +141,4 @@ func (r *Registry) List() []wire.WorkerInfo {
 	}
 	slices.SortFunc(out, func(a, b wire.WorkerInfo) int { return cmp.Compare(a.Worker, b.Worker) })
 	return out
-}
-
-// Active returns the set of workers that take new work.
-func (r *Registry) Active() map[events.WorkerID]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	set := make(map[events.WorkerID]bool, len(r.workers))
-	for id, w := range r.workers {
-		if w.info.Status == wire.WorkerActive && w.info.Inbox == "" {
-			set[id] = true
-		}
-	}
-	return set
 }

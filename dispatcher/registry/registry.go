@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"crypto/rand"
 	"maps"
 	mathrand "math/rand/v2"
 	"slices"
@@ -15,8 +14,11 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxWorkers bounds the registry.
-const MaxWorkers = 10_000
+// Bounds of the registry: its workers, and the slots of one.
+const (
+	MaxWorkers = 10_000
+	MaxSlots   = 1000
+)
 
 // Registry holds the workers. It is safe for concurrent use; Silent and Ask must be set
 // before.
@@ -145,17 +147,14 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 		r.mu.Unlock()
 		return "", false, err
 	}
-	if reg.Session == "" {
-		reg.Session = rand.Text()
-	}
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
-		Inbox: reg.Inbox, Most: reg.Most,
+		Most: reg.Most, Offers: reg.Offers,
 	}}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
 		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
-		w.info.Inbox != reg.Inbox || !maps.Equal(w.info.Most, reg.Most)
+		w.info.Offers != reg.Offers || !maps.Equal(w.info.Most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
@@ -208,8 +207,8 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	if len(reg.Types) > events.MaxTypes {
 		return "", events.Refuse(events.CodeTooManyTypes, "worker %s names %d types: an engine serves %d", id, len(reg.Types), events.MaxTypes)
 	}
-	if n := max(len(reg.Session), len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
-		return "", events.Refuse(events.CodeTooLarge, "the session, host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
+	if n := max(len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
+		return "", events.Refuse(events.CodeTooLarge, "the host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
 	}
 	for _, t := range reg.Types {
 		if _, err := events.ParseType(t); err != nil {
@@ -224,17 +223,44 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 			return "", err
 		}
 	}
-	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
-		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
+	if reg.Slots < 1 || reg.Slots > MaxSlots {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, MaxSlots)
 	}
-	if strings.ContainsFunc(reg.Inbox, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') }) || len(reg.Inbox) > wire.MaxInbox {
-		return "", events.Refuse(events.CodeBadRequest, "the inbox of worker %s must be letters and digits, at most %d", id, wire.MaxInbox)
+	if reg.Session == "" {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s names no session: choose one for each start of the worker, and subscribe to work.run.*.SESSION before you register", id)
+	}
+	if strings.ContainsFunc(reg.Session, notInSession) || len(reg.Session) > wire.MaxSession {
+		return "", events.Refuse(events.CodeBadRequest, "the session of worker %s must be letters, digits, - and _, at most %d", id, wire.MaxSession)
 	}
 	if len(reg.Most) > len(reg.Types) {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s bounds %d types in most, and names %d: bound only types that it names", id, len(reg.Most), len(reg.Types))
 	}
 	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
 	return id, nil
+}
+
+// notInSession reports whether a session may not have a character.
+func notInSession(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_'
+}
+
+// Offer notes a worker's offer. It refuses one that is not of a registered worker, or too large.
+func (r *Registry) Offer(o *wire.Offer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.workers[events.WorkerID(o.Worker)]
+	switch {
+	case w == nil:
+		return events.Refuse(events.CodeUnknownWorker, "worker %s is not registered: register, then offer", events.Clip(o.Worker, events.MaxNameLen))
+	case w.info.Session != o.Session:
+		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session: choose another id", o.Worker)
+	case !w.info.Offers:
+		return events.Refuse(events.CodeBadRequest, "worker %s has registered without offers, so each free slot is an offer: register with \"offers\": true to be sent only what you offer", o.Worker)
+	case o.Room < 0 || o.Room > w.info.Slots:
+		return events.Refuse(events.CodeBadRequest, "worker %s offers room for %d items: 0 to its %d slots", o.Worker, o.Room, w.info.Slots)
+	}
+	w.info.Offered = o.Room
+	return nil
 }
 
 // Remove removes a worker if the session is its own, and reports whether nobody has its id
@@ -286,34 +312,16 @@ func (r *Registry) SetBack(now time.Time) {
 	}
 }
 
-// MayClaim refuses a worker that may not take new work now.
-func (r *Registry) MayClaim(id, session string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.workers[events.WorkerID(id)]
-	switch {
-	case w == nil:
-		return events.Refuse(events.CodeUnknownWorker, "worker %s is not registered: register, then claim", id)
-	case session != "" && session != w.info.Session:
-		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session: choose another id", id)
-	case w.info.Status == wire.WorkerDraining:
-		return events.Refuse(events.CodeDraining, "worker %s is draining: it takes no new work", id)
-	case w.info.Status == wire.WorkerUnhealthy:
-		return events.Refuse(events.CodeUnhealthy, "worker %s is unhealthy (%s): it takes no new work until it is well again", id, w.info.Reason)
-	}
-	return nil
-}
-
 // serves reports whether the worker can run the items of a lane.
 func (w *worker) serves(lane string) bool { return w.offer.Covers(lane) }
 
 // Serving returns the workers that are registered for a type, in order.
-func (r *Registry) Serving(t events.Type) (ids []string) {
+func (r *Registry) Serving(t events.Type) (ids []events.WorkerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
 		if slices.Contains(w.info.Types, string(t)) {
-			ids = append(ids, string(id))
+			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
@@ -352,27 +360,12 @@ func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 	return slots, workers
 }
 
-// Pulled returns how many slots the active workers have together that pull a lane.
-func (r *Registry) Pulled(t events.Type, lane string) (slots int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, w := range r.workers {
-		if w.info.Inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
-			slots += r.slotsOf(id, w)
-		}
-	}
-	return slots
-}
-
-// Seats returns the workers that have offered an inbox, in no order.
+// Seats returns the workers as seats, in no order.
 func (r *Registry) Seats() (list []seats.Seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
-		if w.info.Inbox == "" {
-			continue
-		}
-		seat := seats.Seat{Worker: id, Inbox: w.info.Inbox, Types: w.info.Types, Offer: w.offer, Most: w.info.Most}
+		seat := seats.Seat{Worker: id, Session: w.info.Session, Types: w.info.Types, Offer: w.offer, Most: w.info.Most, Offers: w.info.Offers}
 		if w.info.Status == wire.WorkerActive {
 			seat.Slots = r.slotsOf(id, w)
 		}
@@ -411,14 +404,6 @@ func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
 		}
 	}
 	return ids
-}
-
-// Pulling is Able without the workers to which items are assigned.
-func (r *Registry) Pulling(t events.Type, lane string) []events.WorkerID {
-	able := r.Able(t, lane)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.DeleteFunc(able, func(id events.WorkerID) bool { w := r.workers[id]; return w == nil || w.info.Inbox != "" })
 }
 
 // Knows reports whether a worker is registered.

@@ -50,7 +50,7 @@ func (r *rig) says(id string, failing ...wire.FailingCheck) wire.WorkerStatus {
 }
 
 // is holds a worker's status against what follows from it.
-func (r *rig) is(id string, want wire.WorkerStatus, code events.Code) {
+func (r *rig) is(id string, want wire.WorkerStatus) {
 	r.t.Helper()
 	var got wire.WorkerStatus
 	for _, w := range r.List() {
@@ -61,11 +61,10 @@ func (r *rig) is(id string, want wire.WorkerStatus, code events.Code) {
 	if got != want {
 		r.t.Errorf("%s is %q, not %q", id, got, want)
 	}
-	switch err := r.MayClaim(id, ""); {
-	case code == "" && err != nil:
-		r.t.Errorf("%s, which is %s, may not claim: %v", id, got, err)
-	case code != "" && (err == nil || events.CodeOf(err) != code):
-		r.t.Errorf("%s, which is %s, claims: %v, not %s", id, got, err, code)
+	for _, seat := range r.Seats() {
+		if takes := seat.Slots > 0; string(seat.Worker) == id && takes != (want == wire.WorkerActive) {
+			r.t.Errorf("%s, which is %s, takes work: %t", id, got, takes)
+		}
 	}
 }
 
@@ -90,25 +89,25 @@ func TestStatusesOfAWorker(t *testing.T) {
 	if s := r.says("a", dbDown); s != wire.WorkerUnhealthy || r.changes != before+1 {
 		t.Errorf("%s after %d changes", s, r.changes-before)
 	}
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	slots(3)
 	r.must(r.register("a", "1", false)) // every heartbeat does
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 
 	// Draining goes first, and stays.
 	r.SetMarks(map[events.WorkerID]events.Drain{"a": {}})
-	r.is("a", wire.WorkerDraining, events.CodeDraining)
+	r.is("a", wire.WorkerDraining)
 	r.says("a")
-	r.is("a", wire.WorkerDraining, events.CodeDraining)
+	r.is("a", wire.WorkerDraining)
 	r.says("a", dbDown)
-	r.is("a", wire.WorkerDraining, events.CodeDraining)
+	r.is("a", wire.WorkerDraining)
 	r.Remove("a", "1")
-	r.is("a", "", events.CodeUnknownWorker)
+	r.is("a", "")
 
 	r.says("b", dbDown)
 	slots(0)
 	r.says("b")
-	r.is("b", wire.WorkerActive, "")
+	r.is("b", wire.WorkerActive)
 	slots(3)
 }
 
@@ -122,8 +121,8 @@ func TestTheDeadAreShownForAWhile(t *testing.T) {
 	if next := r.Expire(r.now); !next.Equal(rigStart.Add(90 * time.Second)) {
 		t.Errorf("the next is due at %s", next.Sub(rigStart))
 	}
-	r.is("a", wire.WorkerDead, events.CodeUnknownWorker)
-	r.is("b", wire.WorkerActive, "")
+	r.is("a", wire.WorkerDead)
+	r.is("b", wire.WorkerActive)
 	if a := r.List()[0]; !a.DiedAt.Equal(r.now) || !a.LastSeen.Equal(rigStart) || a.Reason == "" {
 		t.Errorf("%+v", a)
 	}
@@ -135,18 +134,18 @@ func TestTheDeadAreShownForAWhile(t *testing.T) {
 	}
 	// Its id is free.
 	r.must(r.register("a", "2", false))
-	r.is("a", wire.WorkerActive, "")
+	r.is("a", wire.WorkerActive)
 	if n := len(r.List()); n != 2 {
 		t.Errorf("%d workers are shown", n)
 	}
 	// One that says goodbye, dead or alive, is gone at once.
 	r.now = r.now.Add(time.Minute)
 	r.Expire(r.now)
-	r.is("b", wire.WorkerDead, events.CodeUnknownWorker)
+	r.is("b", wire.WorkerDead)
 	r.Remove("b", "other")
-	r.is("b", wire.WorkerDead, events.CodeUnknownWorker)
+	r.is("b", wire.WorkerDead)
 	r.Remove("b", "1")
-	r.is("b", "", events.CodeUnknownWorker)
+	r.is("b", "")
 	// The others are forgotten in time.
 	next := r.Expire(r.now)
 	if !next.Equal(r.now.Add(deadShown)) {
@@ -206,14 +205,14 @@ func TestProbesMakeUnhealthyAndWell(t *testing.T) {
 	a := probeTarget{"a", "1"}
 	fault := errors.New("no answer")
 	r.probed(a, fault, 2, r.now)
-	r.is("a", wire.WorkerActive, "")
+	r.is("a", wire.WorkerActive)
 	r.probed(a, nil, 2, r.now) // not in a row
 	r.probed(a, fault, 2, r.now)
-	r.is("a", wire.WorkerActive, "")
+	r.is("a", wire.WorkerActive)
 	if info, changed := r.probed(a, fault, 2, r.now); !changed || !strings.Contains(info.Reason, "no answer") {
 		t.Errorf("%+v", info)
 	}
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	if _, changed := r.probed(a, fault, 2, r.now); changed {
 		t.Error("a third failure changes it again")
 	}
@@ -222,29 +221,26 @@ func TestProbesMakeUnhealthyAndWell(t *testing.T) {
 	if info, changed := r.probed(a, full, 2, r.now); !changed || !strings.Contains(info.Reason, "disk: full") || strings.Contains(info.Reason, "no answer") {
 		t.Errorf("changed %t: %+v", changed, info)
 	}
-	if err := r.MayClaim("a", ""); err == nil || !strings.Contains(err.Error(), "disk: full") {
-		t.Errorf("a claim is refused with %v", err)
-	}
 	// Heartbeats that say it is well do not make it so.
 	r.must(r.register("a", "1", true))
 	r.says("a")
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	// What an earlier life of the id answers is not its answer.
 	r.probed(probeTarget{"a", "0"}, nil, 2, r.now)
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	r.probed(a, nil, 2, r.now)
-	r.is("a", wire.WorkerActive, "")
+	r.is("a", wire.WorkerActive)
 	// Its own word counts too, whatever the probe says.
 	r.says("a", dbDown)
 	r.probed(a, nil, 2, r.now)
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	// One that takes its offer back is no longer held to it.
 	r.says("a")
 	r.probed(a, fault, 2, r.now)
 	r.probed(a, fault, 2, r.now)
-	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
+	r.is("a", wire.WorkerUnhealthy)
 	r.must(r.register("a", "1", false))
-	r.is("a", wire.WorkerActive, "")
+	r.is("a", wire.WorkerActive)
 }
 
 // Each worker is probed once in an interval, busy or not, and they are spread
@@ -332,7 +328,7 @@ func TestSilentWorkersAreToldOf(t *testing.T) {
 	r.Silent = func() { silent++ }
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, id := range []string{"a", "b", "c"} {
-		if _, _, err := r.Put(wire.Register{Worker: id, Types: []string{"email"}, Slots: 1}, now); err != nil {
+		if _, _, err := r.Put(wire.Register{Worker: id, Session: "1", Types: []string{"email"}, Slots: 1}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,7 +434,7 @@ func TestAnUnregisteredSessionStaysAway(t *testing.T) {
 	if err := r.register("a", "1", false); events.CodeOf(err) != events.CodeUnknownWorker {
 		t.Errorf("a late request: %v", err)
 	}
-	r.is("a", "", events.CodeUnknownWorker)
+	r.is("a", "")
 	r.must(r.register("b", "1", false)) // another's
 	r.must(r.register("a", "2", false))
 	if err := r.register("a", "1", false); events.CodeOf(err) != events.CodeWorkerIDInUse {

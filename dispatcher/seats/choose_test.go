@@ -16,7 +16,7 @@ var ways = []string{"", events.AssignMostFree, events.AssignRoundRobin, events.P
 // workers returns the seats of n workers, w0 to wN.
 func workers(n, slots int) (list []Seat) {
 	for i := range n {
-		list = append(list, Seat{Worker: events.WorkerID(fmt.Sprint("w", i)), Inbox: "1", Types: []string{"email"}, Slots: slots})
+		list = append(list, Seat{Worker: events.WorkerID(fmt.Sprint("w", i)), Session: "1", Types: []string{"email"}, Slots: slots})
 	}
 	return list
 }
@@ -41,7 +41,7 @@ func chosen(s *Seats, key lanes.Key, by string, it *events.Item) events.WorkerID
 	if seat == nil {
 		return ""
 	}
-	s.Count(seat.Worker, seat.Inbox, key.Type, 1)
+	s.Count(seat.Worker, seat.Session, key.Type, 1)
 	return seat.Worker
 }
 

@@ -1,9 +1,9 @@
 // Package seats knows the workers that take assigned items, and how many more each can
 // take.
 //
-// A [Seat] is one life of a worker that has offered an inbox: see wire.Register. Its runs
-// are counted from their decision on, whoever made it, so that a worker is never sent more
-// than it has slots for. A run counts until the worker has let go of it.
+// A [Seat] is a session of a worker: see wire.Register. Its runs are counted from their
+// decision on, whoever made it, so that a worker is never sent more than it has slots
+// for. A run counts until the worker has let go of it.
 //
 // Of the workers that have a slot free, a type's setting assign_by says who is given an
 // item: see [Seats.Choose].
@@ -21,17 +21,21 @@ import (
 
 // Seat is a worker that takes assigned items.
 type Seat struct {
-	Worker events.WorkerID
-	Inbox  string // new for each life of the worker
-	Types  []string
-	Offer  lanes.Offer
-	Slots  int            // 0: it takes no new work now
-	Most   map[string]int // of types that have a bound of their own
+	Worker  events.WorkerID
+	Session string // new for each life of the worker
+	Types   []string
+	Offer   lanes.Offer
+	Slots   int            // 0: it takes no new work now
+	Most    map[string]int // of types that have a bound of their own
+	// Offers says that it takes no more than it has offered; see Seats.Offered.
+	Offers bool
 
+	room    int  // offered, and not used yet
+	offered bool // room is known: see Seats.Unknown
 	runs    int
 	ofType  map[string]int // runs of the types in Most
 	turn    uint64         // of the last item that it was given
-	resting bool           // it is given nothing before its next heartbeat
+	resting bool           // it is given nothing before its next heartbeat, or offer
 	rows    []*row
 	hash    uint64 // of Worker
 }
@@ -65,7 +69,7 @@ const maxRows = 4096
 
 // Set sets the seats, and returns the workers that have none any more, or another. runs
 // calls fn with the runs of all workers.
-func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox string, t events.Type, n int))) (left []events.WorkerID) {
+func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, session string, t events.Type, n int))) (left []events.WorkerID) {
 	old, fresh := s.by, false
 	s.by = make(map[events.WorkerID]*Seat, len(list))
 	for _, r := range s.rows {
@@ -74,7 +78,10 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox stri
 	for i := range list {
 		seat := list[i]
 		if was := old[seat.Worker]; was != nil {
-			seat.turn, seat.resting = was.turn, was.resting && was.Inbox == seat.Inbox
+			seat.turn = was.turn
+			if was.Session == seat.Session {
+				seat.resting, seat.room, seat.offered = was.resting, was.room, was.offered
+			}
 		} else {
 			fresh = true
 		}
@@ -83,13 +90,13 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox stri
 		s.by[seat.Worker] = &seat
 	}
 	for w, was := range old {
-		if now := s.by[w]; now == nil || now.Inbox != was.Inbox {
+		if now := s.by[w]; now == nil || now.Session != was.Session {
 			left = append(left, w)
 		}
 	}
 	if len(s.by) > 0 || fresh {
-		runs(func(w events.WorkerID, inbox string, t events.Type, n int) {
-			if seat := s.by[w]; seat != nil && seat.counts(inbox) {
+		runs(func(w events.WorkerID, session string, t events.Type, n int) {
+			if seat := s.by[w]; seat != nil && seat.counts(session) {
 				seat.count(string(t), n)
 			}
 		})
@@ -103,21 +110,45 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox stri
 	return left
 }
 
-// Any reports whether there are seats.
-func (s *Seats) Any() bool { return len(s.by) > 0 }
-
 // Of returns a worker's seat, nil for none.
 func (s *Seats) Of(w events.WorkerID) *Seat { return s.by[w] }
 
-// Count adds by, 1 or -1, to the runs of a worker that came by an inbox; empty: that it
-// has pulled, or that an earlier owner has given it. It ignores workers without a seat, and
+// Count adds by, 1 or -1, to the runs that a session of a worker was given; empty: that an
+// earlier owner has given it. It ignores workers without a seat, and
 // the runs of their earlier lives: those take no slot of the present one.
-func (s *Seats) Count(w events.WorkerID, inbox string, t events.Type, by int) {
+func (s *Seats) Count(w events.WorkerID, session string, t events.Type, by int) {
 	seat := s.by[w]
-	if seat == nil || !seat.counts(inbox) {
+	if seat == nil || !seat.counts(session) {
 		return
 	}
 	s.change(seat, func() { seat.count(string(t), by) })
+}
+
+// Offered sets how many more items a worker takes, and reports whether that is more than
+// before. It takes up to so many of its free slots, and each item that is sent uses one. A
+// worker that offers does not rest.
+func (s *Seats) Offered(w events.WorkerID, room int) (more bool) {
+	seat := s.by[w]
+	if seat == nil || !seat.Offers {
+		return false
+	}
+	before := seat.left()
+	s.change(seat, func() { seat.offered, seat.room, seat.resting = true, room, false })
+	return seat.left() > before
+}
+
+// Unknown reports whether the worker says what it takes and has not said it yet, as far as
+// is known: it may have told an earlier owner.
+func (s *Seats) Unknown(w events.WorkerID) bool {
+	seat := s.by[w]
+	return seat != nil && seat.Offers && !seat.offered
+}
+
+// Use takes one of what a seat has offered.
+func (s *Seats) Use(seat *Seat) {
+	if seat.Offers {
+		s.change(seat, func() { seat.room-- })
+	}
 }
 
 // Rest has a worker be given nothing before it is heard of again.
@@ -148,7 +179,7 @@ func (s *Seats) change(seat *Seat, fn func()) {
 	}
 }
 
-func (seat *Seat) counts(inbox string) bool { return inbox == "" || inbox == seat.Inbox }
+func (seat *Seat) counts(session string) bool { return session == "" || session == seat.Session }
 
 func (seat *Seat) count(typ string, by int) {
 	seat.runs += by
@@ -162,8 +193,11 @@ func (seat *Seat) Resting() bool { return seat.resting }
 
 // left returns how many more items a seat can take.
 func (seat *Seat) left() int {
-	if seat.resting {
+	switch {
+	case seat.resting:
 		return 0
+	case seat.Offers:
+		return max(min(seat.Slots-seat.runs, seat.room), 0)
 	}
 	return max(seat.Slots-seat.runs, 0)
 }
@@ -217,9 +251,6 @@ func (s *Seats) Free(key lanes.Key) int {
 	}
 	return s.row(key).free
 }
-
-// Serve reports whether a lane has seats.
-func (s *Seats) Serve(key lanes.Key) bool { return len(s.by) > 0 && len(s.row(key).seats) > 0 }
 
 // Shared reports whether a seat serves several types.
 func (s *Seats) Shared() bool { return s.shared }

@@ -16,17 +16,17 @@ func noRuns(func(events.WorkerID, string, events.Type, int)) {}
 
 func TestTheMostFreeIsChosen(t *testing.T) {
 	s := New()
-	if s.Free(email) != 0 || s.FreeAll() != 0 || s.Serve(email) || s.Any() {
+	if s.Free(email) != 0 || s.FreeAll() != 0 {
 		t.Fatal("there are seats before there are any")
 	}
 	s.Set([]Seat{
-		{Worker: "a", Inbox: "1", Types: []string{"email"}, Slots: 2},
-		{Worker: "b", Inbox: "2", Types: []string{"email", "page"}, Slots: 3, Offer: lanes.Offer{"gpu"}},
+		{Worker: "a", Session: "1", Types: []string{"email"}, Slots: 2},
+		{Worker: "b", Session: "2", Types: []string{"email", "page"}, Slots: 3, Offer: lanes.Offer{"gpu"}},
 	}, noRuns)
 	var order []events.WorkerID
 	for seat := s.Choose(email, "", nil); seat != nil; seat = s.Choose(email, "", nil) {
 		order = append(order, seat.Worker)
-		s.Count(seat.Worker, seat.Inbox, "email", 1)
+		s.Count(seat.Worker, seat.Session, "email", 1)
 	}
 	if got := fmt.Sprint(order); got != "[b a b a b]" {
 		t.Errorf("in order %s", got)
@@ -47,7 +47,7 @@ func TestTheMostFreeIsChosen(t *testing.T) {
 
 func TestBoundsOfTypes(t *testing.T) {
 	s := New()
-	s.Set([]Seat{{Worker: "a", Inbox: "1", Types: []string{"email", "page"}, Slots: 5, Most: map[string]int{"email": 2}}}, noRuns)
+	s.Set([]Seat{{Worker: "a", Session: "1", Types: []string{"email", "page"}, Slots: 5, Most: map[string]int{"email": 2}}}, noRuns)
 	page := lanes.Key{Type: "page"}
 	s.Count("a", "", "email", 1)
 	s.Count("a", "", "email", 1)
@@ -62,7 +62,7 @@ func TestBoundsOfTypes(t *testing.T) {
 
 func TestWorkersRestAndLeave(t *testing.T) {
 	s := New()
-	one := Seat{Worker: "a", Inbox: "1", Types: []string{"email"}, Slots: 4}
+	one := Seat{Worker: "a", Session: "1", Types: []string{"email"}, Slots: 4}
 	if left := s.Set([]Seat{one}, noRuns); left != nil {
 		t.Errorf("left %v", left)
 	}
@@ -81,7 +81,7 @@ func TestWorkersRestAndLeave(t *testing.T) {
 		t.Errorf("heard of, it has %d free", s.Free(email))
 	}
 	s.Rest("a")
-	one.Inbox = "2"
+	one.Session = "2"
 	if left := s.Set([]Seat{one}, runs); len(left) != 1 || left[0] != "a" || s.Free(email) != 1 {
 		t.Errorf("a new life: left %v, free %d", left, s.Free(email))
 	}
@@ -119,7 +119,7 @@ func TestFreeIsTheSum(t *testing.T) {
 			list = nil
 			for i := range rng.IntN(5) {
 				at := rng.IntN(3)
-				list = append(list, Seat{Worker: events.WorkerID(fmt.Sprint("w", i)), Inbox: fmt.Sprint(rng.IntN(3)), Types: []string{types[at], types[(at+1)%3]}, Slots: rng.IntN(5), Most: map[string]int{types[at]: 1 + rng.IntN(3)}})
+				list = append(list, Seat{Worker: events.WorkerID(fmt.Sprint("w", i)), Session: fmt.Sprint(rng.IntN(3)), Types: []string{types[at], types[(at+1)%3]}, Slots: rng.IntN(5), Most: map[string]int{types[at]: 1 + rng.IntN(3)}})
 			}
 			s.Set(list, func(fn func(events.WorkerID, string, events.Type, int)) {
 				for w, of := range runs {
@@ -185,7 +185,7 @@ func TestLivesHaveTheirOwnSlots(t *testing.T) {
 		fn("a", "2", "email", 1)
 		fn("a", "", "email", 1)
 	}
-	s.Set([]Seat{{Worker: "a", Inbox: "2", Types: []string{"email"}, Slots: 4}}, runs)
+	s.Set([]Seat{{Worker: "a", Session: "2", Types: []string{"email"}, Slots: 4}}, runs)
 	if got := s.Free(email); got != 2 {
 		t.Errorf("%d free, want 2", got)
 	}
@@ -195,4 +195,40 @@ func TestLivesHaveTheirOwnSlots(t *testing.T) {
 	if s.Count("a", "2", "email", -1); s.Free(email) != 3 {
 		t.Errorf("%d free after the end of a run", s.Free(email))
 	}
+}
+
+// A seat that offers takes what it has offered, within its slots; each item uses one.
+func TestOffers(t *testing.T) {
+	s := New()
+	key := lanes.Key{Type: "email"}
+	list := []Seat{{Worker: "w", Session: "s", Types: []string{"email"}, Slots: 3, Offers: true}}
+	none := func(func(events.WorkerID, string, events.Type, int)) {}
+	s.Set(list, none)
+	want := func(n int) {
+		t.Helper()
+		if got := s.Free(key); got != n || s.FreeAll() != n {
+			t.Fatalf("%d and %d free, want %d", got, s.FreeAll(), n)
+		}
+	}
+	want(0)
+	if !s.Offered("w", 2) || s.Offered("w", 2) || s.Offered("other", 2) {
+		t.Error("more is offered once")
+	}
+	want(2)
+	s.Use(s.Of("w"))
+	s.Count("w", "s", "email", 1)
+	want(1)
+	s.Count("w", "s", "email", -1) // a slot that is free again is no offer
+	want(1)
+	s.Set(list, none) // another worker has come, say
+	want(1)
+	if s.Offered("w", 0) {
+		t.Error("less was taken for more")
+	}
+	want(0)
+	s.Offered("w", 9)
+	want(3)
+	list[0].Session = "s2" // a new life has offered nothing
+	s.Set(list, none)
+	want(0)
 }

@@ -5,44 +5,41 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/clock"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
-	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 )
 
-// Dispatch is one sending of an item, from the push of its message until its
-// worker has let go.
+// Dispatch is an item with a worker, or on its way to one.
 type Dispatch struct {
-	ID    events.ID
-	Token events.Token
-	Type  events.Type
-	Lane  string
-	Group string // empty: none
-	At    time.Time
-	Lease time.Duration // lease that its worker was told; 0: not known
-	// The item's priority and rank when it was dispatched.
-	Priority  events.Priority
-	Rank      readyq.Rank
-	place     int // index in Waiting, counted from 1; 0: not in it
+	ID       events.ID
+	Token    events.Token
+	Type     events.Type
+	Group    string // empty: none
+	Priority events.Priority
+	At       time.Time
+	Lease    time.Duration // lease that its worker was told; 0: not known
+
 	Claimed   bool
 	Worker    events.WorkerID
-	Lingering bool      // the item has moved on, and the worker has not let go yet
-	Inbox     string    // of the worker that it was assigned to; empty: it went to a lane, or an earlier owner sent it
-	Sent      bool      // it was sent to the inbox
-	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
-	Heard     time.Time // when its worker last claimed it, started it, or named it in a heartbeat; zero: not known
-	KeptFrom  time.Time // its lease is granted anew from then, whoever was heard; zero: it was not
-	Seq       uint64    // message's sequence in its stream; 0: not known
-	Spent     time.Time // when the message was first seen delivered and not claimed
+	Session   string // of the worker that it was claimed for; empty: an earlier owner sent it, or its type is an ack type
+	Sent      bool   // it was sent to that session
+	Lingering bool   // the item has moved on, and the worker has not let go yet
 
-	Native   bool          // it went to the native stream
-	Word     *ackmode.Word // what its native worker has sent
-	Answered bool          // its native worker has nothing more to do with the message
-	After    uint64        // a native message's sequence is higher than this
-	Again    bool          // it was sent to the native stream more than once
+	// Leased says that the loop keeps its lease, by what it hears of the worker. The lease
+	// of a message of an ack type is kept by its consumer, unless the message is gone.
+	Leased   bool
+	Heard    time.Time // when its worker last started it or named it in a heartbeat; zero: not known
+	KeptFrom time.Time // its lease is granted anew from then, whoever was heard; zero: it was not
+
+	Ack      bool          // it went to the dispatch stream
+	Seq      uint64        // its message's sequence there; 0: not known
+	After    uint64        // its message's sequence is higher than this
+	Again    bool          // its message was sent more than once
+	Word     *ackmode.Word // what its worker has sent
+	Over     time.Time     // when its message was first found to be over without news; zero: it was not
+	Answered bool          // its worker has nothing more to do with the message
 }
 
-// Unseen reports whether a native dispatch's message is stored, and no worker is known to
+// Unseen reports whether the message of an ack type is stored, and no worker is known to
 // have it.
 func (d *Dispatch) Unseen() bool { return d.Seq != 0 && !d.Claimed && !d.Lingering }
 
@@ -57,32 +54,30 @@ type GroupKey struct {
 
 func (d *Dispatch) group() GroupKey { return GroupKey{Type: d.Type, Group: d.Group} }
 
-// GroupLoad counts the dispatches of a group.
-type GroupLoad struct{ All, Unclaimed int }
+// Load counts dispatches. Those that are not claimed are on their way: only ack types
+// have any.
+type Load struct{ All, Unclaimed int }
 
 // Table holds the dispatches.
 type Table struct {
 	ByID      map[events.ID]*Dispatch // an item's current dispatch
 	ByToken   map[events.Token]*Dispatch
-	ByType    map[events.Type]int
-	ByLane    map[lanes.Key]int
-	ByGroup   map[GroupKey]GroupLoad // without the empty group
-	Unclaimed map[events.Type]int
-	Orphans   map[events.Token]*Dispatch
+	ByType    map[events.Type]Load
+	ByGroup   map[GroupKey]Load // without the empty group
+	Leased    map[events.Token]*Dispatch
 	Lingering map[events.Token]*Dispatch
 	Held      Held
-	Natives   map[events.Token]*Dispatch
-	BySeq     map[uint64]*Dispatch // native dispatches, by their message's sequence
-	Waiting   Waiting              // unclaimed dispatches that can be taken back
+	Acks      map[events.Token]*Dispatch
+	BySeq     map[uint64]*Dispatch // of Acks, by their message's sequence
 }
 
 // New returns an empty Table.
 func New() *Table {
 	return &Table{
 		ByID: map[events.ID]*Dispatch{}, ByToken: map[events.Token]*Dispatch{},
-		ByType: map[events.Type]int{}, ByLane: map[lanes.Key]int{}, ByGroup: map[GroupKey]GroupLoad{}, Unclaimed: map[events.Type]int{},
-		Orphans: map[events.Token]*Dispatch{}, Lingering: map[events.Token]*Dispatch{}, Held: NewHeld(),
-		Natives: map[events.Token]*Dispatch{}, BySeq: map[uint64]*Dispatch{},
+		ByType: map[events.Type]Load{}, ByGroup: map[GroupKey]Load{},
+		Leased: map[events.Token]*Dispatch{}, Lingering: map[events.Token]*Dispatch{}, Held: NewHeld(),
+		Acks: map[events.Token]*Dispatch{}, BySeq: map[uint64]*Dispatch{},
 	}
 }
 
@@ -93,19 +88,15 @@ func (t *Table) Total() int { return len(t.ByToken) }
 func (t *Table) Add(d *Dispatch) {
 	t.ByID[d.ID] = d
 	t.ByToken[d.Token] = d
-	t.ByType[d.Type]++
-	t.ByLane[lanes.Key{Type: d.Type, Name: d.Lane}]++
-	if d.Native {
-		t.Natives[d.Token] = d
+	if d.Ack {
+		t.Acks[d.Token] = d
 	}
 	if d.Claimed {
 		t.Held.Count(d, 1)
-	} else if !d.Native {
-		t.Waiting.add(d)
 	}
 	t.count(d, 1, !d.Claimed)
-	if d.Orphan {
-		t.Orphans[d.Token] = d
+	if d.Leased {
+		t.Leased[d.Token] = d
 	}
 }
 
@@ -115,21 +106,14 @@ func (t *Table) Remove(d *Dispatch) {
 		return
 	}
 	delete(t.ByToken, d.Token)
-	delete(t.Orphans, d.Token)
+	delete(t.Leased, d.Token)
 	delete(t.Lingering, d.Token)
-	delete(t.Natives, d.Token)
-	t.Waiting.remove(d)
+	delete(t.Acks, d.Token)
 	if t.BySeq[d.Seq] == d {
 		delete(t.BySeq, d.Seq)
 	}
 	if t.ByID[d.ID] == d {
 		delete(t.ByID, d.ID)
-	}
-	t.ByType[d.Type]--
-	if key := (lanes.Key{Type: d.Type, Name: d.Lane}); t.ByLane[key] > 1 {
-		t.ByLane[key]--
-	} else {
-		delete(t.ByLane, key)
 	}
 	if d.Claimed {
 		t.Held.Count(d, -1)
@@ -139,33 +123,31 @@ func (t *Table) Remove(d *Dispatch) {
 
 // count updates the counts that limits use.
 func (t *Table) count(d *Dispatch, by int, unclaimed bool) {
-	n := 0
+	more := Load{All: by}
 	if unclaimed {
-		n = by
-		t.Unclaimed[d.Type] += n
+		more.Unclaimed = by
 	}
-	if d.Group == "" {
-		return
+	add(t.ByType, d.Type, more)
+	if d.Group != "" {
+		add(t.ByGroup, d.group(), more)
 	}
-	key := d.group()
-	load := t.ByGroup[key]
-	load.All += by
-	load.Unclaimed += n
-	if t.ByGroup[key] = load; load == (GroupLoad{}) {
-		delete(t.ByGroup, key)
+}
+
+func add[K comparable](loads map[K]Load, k K, more Load) {
+	load := loads[k]
+	load.All += more.All
+	load.Unclaimed += more.Unclaimed
+	if loads[k] = load; load == (Load{}) {
+		delete(loads, k)
 	}
 }
 
 // Claim notes that a worker runs the dispatch.
 func (t *Table) Claim(d *Dispatch, w events.WorkerID, now time.Time) {
 	if !d.Claimed {
-		t.Waiting.remove(d)
-		t.Unclaimed[d.Type]--
-		if load, ok := t.ByGroup[d.group()]; ok {
-			load.Unclaimed--
-			t.ByGroup[d.group()] = load
-		}
+		t.count(d, -1, true)
 		d.Claimed, d.Worker = true, w
+		t.count(d, 1, false)
 		t.Held.Count(d, 1)
 	}
 	d.Heard = now
@@ -180,14 +162,14 @@ func (t *Table) Linger(d *Dispatch) {
 	}
 }
 
-// Inherit notes to which inbox an earlier owner has sent a claimed dispatch.
-func (t *Table) Inherit(d *Dispatch, inbox string) {
+// Inherit notes to which session an earlier owner has sent a claimed dispatch.
+func (t *Table) Inherit(d *Dispatch, session string) {
 	t.Held.Count(d, -1)
-	d.Inbox, d.Sent = inbox, true
+	d.Session, d.Sent = session, true
 	t.Held.Count(d, 1)
 }
 
-// Current returns the token under which the item may be claimed, 0 for none.
+// Current returns the token of an item's dispatch, 0 for none.
 func (t *Table) Current(id events.ID) events.Token {
 	if d := t.ByID[id]; d != nil {
 		return d.Token
@@ -195,17 +177,14 @@ func (t *Table) Current(id events.ID) events.Token {
 	return 0
 }
 
-// Lane returns how many items of a lane are dispatched.
-func (t *Table) Lane(key lanes.Key) int { return t.ByLane[key] }
-
-// Forget drops the counts of a type that is gone.
-func (t *Table) Forget(typ events.Type) {
-	delete(t.ByType, typ)
-	delete(t.Unclaimed, typ)
+// Lease has the loop keep the lease of a dispatch. It counts from a time.
+func (t *Table) Lease(d *Dispatch, from time.Time) {
+	d.Leased, d.KeptFrom = true, from
+	t.Leased[d.Token] = d
 }
 
-// Orphaned notes that the dispatch's message is gone. Its lease counts from a time.
-func (t *Table) Orphaned(d *Dispatch, from time.Time) {
-	d.Orphan, d.KeptFrom = true, from
-	t.Orphans[d.Token] = d
+// Unlease leaves the lease of a dispatch to its consumer.
+func (t *Table) Unlease(d *Dispatch) {
+	d.Leased = false
+	delete(t.Leased, d.Token)
 }

@@ -306,7 +306,7 @@ func foldClaimed(a *applier, _ *entry, it *events.Item, b *events.Claimed) error
 func foldRunning(a *applier, _ *entry, it *events.Item, b *events.Running) error {
 	it.StartedAt, it.Deadline = a.ev.At, b.Deadline
 	hasStarted(it)
-	if it.Worker.Native() {
+	if it.Worker.Ack() {
 		it.StartedAt = it.ClaimedAt
 	}
 	return nil

@@ -17,7 +17,7 @@ func life(b *testing.B, s *State, n int, now time.Time) {
 	id, tok := crowdID(n), events.NewToken(1, uint64(n)+1)
 	for _, c := range [...]Command{
 		Submit{Type: "email", NewID: id, Params: benchParams, Intake: events.Intake{Seq: uint64(n) + 1}},
-		Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true},
+		Claim{ID: id, Token: tok, Worker: "worker-1", Start: true},
 		Complete{Run: Run{ID: id, Token: tok, Worker: "worker-1"}},
 	} {
 		d, err := Decide(s, c, now)

@@ -268,7 +268,7 @@ func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events
 // ended. So where a type fails everywhere, no worker is blamed for it.
 func (d *decider) workerAfter(it *events.Item, t *events.TypeInfo, f *events.Failed) []events.Event {
 	set := d.state.limits.WorkerCircuit
-	if !set.On() || it.Worker == "" || it.Worker.Native() {
+	if !set.On() || it.Worker == "" || it.Worker.Ack() {
 		return nil
 	}
 	ref := CircuitRef{Worker: it.Worker}
@@ -364,7 +364,7 @@ func (a *applier) workerSucceeded(w events.WorkerID, ev events.Event, tried bool
 // count: a dead worker takes no work.
 func (a *applier) workerFailed(w events.WorkerID, b *events.Failed) {
 	c := a.WorkerCircuit(w)
-	if w == "" || w.Native() || c.State != events.CircuitShut || b.Code == events.FailLeaseExpired {
+	if w == "" || w.Ack() || c.State != events.CircuitShut || b.Code == events.FailLeaseExpired {
 		return
 	}
 	a.setWorkerCircuit(w, policy.WorkerFailed(c, a.ev.ID, a.ev.Seq, a.ev.At))

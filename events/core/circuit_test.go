@@ -39,7 +39,7 @@ func (w *world) attempt(id events.ID, worker events.WorkerID, code string) {
 func (w *world) begin(id events.ID, worker events.WorkerID) Run {
 	w.t.Helper()
 	tok := events.NewToken(9, uint64(len(w.log)))
-	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
+	w.do(Claim{ID: id, Token: tok, Worker: worker, Start: true})
 	return Run{ID: id, Token: tok, Worker: worker}
 }
 
@@ -253,7 +253,7 @@ func TestATrialFreesItsPlace(t *testing.T) {
 	w.attempt(ids[0], "w", "x")
 	refused := func(id events.ID, code events.Code) {
 		t.Helper()
-		w.refused(code, Claim{ID: id, Token: 77, Dispatched: 77, Worker: "w"})
+		w.refused(code, Claim{ID: id, Token: 77, Worker: "w"})
 	}
 	refused(ids[1], events.CodeCircuitOpen)
 	w.do(Complete{Run: old}) // says nothing of now
@@ -302,7 +302,7 @@ func TestTheCircuitOfAWorker(t *testing.T) {
 	w.attempt(a, "bad", "x")
 	state(events.CircuitOpen)
 	e := w.submit(Submit{})
-	_, err := w.try(Claim{ID: e, Token: 7, Dispatched: 7, Worker: "bad"})
+	_, err := w.try(Claim{ID: e, Token: 7, Worker: "bad"})
 	if refusal := (*events.Error)(nil); !errors.As(err, &refusal) || refusal.Code != events.CodeCircuitOpen || refusal.RetryAfter != time.Second {
 		t.Errorf("its claim: %+v", err)
 	}
@@ -341,7 +341,7 @@ func TestPauses(t *testing.T) {
 		t.Error("a second pause is no repeat")
 	}
 	id := w.submit(Submit{})
-	w.refused(events.CodePaused, Claim{ID: id, Token: 7, Dispatched: 7, Worker: "w"})
+	w.refused(events.CodePaused, Claim{ID: id, Token: 7, Worker: "w"})
 	w.refused(events.CodeNotFound, ResumeType{Type: "sms"})
 	w.refused(events.CodeBadType, PauseType{Type: "Bad Type"})
 	w.refused(events.CodeBadRequest, ResetCircuit{})

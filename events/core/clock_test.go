@@ -24,9 +24,9 @@ func TestRecount(t *testing.T) {
 	w.do(Reschedule{ID: raised, Priority: &nine})
 	first := w.submit(Submit{Type: "email"})
 	behind := w.submit(Submit{Type: "email", Delay: time.Hour, After: []events.ID{first}})
-	w.do(Claim{ID: first, Token: 1, Dispatched: 1, Worker: "w", Start: true})
+	w.do(Claim{ID: first, Token: 1, Worker: "w", Start: true})
 	retried := w.submit(Submit{Type: "email"})
-	w.do(Claim{ID: retried, Token: 2, Dispatched: 2, Worker: "w", Start: true})
+	w.do(Claim{ID: retried, Token: 2, Worker: "w", Start: true})
 	w.now = w.now.Add(10 * time.Minute) // of the wrong clock, and elapsed
 	w.do(Fail{Run: Run{ID: retried, Token: 2, Worker: "w"}, Retryable: true, RetryAfter: time.Minute})
 	run := w.item(first)

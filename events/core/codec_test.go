@@ -39,15 +39,15 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.do(submit) // merged
 	w.do(Reschedule{ID: id, Now: true})
 	claim := func(tok events.Token) Run {
-		w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
+		w.do(Claim{ID: id, Token: tok, Worker: worker, Start: true})
 		return Run{ID: id, Token: tok, Worker: worker}
 	}
 	w.do(Release{Run: claim(events.NewToken(1<<24-1, 1)), Reason: long(events.MaxNameLen)})
-	w.do(Fail{Run: claim(2), Error: long(1 << 20), Code: long(events.MaxNameLen), Retryable: true})
+	w.do(Fail{Run: claim(events.NewToken(1<<24-1, 2)), Error: long(1 << 20), Code: long(events.MaxNameLen), Retryable: true})
 	w.now = w.now.Add(48 * time.Hour)
-	w.do(Fail{Run: claim(3), Error: long(1 << 20), Code: long(events.MaxNameLen)})
+	w.do(Fail{Run: claim(events.NewToken(1<<24-1, 3)), Error: long(1 << 20), Code: long(events.MaxNameLen)})
 	other := w.submit(Submit{Type: typ})
-	w.do(Claim{ID: other, Token: 4, Dispatched: 4, Worker: worker, Start: true})
+	w.do(Claim{ID: other, Token: 4, Worker: worker, Start: true})
 	w.do(Complete{Run: Run{ID: other, Token: 4, Worker: worker}, Result: json.RawMessage(`"` + strings.Repeat("x", events.MaxResultBytes-2) + `"`)})
 	cancelled := w.submit(Submit{Type: typ})
 	w.do(Cancel{ID: cancelled, Reason: long(events.MaxNameLen)})

@@ -97,7 +97,7 @@ func (w *world) submit(c Submit) events.ID {
 
 func (w *world) claim(id events.ID, tok events.Token) Run {
 	w.t.Helper()
-	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
+	w.do(Claim{ID: id, Token: tok, Worker: "w1", Start: true})
 	return Run{ID: id, Token: tok, Worker: "w1"}
 }
 
@@ -208,7 +208,7 @@ func TestLostLeaseRetriesAtOnceThenBacksOff(t *testing.T) {
 func TestTimers(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{Timeout: time.Minute})
-	w.do(Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1"})
+	w.do(Claim{ID: id, Token: 1, Worker: "w1"})
 	w.do(Due{ID: id})
 	w.state(id, events.StateClaimed)
 	w.now = w.now.Add(events.StartWithin)
@@ -229,7 +229,7 @@ func TestStartTimeoutIsSet(t *testing.T) {
 	w := newWorld(t)
 	w.s.SetLimits(events.Limits{StartTimeout: 5 * time.Second})
 	id := w.submit(Submit{})
-	w.do(Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1"})
+	w.do(Claim{ID: id, Token: 1, Worker: "w1"})
 	if got := w.item(id).StartBy.Sub(w.now); got != 5*time.Second {
 		t.Fatalf("it is to start within %s, want 5s", got)
 	}
@@ -288,14 +288,10 @@ func TestChosenIDs(t *testing.T) {
 func TestClaimIsFenced(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{})
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Dispatched: 2, Worker: "w1"})
 	w.refused(events.CodeStaleToken, Claim{ID: id, Worker: "w1"})
-	w.refused(events.CodeWrongAttempt, Claim{ID: id, Token: 2, Dispatched: 2, Attempt: 3, Worker: "w1"})
 	run := w.claim(id, 2)
-	if d := w.do(Claim{ID: id, Token: 2, Dispatched: 2, Worker: "w1", Start: true}); !d.Repeat {
-		t.Fatal("a repeated claim is no repeat")
-	}
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 2, Dispatched: 2, Worker: "w2"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 2, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 3, Worker: "w2"})
 	w.refused(events.CodeWrongWorker, Complete{Run: Run{ID: id, Token: 2, Worker: "w2"}})
 	w.refused(events.CodeWrongAttempt, Complete{Run: Run{ID: id, Token: 2, Worker: "w1", Attempt: 9}})
 	w.refused(events.CodeNotFound, Complete{Run: Run{ID: w.newID(), Token: 2, Worker: "w1"}})

@@ -91,7 +91,7 @@ func (c *crowded) runOne(id events.ID) {
 		return
 	}
 	tok := events.NewToken(1, uint64(len(c.log)))
-	c.may(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
+	c.may(Claim{ID: id, Token: tok, Worker: "w1", Start: true})
 	run := Run{ID: id, Token: tok, Worker: "w1"}
 	switch c.rng.IntN(4) {
 	case 0:

@@ -79,7 +79,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"start_by":     "RFC 3339: not started by then, the item goes back to the queue",
 		"probe":        "true if the run tries the half-open circuit of its type",
 		"worker_probe": "true if the run tries the half-open circuit of its worker",
-		"delivered_at": "RFC 3339: when a native worker ([NATIVE.md](../guides/NATIVE.md)) was given it, if the server has said so; the claim is recorded once the run is known of",
+		"delivered_at": "RFC 3339: when an ack worker ([ACK.md](../guides/ACK.md)) was given it, if the server has said so; the claim is recorded once the run is known of",
 		"rates":        "the rate limits at dispatch that the run counts against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	events.KindRunning: {"The worker has started the handler.", map[string]string{
@@ -222,7 +222,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"settings.group_by":         "what makes a group: `tenant` (the default), `label:NAME`, `none`",
 		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
 		"settings.assign_by":        "which worker with a free slot is assigned an item: `most_free` (the default), `round_robin`, or by a hash of the `tenant` or a `label:NAME`",
-		"settings.protocol":         "how items reach their workers: `ack` ([NATIVE.md](../guides/NATIVE.md)); absent: by claims",
+		"settings.protocol":         "how items reach their workers: `ack` ([ACK.md](../guides/ACK.md)); absent: by offers",
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
 	events.KindScheduleSet: {"A schedule was made, or replaced. The event's type is that of its items.", map[string]string{
@@ -245,7 +245,7 @@ var kindDocs = map[events.Kind]kindDoc{
 
 // protectionDocs are those of the kinds that hold work back.
 var protectionDocs = map[events.Kind]kindDoc{
-	events.KindPaused: {"The type is paused: its items wait, and claims are refused with `paused`. What runs goes on. Of a type that is paused already: what holds of that pause from here on.", map[string]string{
+	events.KindPaused: {"The type is paused: its items wait. What runs goes on. Of a type that is paused already: what holds of that pause from here on.", map[string]string{
 		"reason": "why, at most 256 bytes",
 		"by":     "who, at most 256 bytes",
 		"until":  "RFC 3339: when it ends by itself; absent: when somebody ends it",
@@ -254,7 +254,7 @@ var protectionDocs = map[events.Kind]kindDoc{
 		"by":     "who, at most 256 bytes",
 		"reason": "`until`: the pause's time has come; absent: somebody has ended it",
 	}},
-	events.KindCircuitOpened: {"The circuit of the event's `type`, or of its `worker`, has opened, in the decision that ended a run: claims are refused with `circuit_open`, and the items wait, or go to other workers.", map[string]string{
+	events.KindCircuitOpened: {"The circuit of the event's `type`, or of its `worker`, has opened, in the decision that ended a run: the items wait, or go to other workers.", map[string]string{
 		"reason": "`consecutive`, `ratio`, or `probe`: a run that tried it has failed",
 		"until":  "RFC 3339: when it becomes half open",
 		"opens":  "how often it has opened in a row, with no close between",

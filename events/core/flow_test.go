@@ -34,7 +34,7 @@ func (w *world) run(id events.ID) Run {
 func (w *world) claimOnly(id events.ID) {
 	w.t.Helper()
 	tok := events.NewToken(9, w.ids<<8+uint64(len(w.log)))
-	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1"})
+	w.do(Claim{ID: id, Token: tok, Worker: "w1"})
 }
 
 func (w *world) spawn(c Spawn) []events.ID {
@@ -418,12 +418,12 @@ func TestExpiry(t *testing.T) {
 	queued, waiting := w.submit(Submit{ExpiresAt: soon}), events.ID{}
 	waiting = w.submit(Submit{ExpiresAt: soon, After: []events.ID{queued}, AfterPolicy: events.AfterRun})
 	claimed, failed := w.submit(Submit{ExpiresAt: soon}), w.submit(Submit{ExpiresAt: soon})
-	w.do(Claim{ID: claimed, Token: 77, Dispatched: 77, Worker: "w1"})
+	w.do(Claim{ID: claimed, Token: 77, Worker: "w1"})
 	w.do(Fail{Run: w.run(failed), Retryable: true})
 	w.do(Due{ID: queued})
 	w.state(queued, events.StateQueued)
 	w.now = soon
-	w.refused(events.CodeStaleToken, Claim{ID: queued, Token: 78, Dispatched: 78, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: queued, Token: 78, Worker: "w1"})
 	w.refused(events.CodeStaleToken, Start{Run: Run{ID: claimed, Token: 77, Worker: "w1"}})
 	for _, id := range []events.ID{waiting, queued, claimed, failed} {
 		w.do(Due{ID: id})

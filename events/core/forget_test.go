@@ -104,8 +104,8 @@ func TestRemoveType(t *testing.T) {
 	}
 	w.refused(events.CodeNotFound, RemoveType{Type: "emial"})
 	set.Protocol = events.ProtocolAck
-	w.do(Configure{Type: "native", Source: events.SourceAPI, Settings: set})
-	w.refused(events.CodeWrongState, RemoveType{Type: "native"})
+	w.do(Configure{Type: "ack", Source: events.SourceAPI, Settings: set})
+	w.refused(events.CodeWrongState, RemoveType{Type: "ack"})
 	w.state(w.submit(Submit{Type: "emial"}), events.StateQueued) // and is as if it had never been
 	if info, _ := w.s.Type("emial"); info.Source != events.SourceDefault || info.Paused != nil || info.Circuit.State != events.CircuitShut {
 		t.Fatalf("%+v", info)

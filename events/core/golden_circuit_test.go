@@ -16,7 +16,7 @@ func goldenProtection(w *world) {
 	claim := func(id events.ID, worker events.WorkerID) Run {
 		token++
 		tok := events.NewToken(3, token)
-		w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
+		w.do(Claim{ID: id, Token: tok, Worker: worker, Start: true})
 		return Run{ID: id, Token: tok, Worker: worker}
 	}
 	fail := func(r Run, code string) {
@@ -81,7 +81,7 @@ func (w *world) holdBack(typ events.Type, worker events.WorkerID, text string) {
 	w.do(Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 	id := w.submit(Submit{Type: typ})
 	tok := events.NewToken(1<<24-1, 99)
-	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
+	w.do(Claim{ID: id, Token: tok, Worker: worker, Start: true})
 	w.do(Fail{Run: Run{ID: id, Token: tok, Worker: worker}, Code: events.FailNetwork, Retryable: true, Random: 1<<64 - 1})
 	w.now = w.now.Add(48 * time.Hour)
 	w.do(DueCircuit{Type: typ})

@@ -53,7 +53,7 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	t, _ := d.state.info(it.Type)
 	set := &t.Settings
-	if n := t.Runs(); n >= int64(set.Capacity) && !set.Native() { // a native run has begun already
+	if n := t.Runs(); n >= int64(set.Capacity) && !set.Ack() { // an ack run has begun already
 		return nil, events.Refuse(events.CodeAtCapacity, "type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", it.Type, events.Count(n, "item"), set.Capacity, it.ID)
 	}
 	if set.GroupCapacity > 0 && it.Group != "" {

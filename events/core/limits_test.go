@@ -123,7 +123,7 @@ func TestRateLimitAtDispatch(t *testing.T) {
 	c := w.submit(Submit{Tenant: "globex"})
 	run := w.claim(a, 1)
 	claim := func(id events.ID, tok events.Token) Claim {
-		return Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true}
+		return Claim{ID: id, Token: tok, Worker: "w1", Start: true}
 	}
 	if e := w.refusal(events.CodeRateLimited, claim(c, 2)); e.RetryAfter != time.Second {
 		t.Fatalf("%+v", e)
@@ -163,7 +163,7 @@ func TestGroupCapacityAndPool(t *testing.T) {
 		t.Fatalf("group %q", g)
 	}
 	run := w.claim(a, 1)
-	claim := Claim{ID: b, Token: 2, Dispatched: 2, Worker: "w1"}
+	claim := Claim{ID: b, Token: 2, Worker: "w1"}
 	w.refused(events.CodeAtCapacity, claim)
 	w.do(Complete{Run: run})
 	w.do(claim)
@@ -173,20 +173,20 @@ func TestGroupCapacityAndPool(t *testing.T) {
 	run = w.claim(w.submit(Submit{Type: "call"}), 3)
 	w.claim(w.submit(Submit{Type: "sms"}), 4)
 	third := w.submit(Submit{Type: "sms"})
-	w.refused(events.CodeAtCapacity, Claim{ID: third, Token: 5, Dispatched: 5, Worker: "w1"})
+	w.refused(events.CodeAtCapacity, Claim{ID: third, Token: 5, Worker: "w1"})
 	w.do(Fail{Run: run, Retryable: true})
 	w.claim(third, 5)
 	w.readBack()
 }
 
-// A capacity that was made smaller holds for what was dispatched before; a native run, which
+// A capacity that was made smaller holds for what was dispatched before; an ack run, which
 // is no claim, is recorded all the same.
 func TestCapacityAtTheClaim(t *testing.T) {
 	w := newWorld(t)
 	w.configure(func(s *events.TypeSettings) { s.Capacity = 2 })
 	first, second := w.claim(w.submit(Submit{}), 1), w.claim(w.submit(Submit{}), 2)
 	third := w.submit(Submit{})
-	claim := Claim{ID: third, Token: 3, Dispatched: 3, Worker: "w1"}
+	claim := Claim{ID: third, Token: 3, Worker: "w1"}
 	w.refused(events.CodeAtCapacity, claim)
 	w.configure(func(s *events.TypeSettings) { s.Capacity = 1 })
 	w.do(Complete{Run: first})
@@ -197,9 +197,9 @@ func TestCapacityAtTheClaim(t *testing.T) {
 		t.Fatalf("refused claims count as attempts: it is at %d", it.Attempt)
 	}
 	w.configure(func(s *events.TypeSettings) { s.Protocol = events.ProtocolAck })
-	w.do(Native{ID: second.ID, Token: 4, Dispatched: 4, Word: NativeSeen})
+	w.do(AckRun{ID: second.ID, Token: 4, Dispatched: 4, Word: AckSeen})
 	if it := w.item(second.ID); it.State != events.StateRunning {
-		t.Fatalf("the native run was forgotten: %s", it.State)
+		t.Fatalf("the ack run was forgotten: %s", it.State)
 	}
 	w.readBack()
 }

@@ -48,7 +48,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("params %s, %v", p, err)
 	}
 	w.refused(events.CodeWrongState, Replay{ID: id})
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: run.Token, Dispatched: run.Token, Worker: "w1"}) // its old run is over
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: run.Token, Worker: "w1"}) // its old run is over
 	w.do(Complete{Run: w.claim(id, events.NewToken(1, 2))})
 	w.refused(events.CodeWrongState, Replay{ID: id})
 	w.refused(events.CodeNotFound, Replay{ID: w.newID()})

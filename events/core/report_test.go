@@ -57,16 +57,16 @@ func TestReportsOfARunThatEndedOtherwise(t *testing.T) {
 	}
 }
 
-// The dispatcher forgets a dispatch only once the run's end is durable; until
-// then it still names the token as the current one.
+// A token serves once, and none serves that is older than one that the item has run under.
 func TestATokenIsClaimedOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{})
 	w.do(Release{Run: w.claim(id, 1)})
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Worker: "w1"})
 	w.claim(id, 2)
 	w.do(ExpireLease{ID: id, Token: 2})
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 2, Dispatched: 2, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 2, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Worker: "w1"})
 }
 
 func TestClaimedItemsShowNoOldReason(t *testing.T) {
@@ -79,19 +79,11 @@ func TestClaimedItemsShowNoOldReason(t *testing.T) {
 	}
 }
 
-func TestRepeatedClaimWithAnotherAttempt(t *testing.T) {
-	w := newWorld(t)
-	id := w.submit(Submit{})
-	w.claim(id, 1)
-	w.refused(events.CodeWrongAttempt, Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1", Attempt: 2})
-	w.do(Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1", Attempt: 1})
-}
-
-func TestPutOffBetweenDispatchAndClaim(t *testing.T) {
+func TestAClaimOfAnItemThatIsPutOff(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{})
 	w.do(Reschedule{ID: id, Delay: time.Hour})
-	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1"})
+	w.refused(events.CodeStaleToken, Claim{ID: id, Token: 1, Worker: "w1"})
 	w.now = w.now.Add(time.Hour)
 	w.claim(id, 1)
 }

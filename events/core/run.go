@@ -20,59 +20,35 @@ type Run struct {
 	Attempt events.Attempt // 0: not said
 }
 
-// Claim asks to run an item. Dispatched is the token of the item's current
-// dispatch, from the dispatcher's volatile table, 0 if it is not dispatched.
+// Claim grants an item to a worker.
 type Claim struct {
-	ID         events.ID
-	Token      events.Token
-	Attempt    events.Attempt // the attempt that the worker believes it is; 0: not said
-	Worker     events.WorkerID
-	Dispatched events.Token
-	Start      bool // and start at once
-	// StartWithin is the longest until the start is reported, if it is shorter than the
-	// engine's own limit; 0: that.
-	StartWithin time.Duration
+	ID     events.ID
+	Token  events.Token // higher than every token that the item has run under
+	Worker events.WorkerID
+	Start  bool // and start at once
+	// Slack is added to the time in which the start must be reported.
+	Slack time.Duration
 }
 
-// decide grants an item to a worker, for the item's current token only.
+// decide grants a queued item that no limit holds back.
 func (c Claim) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	if c.Token == 0 {
-		return Decision{}, stale(it)
-	}
-	if it.Token == c.Token && it.Worker == c.Worker && running(it.State) {
-		if c.Attempt != 0 && c.Attempt != it.Attempt {
-			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
-		}
-		if c.Start && it.State == events.StateClaimed {
-			if d.expired(it) {
-				return Decision{}, expiredRun(it)
-			}
-			return Decision{ID: it.ID, Events: []events.Event{d.running(it)}}, nil
-		}
-		return Decision{ID: it.ID, Repeat: true}, nil
-	}
-	// A token that the item has run under is spent, even where the dispatcher
-	// has yet to hear that the run has ended.
-	if c.Token != c.Dispatched || c.Token == it.Token || it.State != events.StateQueued {
+	if c.Token <= it.Token || it.State != events.StateQueued {
 		return Decision{}, stale(it)
 	}
 	if it.AvailableAt.After(d.now) {
-		return Decision{}, events.Refuse(events.CodeStaleToken, "item %s has been put off until %s: don't run it, it will be dispatched again", it.ID, it.AvailableAt.Format(time.RFC3339))
+		return Decision{}, events.Refuse(events.CodeStaleToken, "item %s has been put off until %s", it.ID, it.AvailableAt.Format(time.RFC3339))
 	}
 	if d.expired(it) {
 		return Decision{}, expiredRun(it)
 	}
-	if c.Attempt != 0 && c.Attempt != it.Attempt+1 {
-		return Decision{}, wrongAttempt(it, it.Attempt+1, c.Attempt)
-	}
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(c.startWithin(d.state.limits.TimeToStart()))}
+	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(d.state.limits.TimeToStart() + c.Slack)}
 	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
 		return Decision{}, err
 	}
@@ -87,13 +63,6 @@ func (c Claim) decide(d *decider) (Decision, error) {
 		dec.Events = append(dec.Events, d.running(&run))
 	}
 	return dec, nil
-}
-
-func (c Claim) startWithin(limit time.Duration) time.Duration {
-	if c.StartWithin > 0 {
-		return min(c.StartWithin, limit)
-	}
-	return limit
 }
 
 func (d *decider) running(it *events.Item) events.Event {
@@ -149,7 +118,7 @@ func isSnoozed(reason string) bool {
 }
 
 func wrongAttempt(it *events.Item, last, said events.Attempt) error {
-	return events.Refuse(events.CodeWrongAttempt, "item %s is at attempt %d, not %d: send the Work-Attempt header of the dispatched message back unchanged", it.ID, last, said)
+	return events.Refuse(events.CodeWrongAttempt, "item %s is at attempt %d, not %d: send the attempt of the assigned item back unchanged", it.ID, last, said)
 }
 
 func stale(it *events.Item) error {
@@ -312,7 +281,7 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 // A last word before the start leaves the duration open: the clock was set back since.
 func (c ExpireLease) early(it *events.Item) bool {
 	switch {
-	case it.Worker.Native(): // its start is not reported
+	case it.Worker.Ack(): // its start is not reported
 		return false
 	case it.State == events.StateClaimed:
 		return true
@@ -488,31 +457,31 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
 }
 
-// AckSignal is a native worker's answer to a message: see [events.ProtocolAck].
+// AckSignal is what is heard of a message of an ack type: see [events.ProtocolAck].
 type AckSignal uint8
 
 // The ack signals.
 const (
-	NativeSeen    AckSignal = iota + 1 // the message was delivered, and is not answered yet
-	NativeAck                          // +ACK
-	NativeNak                          // -NAK
-	NativeTerm                         // +TERM
-	NativeExpired                      // neither answered nor renewed within the lease
+	AckSeen    AckSignal = iota + 1 // the message was delivered, and is not answered yet
+	AckDone                         // +ACK
+	AckNak                          // -NAK
+	AckTerm                         // +TERM
+	AckExpired                      // neither answered nor renewed within the lease
 )
 
-// Native reports how far a native worker has come with what was dispatched to it.
+// AckRun reports how far a worker of an ack type has come with what was dispatched to it.
 // An outcome may be reported any number of times: the first report counts, and the
 // others are answered by a Repeat, as are reports about a dispatch that is not the
 // item's current one.
-type Native struct {
+type AckRun struct {
 	ID         events.ID
 	Token      events.Token // of the message that it is about
 	Dispatched events.Token // of the item's current dispatch; 0: it is not dispatched
 	Word       AckSignal
 	// Took is the time for which the worker had the message, where the server says so.
 	Took   time.Duration
-	Delay  time.Duration // with NativeNak: the worker's; 0: the type's backoff
-	Reason string        // with NativeTerm; may be empty
+	Delay  time.Duration // with AckNak: the worker's; 0: the type's backoff
+	Reason string        // with AckTerm; may be empty
 	Random uint64        // for jitter
 }
 
@@ -520,7 +489,7 @@ type Native struct {
 // message alone let the worker run: so what holds a claim back (a pause, a
 // circuit, a limit) holds back a dispatch, and here a run that was is recorded
 // as it was.
-func (c Native) decide(d *decider) (Decision, error) {
+func (c AckRun) decide(d *decider) (Decision, error) {
 	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -529,9 +498,9 @@ func (c Native) decide(d *decider) (Decision, error) {
 	if it == nil || c.Token == 0 {
 		return nothing, nil
 	}
-	runs := it.Token == c.Token && it.State == events.StateRunning && it.Worker.Native()
+	runs := it.Token == c.Token && it.State == events.StateRunning && it.Worker.Ack()
 	fresh := it.State == events.StateQueued && it.Token != c.Token && c.Token == c.Dispatched
-	if !runs && !fresh || runs && c.Word == NativeSeen {
+	if !runs && !fresh || runs && c.Word == AckSeen {
 		return nothing, nil
 	}
 	run := *it
@@ -550,9 +519,9 @@ func (c Native) decide(d *decider) (Decision, error) {
 
 // begin begins the run that a word is about, if none has been recorded: run
 // becomes the item during it.
-func (c Native) begin(d *decider, run *events.Item) ([]events.Event, error) {
+func (c AckRun) begin(d *decider, run *events.Item) ([]events.Event, error) {
 	run.Attempt++
-	run.Worker, run.Token = events.NativeWorker(run.Type), c.Token
+	run.Worker, run.Token = events.AckWorker(run.Type), c.Token
 	claimed := &events.Claimed{Token: c.Token}
 	run.StartedAt = d.now
 	if c.Took > 0 {
@@ -574,26 +543,26 @@ func (c Native) begin(d *decider, run *events.Item) ([]events.Event, error) {
 }
 
 // end ends a run as its worker has said.
-func (c Native) end(d *decider, run *events.Item) ([]events.Event, error) {
+func (c AckRun) end(d *decider, run *events.Item) ([]events.Event, error) {
 	fail := Fail{Random: c.Random}
 	switch c.Word {
-	case NativeSeen:
+	case AckSeen:
 		return nil, nil
-	case NativeAck:
+	case AckDone:
 		took := d.since(run.StartedAt)
 		return d.succeeded(run, d.runEvent(run, &events.Completed{DurationMS: took})), nil
-	case NativeNak:
+	case AckNak:
 		fail.Error, fail.Code, fail.Retryable = "the worker answered -NAK", events.FailError, true
 		fail.RetryAfter = min(max(c.Delay, 0), events.MaxDelay)
-	case NativeTerm:
+	case AckTerm:
 		fail.Error, fail.Code = c.Reason, events.FailTerminated
 		if fail.Error == "" {
 			fail.Error = "the worker answered +TERM and gave no reason"
 		}
-	case NativeExpired:
+	case AckExpired:
 		fail.Error, fail.Code, fail.Retryable = "the lease expired: the worker neither renewed it by +WPI nor answered", events.FailLeaseExpired, true
 	default:
-		return nil, events.Refuse(events.CodeBadRequest, "a native worker says nothing like %d", c.Word)
+		return nil, events.Refuse(events.CodeBadRequest, "there is no ack signal %d", c.Word)
 	}
 	return d.failed(run, fail).Events, nil
 }

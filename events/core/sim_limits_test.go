@@ -34,7 +34,7 @@ func (s *sim) limitsCommand() Command {
 	}
 	s.tokens++
 	s.dispatch[id] = events.NewToken(1, s.tokens)
-	return Claim{ID: id, Token: s.dispatch[id], Dispatched: s.dispatch[id], Worker: "w1", Start: s.chance("start", 60)}
+	return Claim{ID: id, Token: s.dispatch[id], Worker: "w1", Start: s.chance("start", 60)}
 }
 
 func (s *sim) limitedSettings() events.TypeSettings {
@@ -99,10 +99,10 @@ func (s *sim) limited(before limitsBefore, dec Decision) {
 				s.t.Fatalf("%d items of %s wait: at most %d", t.Waiting(), ev.Type, m)
 			}
 		case events.KindClaimed:
-			if ev.Worker.Native() && len(ev.Body.(*events.Claimed).Rates) == 0 {
+			if ev.Worker.Ack() && len(ev.Body.(*events.Claimed).Rates) == 0 {
 				continue // nothing could refuse it any more
 			}
-			if !ev.Worker.Native() {
+			if !ev.Worker.Ack() {
 				s.claimAllowed(before, ev)
 			}
 			it := s.oracle.items[ev.ID].cur
@@ -190,7 +190,7 @@ func (s *sim) claimAllowed(before limitsBefore, ev events.Event) {
 	if n := before.groups[string(it.Type)+" "+it.Group]; it.Group != "" && set.GroupCapacity > 0 && n >= set.GroupCapacity {
 		s.t.Fatalf("%s was granted: %d of group %q run already", ev.ID, n, it.Group)
 	}
-	if n := before.types[it.Type]; n >= set.Capacity && !set.Native() {
+	if n := before.types[it.Type]; n >= set.Capacity && !set.Ack() {
 		s.t.Fatalf("%s was granted: %d of its type run already, of at most %d", ev.ID, n, set.Capacity)
 	}
 	if set.Pool == "llm" && before.pool >= simLimits.Pools["llm"].Slots {

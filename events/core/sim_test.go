@@ -109,7 +109,7 @@ func (s *sim) step() {
 	case 18:
 		s.retentionStep()
 	case 19, 20:
-		s.nativeStep()
+		s.ackStep()
 	}
 }
 
@@ -175,7 +175,7 @@ func (s *sim) anID() events.ID {
 	return pick(s, "item", s.ids...)
 }
 
-// claim dispatches a queued item and claims it, mostly; or claims amiss.
+// claim claims a queued item under a new token, mostly; or claims amiss.
 func (s *sim) claim() Command {
 	id := s.anID()
 	it, err := s.oracle.Item(id)
@@ -184,17 +184,16 @@ func (s *sim) claim() Command {
 		s.tokens++
 		s.dispatch[id] = events.NewToken(1, s.tokens)
 	}
-	c := Claim{ID: id, Token: s.dispatch[id], Dispatched: s.dispatch[id], Worker: pick(s, "worker", events.WorkerID("w1"), "w1", "w2", "no worker"), Start: s.chance("start", 60)}
+	c := Claim{ID: id, Token: s.dispatch[id], Worker: pick(s, "worker", events.WorkerID("w1"), "w1", "w2", "no worker"), Start: s.chance("start", 60)}
 	switch rapid.IntRange(0, 9).Draw(s.t, "amiss") {
 	case 0:
-		c.Token++
-	case 1:
-		c.Dispatched = 0
-	case 2:
-		c.Attempt = events.Attempt(rapid.IntRange(1, 3).Draw(s.t, "attempt"))
-	case 3:
-		if len(s.spent) > 0 {
-			c.Token = pick(s, "old run", s.spent...).Token
+		c.Token = 0
+	case 1, 2:
+		for _, r := range s.spent {
+			if r.ID == id {
+				c.Token = r.Token
+				break
+			}
 		}
 	}
 	return c
@@ -368,7 +367,7 @@ func (s *sim) apply(ev events.Event) {
 		s.ids = append(s.ids, ev.ID)
 		s.runs[ev.ID], s.merges[ev.ID], s.started[ev.ID] = 0, 0, false // a pruned item's id may be used again
 	case *events.Claimed:
-		if !ev.Worker.Native() {
+		if !ev.Worker.Ack() {
 			s.checkClaim(ev, b)
 		}
 		if of, ok := s.claimed[b.Token]; ok {

@@ -13,7 +13,7 @@ func (w *world) lose(id events.ID, start bool, heard time.Duration) events.Item 
 	w.t.Helper()
 	w.now = w.now.Add(time.Hour) // any wait is over
 	tok := w.item(id).Token + 1
-	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: start})
+	w.do(Claim{ID: id, Token: tok, Worker: "w", Start: start})
 	c := ExpireLease{ID: id, Token: tok, Heard: w.now.Add(heard), Heartbeat: 2 * time.Second}
 	if heard < 0 {
 		c.Heard = time.Time{}

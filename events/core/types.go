@@ -41,8 +41,8 @@ func (s *State) usedBy(t *events.TypeInfo) string {
 	switch {
 	case items > 0:
 		return fmt.Sprintf("it has items (%s); cancel those that are to run no more, and purge those that have ended, or wait until they are forgotten", strings.Join(states, ", "))
-	case t.Settings.Native():
-		return "its protocol is ack, and who takes its items is not known; set the protocol to claim first"
+	case t.Settings.Ack():
+		return "its protocol is ack, and who takes its items is not known; set the protocol to offer first"
 	}
 	var names []string
 	for _, sch := range s.schedules.m {

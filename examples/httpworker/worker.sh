@@ -100,15 +100,14 @@ while [ -z "$ending" ]; do
 	id=$(printf '%s\n' "$reply" | text id)
 	token=$(printf '%s\n' "$reply" | text token)
 	printf '%s\n' "$reply" | member params | sed 's/}\],"should_drain":.*$//' >"$tmp/params"
-	claim=$(report claim ',"start":true')
-	case $claim in
-	*'"ok":true'*) ;;
-	*) # it is somebody else's by now, or this worker must rest
-		echo "$id: $claim" >&2
+	start=$(report start '' progress ',"message":"started"' checkpoint ",\"checkpoint\":{\"begun_by\":\"$worker\"}")
+	case $start in
+	'{"reports":[{"ok":true'*) ;;
+	*) # it is somebody else's by now
+		echo "$id: $start" >&2
 		continue
 		;;
 	esac
-	report progress ',"message":"started"' checkpoint ",\"checkpoint\":{\"begun_by\":\"$worker\"}" >/dev/null
 
 	: >"$tmp/run-$token"
 	heartbeats &

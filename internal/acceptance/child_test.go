@@ -160,7 +160,7 @@ func TestKilledWorker(t *testing.T) {
 	logins.Open(t, "it listens to what only the engine hears")
 	const lease = time.Second
 	dir := t.TempDir()
-	s := serve(t, fmt.Sprintf("[workers]\nassign = false # its renewals are to be seen\n[types.job]\nlease = %q\n", lease))
+	s := serve(t, fmt.Sprintf("[types.job]\nlease = %q\n", lease))
 	victim := begin(t, s.url(), "work", "job", "--id", "victim", "--", "sh", "-c", "echo $$ > "+dir+"/child; sleep 1000")
 	id := s.submit(streamwright.Item{Type: "job"})
 	child := pidIn(t, filepath.Join(dir, "child"))
@@ -198,32 +198,33 @@ func TestLateCompletion(t *testing.T) {
 	s := inMemory(t, "[types.job]\nlease = \"3s\"\n")
 	id := s.submit(streamwright.Item{Type: "job"})
 	p := newProtocolWorker(s, "late", "job")
-	m := p.pull()
-	pulledAt := time.Now()
-	if got := p.claim(m); !got.OK {
+	m := p.receive()
+	receivedAt := time.Now()
+	if got := p.start(m); !got.OK {
 		t.Fatalf("got %+v", got)
 	}
 	heir := newProtocolWorker(s, "heir", "job")
-	n := heir.pull()
-	t.Logf("with the next worker %v after the pull, the lease being 3s", time.Since(pulledAt))
-	if n.id != id || n.token == m.token {
+	n := heir.receive()
+	t.Logf("with the next worker %v after the first, the lease being 3s", time.Since(receivedAt))
+	if n.ID != id || n.Token == m.Token || n.Attempt != 2 {
 		t.Fatalf("got %+v", n)
 	}
-	late := wire.Report{ID: m.id, Token: m.token, Worker: "late", Session: p.session, Event: wire.ReportComplete, Result: []byte(`"late"`)}
+	late := p.report(m, wire.ReportComplete)
+	late.Result = []byte(`"late"`)
 	refused := func() {
 		t.Helper()
-		if got := p.report(late); got.Error == nil || got.Error.Code != events.CodeStaleToken && got.Error.Code != events.CodeWrongState {
+		if got := p.send(late); got.Error == nil || got.Error.Code != events.CodeStaleToken && got.Error.Code != events.CodeWrongState {
 			t.Errorf("got %+v", got)
 		}
 	}
 	refused()
-	_ = m.msg.Ack() // of a message that is gone
-	if got := heir.claim(n); !got.OK || got.Attempt != 2 {
+	if got := heir.start(n); !got.OK || got.Attempt != 2 {
 		t.Fatalf("got %+v", got)
 	}
 	refused()
-	rep := wire.Report{ID: n.id, Token: n.token, Worker: "heir", Session: heir.session, Event: wire.ReportComplete, Result: []byte(`"in time"`)}
-	if got := heir.report(rep); !got.OK {
+	rep := heir.report(n, wire.ReportComplete)
+	rep.Result = []byte(`"in time"`)
+	if got := heir.send(rep); !got.OK {
 		t.Fatalf("got %+v", got)
 	}
 	refused()

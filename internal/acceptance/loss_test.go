@@ -169,7 +169,7 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	})
 	held := r.submit(streamwright.Item{Type: "kept", DedupKey: "held"})
 	l := r.load("job", 0)
-	for _, name := range []string{"WORK_DISPATCH", "WORK_LEASES", "KV_work_dedup", "KV_work_workers", "KV_work_partitions", "WORK_DISPATCH"} {
+	for _, name := range []string{"KV_work_workers", "KV_work_dedup", "KV_work_workers", "KV_work_partitions"} {
 		at := time.Now()
 		l.more(t, 200)
 		t.Logf("200 more items in %v, then delete %s", time.Since(at), name)
@@ -202,9 +202,9 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	// And after that leases still expire.
 	p := newProtocolWorker(r, "raw", "kept")
 	t.Logf("the buckets are back after %v", time.Since(begin))
-	m := p.pull()
-	t.Logf("pulled after %v", time.Since(begin))
-	if got := p.claim(m); !got.OK {
+	m := p.receive()
+	t.Logf("received after %v", time.Since(begin))
+	if got := p.start(m); !got.OK {
 		t.Fatalf("got %+v", got)
 	}
 	r.worker(workers.Config{ID: "w2"}, "kept", done)

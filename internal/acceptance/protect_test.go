@@ -55,7 +55,7 @@ probes = 1
 	var down atomic.Bool
 	down.Store(true)
 	var runs atomic.Int64
-	r.worker(workers.Config{ID: "w", Concurrency: 1, NoPrefetch: true}, "mail", func(context.Context, *workers.RawItem) (any, error) {
+	r.worker(workers.Config{ID: "w", Concurrency: 1}, "mail", func(context.Context, *workers.RawItem) (any, error) {
 		runs.Add(1)
 		if down.Load() {
 			return nil, errDown
@@ -101,11 +101,11 @@ max_attempts = 50
 backoff = {initial = "1ms", max = "1ms"}
 `)
 	var failed atomic.Int64
-	r.worker(workers.Config{ID: "broken", Concurrency: 2, NoPrefetch: true}, "sum", func(context.Context, *workers.RawItem) (any, error) {
+	r.worker(workers.Config{ID: "broken", Concurrency: 2}, "sum", func(context.Context, *workers.RawItem) (any, error) {
 		failed.Add(1)
 		return nil, errors.New("no space left on device")
 	})
-	r.worker(workers.Config{ID: "sound", Concurrency: 2, NoPrefetch: true}, "sum", done)
+	r.worker(workers.Config{ID: "sound", Concurrency: 2}, "sum", done)
 	open := func() bool { return len(r.circuits("", "broken")) > 0 }
 	var ids []string
 	eventually(t, "the worker's circuit is open", func() bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access"
@@ -157,7 +158,7 @@ func TestPriorityDelayReschedule(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
 	began := map[string]time.Time{}
-	r.worker(workers.Config{Concurrency: 1, NoPrefetch: true}, "job", func(_ context.Context, it *workers.RawItem) (any, error) {
+	r.worker(workers.Config{Concurrency: 1}, "job", func(_ context.Context, it *workers.RawItem) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if s := string(it.Raw); s != `"delayed"` && s != `"later"` {
@@ -233,25 +234,14 @@ func TestWorkerIDInUse(t *testing.T) {
 	wantCode(t, err, events.CodeWorkerIDInUse, "w1")
 }
 
-func TestDrainHandsBackWhatWasPrefetched(t *testing.T) {
+// A worker that drains ends what it runs; what it has not begun runs elsewhere.
+func TestDrain(t *testing.T) {
 	r := inMemory(t, "")
 	g := newGate()
-	w := r.worker(workers.Config{ID: "w1", Concurrency: 2, Prefetch: 10}, "job", func(ctx context.Context, it *workers.RawItem) (any, error) {
-		if string(it.Raw) == "0" {
-			return nil, nil // short runs, so that it prefetches
-		}
-		return g.run(ctx, it)
-	})
-	var warm []streamwright.Item
-	for range 50 {
-		warm = append(warm, streamwright.Item{Type: "job", Params: 0})
-	}
-	for _, s := range must(r.c.SubmitMany(r.ctx, warm))(t) {
-		r.wait(s.ID, events.StateCompleted)
-	}
+	w := r.worker(workers.Config{ID: "w1", Concurrency: 2}, "job", g.run)
 	var ids []string
 	for range 8 {
-		ids = append(ids, r.submit(streamwright.Item{Type: "job", Params: 1}))
+		ids = append(ids, r.submit(streamwright.Item{Type: "job"}))
 	}
 	running := map[string]bool{recv(t, "a run", g.begun).ID.String(): true, recv(t, "a second", g.begun).ID.String(): true}
 	if err := r.c.Workers().Drain(r.ctx, "w1"); err != nil {
@@ -267,7 +257,7 @@ func TestDrainHandsBackWhatWasPrefetched(t *testing.T) {
 		return nil, nil
 	})
 	for range len(ids) - len(running) {
-		if id := recv(t, "what was handed back runs elsewhere", other); running[id] {
+		if id := recv(t, "the others run elsewhere", other); running[id] {
 			t.Errorf("item %s ran twice", id)
 		}
 	}
@@ -288,33 +278,25 @@ func TestReportsThatAreRefused(t *testing.T) {
 	r := inMemory(t, "")
 	p := newProtocolWorker(r, "raw", "job")
 	id := r.submit(streamwright.Item{Type: "job"})
-	m := p.pull()
-	if m.id != id {
-		t.Fatalf("pulled %s", m.id)
+	m := p.receive()
+	if m.ID != id || m.Attempt != 1 {
+		t.Fatalf("received %+v", m)
 	}
 	refuse := func(code events.Code, rep wire.Report) {
 		t.Helper()
-		if got := p.report(rep); got.Error == nil || got.Error.Code != code {
+		if got := p.send(rep); got.Error == nil || got.Error.Code != code {
 			t.Errorf("%+v: got %+v, want %s", rep, got, code)
 		}
 	}
-	rep := func(event string) wire.Report {
-		return wire.Report{ID: m.id, Token: m.token, Worker: "raw", Session: p.session, Event: event}
-	}
-	refuse(events.CodeStaleToken, rep(wire.ReportComplete)) // not claimed
-	unknown := rep(wire.ReportClaim)
+	rep := func(event string) wire.Report { return p.report(m, event) }
+	unknown := rep(wire.ReportStart)
 	unknown.ID = "01JD3V6YB2M4C9W8ZK5T7QXRNE"
 	refuse(events.CodeNotFound, unknown)
-	lie := rep(wire.ReportClaim)
+	lie := rep(wire.ReportStart)
 	lie.Attempt = 7
 	refuse(events.CodeWrongAttempt, lie)
-	stranger := rep(wire.ReportClaim)
-	stranger.Worker = "nobody"
-	refuse(events.CodeUnknownWorker, stranger)
-	claim := rep(wire.ReportClaim)
-	claim.Start = true
 	for range 2 { // a repeat gets the same answer
-		if got := p.report(claim); !got.OK || got.Attempt != 1 {
+		if got := p.start(m); !got.OK || got.Attempt != 1 {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -329,7 +311,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	refuse(events.CodeStaleToken, stale)
 	refuse(events.CodeBadRequest, rep("finish"))
 	for range 2 {
-		if got := p.report(rep(wire.ReportComplete)); !got.OK || got.State != events.StateCompleted {
+		if got := p.send(rep(wire.ReportComplete)); !got.OK || got.State != events.StateCompleted {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -337,24 +319,22 @@ func TestReportsThatAreRefused(t *testing.T) {
 	if got := fmt.Sprint(r.kinds(id)); got != "[created queued claimed running completed]" {
 		t.Errorf("history %s", got)
 	}
-	_ = m.msg.Ack()
 }
 
 // protocolWorker speaks the worker protocol by hand, as one in another
 // language would.
 type protocolWorker struct {
-	r       *rig
-	id      string
-	reg     wire.Registered
-	session string
-	typ     string
+	r     *rig
+	me    wire.Register
+	items *nats.Subscription
 }
 
+// newProtocolWorker registers a worker with one slot, and sends no heartbeat.
 func newProtocolWorker(r *rig, id, typ string) *protocolWorker {
 	r.t.Helper()
-	p := &protocolWorker{r: r, id: id, typ: typ}
-	p.ask(wire.APIRegister, wire.Register{Worker: id, Types: []string{typ}, Slots: 1}, &p.reg)
-	p.session = p.reg.Session
+	p := &protocolWorker{r: r, me: wire.Register{Worker: id, Session: nuid.Next(), Types: []string{typ}, Slots: 1}}
+	p.items = must(r.nc.SubscribeSync(names(r.nc).RunsOf(p.me.Session)))(r.t)
+	p.ask(wire.APIRegister, p.me, &wire.Registered{})
 	return p
 }
 
@@ -365,40 +345,29 @@ func (p *protocolWorker) ask(op string, req, resp any) {
 	fromJSON(p.r.t, msg.Data, resp)
 }
 
-func (p *protocolWorker) report(r wire.Report) wire.Reported {
+// receive returns the item that the worker is sent next.
+func (p *protocolWorker) receive() wire.Assigned {
+	p.r.t.Helper()
+	msg := must(p.items.NextMsg(patience))(p.r.t)
+	var list []wire.Assigned
+	if fromJSON(p.r.t, msg.Data, &list); len(list) != 1 {
+		p.r.t.Fatalf("a worker with one slot is sent %s", msg.Data)
+	}
+	return list[0]
+}
+
+func (p *protocolWorker) report(m wire.Assigned, event string) wire.Report {
+	return wire.Report{ID: m.ID, Token: m.Token, Worker: p.me.Worker, Session: p.me.Session, Event: event}
+}
+
+func (p *protocolWorker) send(r wire.Report) wire.Reported {
 	p.r.t.Helper()
 	var out []wire.Reported
 	p.ask(wire.APIReport, []wire.Report{r}, &out)
 	return out[0]
 }
 
-type pulled struct {
-	msg       *nats.Msg
-	id, token string
-	body      []byte
-}
-
-func (p *protocolWorker) pull() pulled {
+func (p *protocolWorker) start(m wire.Assigned) wire.Reported {
 	p.r.t.Helper()
-	inbox := p.r.nc.NewInbox()
-	sub := must(p.r.nc.SubscribeSync(inbox))(p.r.t)
-	defer func() { _ = sub.Unsubscribe() }()
-	subject := names(p.r.nc).JetStream("CONSUMER.MSG.NEXT." + p.reg.Stream + "." + p.reg.Consumers[p.typ][0])
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if err := p.r.nc.PublishRequest(subject, inbox, []byte(`{"batch":1,"expires":5000000000}`)); err != nil {
-			p.r.t.Fatal(err)
-		}
-		msg, err := sub.NextMsg(6 * time.Second)
-		if err == nil && msg.Header.Get(wire.HeaderID) != "" {
-			return pulled{msg, msg.Header.Get(wire.HeaderID), msg.Header.Get(wire.HeaderToken), msg.Data}
-		}
-	}
-	p.r.t.Fatal("nothing to pull")
-	return pulled{}
-}
-
-// claim claims what was pulled, and starts it.
-func (p *protocolWorker) claim(m pulled) wire.Reported {
-	p.r.t.Helper()
-	return p.report(wire.Report{ID: m.id, Token: m.token, Worker: p.id, Session: p.session, Event: wire.ReportClaim, Start: true})
+	return p.send(p.report(m, wire.ReportStart))
 }

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"events/core"},
 	{"wire", "schemas", "internal/docs/site"},
 	{"access", "tracing"},
-	{"connect", "access/quota", "internal/pull"},
+	{"connect", "access/quota", "internal/standing"},
 	{"blobs"},
 	{"config", "eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
 	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/fakeengine", "internal/logins", "internal/telemetry"},

@@ -32,7 +32,7 @@ var parts = []struct {
 }{
 	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
 	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
-	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"native", (*rig).measureNative}, {"kinds", (*rig).measureKinds},
+	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck}, {"kinds", (*rig).measureKinds},
 }
 
 // Parts returns the names of all parts.
@@ -55,7 +55,6 @@ type Options struct {
 	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
-	Pull         bool // workers pull and claim, instead of being assigned items
 	Users        bool // with users: clients have an account of their own
 	Nodes        int  // engines in this process that form a cluster; default 1, which forms none
 	JSON         bool
@@ -220,7 +219,6 @@ func (r *rig) startNode(ctx context.Context, dir string, cluster config.Cluster)
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
-	c.Workers.NoAssign = r.o.Pull
 	if r.o.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: r.password, Roles: access.All}}
 	}

@@ -42,12 +42,12 @@ func (l *load) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	twice := 0
-	for token, messages := range l.sent {
-		if len(messages) < 2 {
+	for token, given := range l.sent {
+		if len(given) < 2 {
 			continue
 		}
 		if twice++; twice <= 3 {
-			l.t.Errorf("the dispatch %s was given to workers as %q; the item's events: %v", token, messages, book.of(token))
+			l.t.Errorf("the dispatch %s was given to workers at %q; the item's events: %v", token, given, book.of(token))
 		}
 	}
 	if twice > 3 {

@@ -1,6 +1,6 @@
 // Package clustertest tries real clusters under faults: engine and NATS server
 // processes, each in a network namespace of its own, are killed, paused,
-// stopped, cut off and slowed down while clients submit, claim, complete,
+// stopped, cut off and slowed down while clients submit, start, complete,
 // cancel and get. Where the kernel allows no namespaces, the processes share
 // the loopback and every link between two of them goes through a TCP proxy.
 //

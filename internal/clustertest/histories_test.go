@@ -30,7 +30,7 @@ func TestModel(t *testing.T) {
 	submit := func(id string) input { return input{op: opSubmit, id: id} }
 	get := func(id string) input { return input{op: opGet, id: id} }
 	cancel := func(id string) input { return input{op: opCancel, id: id} }
-	claim := func(id, token string) input { return input{op: opClaim, id: id, token: token} }
+	start := func(id, token string) input { return input{op: opStart, id: id, token: token} }
 	complete := func(id, token string) input { return input{op: opComplete, id: id, token: token} }
 	fail := func(id, token string) input { return input{op: opFail, id: id, token: token} }
 	type history []porcupine.Operation
@@ -38,7 +38,7 @@ func TestModel(t *testing.T) {
 		history history
 		good    bool
 	}{
-		"a life":                                {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, get("a"), is(completed))}, true},
+		"a life":                                {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, get("a"), is(completed))}, true},
 		"a duplicate is merged":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, submit("b"), into("a"))}, true},
 		"a duplicate is queued":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, submit("b"), isQueued)}, false},
 		"cancelled before the answer":           {history{did(1, 4, submit("a"), is(cancelled)), did(2, 3, cancel("a"), is(cancelled)), did(5, 6, submit("b"), isQueued)}, true},
@@ -55,27 +55,27 @@ func TestModel(t *testing.T) {
 		"an unanswered submission happens late": {history{did(1, never, submit("a"), unknown), did(3, 4, get("a"), notFound), did(5, 6, get("a"), isQueued)}, true},
 		"an item vanishes":                      {history{did(1, 2, submit("a"), isQueued), did(3, 4, get("a"), notFound)}, false},
 		"an unanswered item vanishes":           {history{did(1, never, submit("a"), unknown), did(3, 4, get("a"), isQueued), did(5, 6, get("a"), notFound)}, false},
-		"two claims with a lease's end between": {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, claim("a", "t2"), ok), did(7, 8, complete("a", "t2"), ok)}, true},
-		"the first of two claims completes":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, claim("a", "t2"), ok), did(7, 8, complete("a", "t1"), ok)}, false},
-		"the first of two claims is refused":    {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, claim("a", "t2"), ok), did(7, 8, complete("a", "t1"), stale)}, true},
-		"a token is granted again":              {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, claim("a", "t2"), ok), did(7, 8, claim("a", "t1"), ok)}, false},
-		"a claim is asked again":                {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, claim("a", "t1"), ok)}, true},
-		"completed by two":                      {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, claim("a", "t2"), ok)}, false},
-		"a completion is asked again":           {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, complete("a", "t1"), ok)}, true},
-		"a completion is taken back":            {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, complete("a", "t1"), stale)}, false},
-		"an unanswered completion":              {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, never, complete("a", "t1"), unknown), did(7, 8, get("a"), is(completed))}, true},
-		"a completion of what was not claimed":  {history{did(1, 2, submit("a"), isQueued), did(5, 6, complete("a", "t1"), ok)}, false},
-		"completed, then queued":                {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, get("a"), isQueued)}, false},
+		"two starts with a lease's end between": {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, start("a", "t2"), ok), did(7, 8, complete("a", "t2"), ok)}, true},
+		"the first of two starts completes":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, start("a", "t2"), ok), did(7, 8, complete("a", "t1"), ok)}, false},
+		"the first of two starts is refused":    {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, start("a", "t2"), ok), did(7, 8, complete("a", "t1"), stale)}, true},
+		"a token is granted again":              {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, start("a", "t2"), ok), did(7, 8, start("a", "t1"), ok)}, false},
+		"a start is asked again":                {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, start("a", "t1"), ok)}, true},
+		"completed by two":                      {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, start("a", "t2"), ok)}, false},
+		"a completion is asked again":           {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, complete("a", "t1"), ok)}, true},
+		"a completion is taken back":            {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, complete("a", "t1"), stale)}, false},
+		"an unanswered completion":              {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, never, complete("a", "t1"), unknown), did(7, 8, get("a"), is(completed))}, true},
+		"a completion of what was not started":  {history{did(1, 2, submit("a"), isQueued), did(5, 6, complete("a", "t1"), ok)}, false},
+		"completed, then queued":                {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, get("a"), isQueued)}, false},
 		"a stale answer within a session":       {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), is(cancelled)), did(2, 8, get("a"), isQueued)}, true},
-		"a cancelled item is completed":         {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, cancel("a"), is(cancelled)), did(7, 8, complete("a", "t1"), ok)}, false},
-		"a cancelled item's run is refused":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, cancel("a"), is(cancelled)), did(7, 8, complete("a", "t1"), stale)}, true},
-		"a cancelled item is claimed":           {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), is(cancelled)), did(5, 6, claim("a", "t1"), ok)}, false},
+		"a cancelled item is completed":         {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, cancel("a"), is(cancelled)), did(7, 8, complete("a", "t1"), ok)}, false},
+		"a cancelled item's run is refused":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, cancel("a"), is(cancelled)), did(7, 8, complete("a", "t1"), stale)}, true},
+		"a cancelled item is started":           {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), is(cancelled)), did(5, 6, start("a", "t1"), ok)}, false},
 		"a cancel is refused for no reason":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, cancel("a"), refused("wrong_state"))}, false},
-		"a completed item is not cancelled":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, cancel("a"), refused("wrong_state"))}, true},
-		"poisoned":                              {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, get("a"), is(dead)), did(7, 8, complete("a", "t1"), stale)}, true},
+		"a completed item is not cancelled":     {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, complete("a", "t1"), ok), did(7, 8, cancel("a"), refused("wrong_state"))}, true},
+		"poisoned":                              {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, get("a"), is(dead)), did(7, 8, complete("a", "t1"), stale)}, true},
 		"dead without a run":                    {history{did(1, 2, submit("a"), isQueued), did(5, 6, get("a"), is(dead))}, false},
-		"failed, claimed again":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, claim("a", "t2"), ok)}, true},
-		"failed, completed under the old token": {history{did(1, 2, submit("a"), isQueued), did(3, 4, claim("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, complete("a", "t1"), ok)}, false},
+		"failed, started again":                 {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, start("a", "t2"), ok)}, true},
+		"failed, completed under the old token": {history{did(1, 2, submit("a"), isQueued), did(3, 4, start("a", "t1"), ok), did(5, 6, fail("a", "t1"), ok), did(7, 8, complete("a", "t1"), ok)}, false},
 	} {
 		if got := porcupine.CheckOperations(model, c.history); got != c.good {
 			t.Errorf("%s: the model says %v, want %v", name, got, c.good)

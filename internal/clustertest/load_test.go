@@ -50,7 +50,7 @@ type load struct {
 	keys     []*dedupKey
 	recent   []string
 	libErrs  []error
-	sent     map[string][]string // as what messages workers were given each dispatch
+	sent     map[string][]string // when each dispatch was given to a worker, and to which
 	slowest  time.Duration       // submission of the root client
 }
 
@@ -93,12 +93,11 @@ func (l *load) record(client int, in input, call int64, out output) {
 	l.ops = append(l.ops, op)
 }
 
-// dispatched remembers that a worker was given a dispatch, as what message: it must
-// be once.
-func (l *load) dispatched(token, message string) {
+// dispatched remembers that a worker was given a dispatch: it must be once.
+func (l *load) dispatched(token, worker string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent[token] = append(l.sent[token], fmt.Sprintf("%s %s", time.Now().UTC().Format("15:04:05.000"), message))
+	l.sent[token] = append(l.sent[token], fmt.Sprintf("%s %s", time.Now().UTC().Format("15:04:05.000"), worker))
 }
 
 func (l *load) partOf(id string) string {

@@ -14,7 +14,7 @@ import (
 // The operations of the model.
 const (
 	opSubmit   = "submit"
-	opClaim    = "claim"
+	opStart    = "start"
 	opComplete = "complete"
 	opFail     = "fail"
 	opCancel   = "cancel"
@@ -42,23 +42,23 @@ const never = math.MaxInt64
 
 // The states of an item in the model. What the engine does by itself between
 // two requests (the lease of a run ends, a run is released) is a silent step
-// from claimed to queued, or to dead.
+// from running to queued, or to dead.
 const (
-	queued    = "queued"
-	claimed   = "claimed" // or running
+	queued    = "queued" // or claimed: by an engine, which asks nobody
+	running   = "running"
 	completed = "completed"
 	cancelled = "cancelled"
 	merged    = "merged"
 	dead      = "dead" // its workers were lost again and again
 )
 
-// item is an item in the model: its state, the token of the run that claimed
-// it last, and the tokens of the runs before, which are void.
+// item is an item in the model: its state, the token of the run that was
+// started last, and the tokens of the runs before, which are void.
 type item struct {
 	id, state, token, void string
 }
 
-func (it item) live() bool { return it.state == queued || it.state == claimed }
+func (it item) live() bool { return it.state == queued || it.state == running }
 
 // retired returns the item with its run ended without an outcome.
 func (it item) retired(token string) bool {
@@ -104,7 +104,7 @@ func (p part) holder() (item, bool) {
 func (p part) expired() []part {
 	all := []part{p}
 	for _, it := range p {
-		if it.state == claimed {
+		if it.state == running {
 			for _, q := range all {
 				gone := it.requeued()
 				all = append(all, q.with(gone))
@@ -155,18 +155,18 @@ func (p part) execute(in input) (part, bool) {
 	}
 	it := p[i]
 	switch in.op {
-	case opClaim:
+	case opStart:
 		if it.state != queued || it.retired(in.token) {
 			return nil, false
 		}
-		it.state, it.token = claimed, in.token
+		it.state, it.token = running, in.token
 	case opComplete:
-		if it.state != claimed || it.token != in.token {
+		if it.state != running || it.token != in.token {
 			return nil, false
 		}
 		it.state = completed
 	case opFail:
-		if it.state != claimed || it.token != in.token {
+		if it.state != running || it.token != in.token {
 			return nil, false
 		}
 		it = it.requeued()
@@ -204,14 +204,14 @@ func (p part) answers(in input, out output) bool {
 			return it.state == completed || it.state == merged || it.state == dead
 		}
 		return it.live() || it.state == cancelled
-	case opClaim:
+	case opStart:
 		// A refusal says little: the dispatch may have been withdrawn.
-		return out.refused != "" || it.state == queued && !it.retired(in.token) || it.state == claimed && it.token == in.token
+		return out.refused != "" || it.state == queued && !it.retired(in.token) || it.state == running && it.token == in.token
 	case opComplete:
-		mine := known && it.token == in.token && (it.state == claimed || it.state == completed)
+		mine := known && it.token == in.token && (it.state == running || it.state == completed)
 		return mine == (out.refused == "")
 	case opFail:
-		mine := known && it.state == claimed && it.token == in.token
+		mine := known && it.state == running && it.token == in.token
 		return mine || out.refused != "" || it.retired(in.token)
 	}
 	return false
@@ -234,15 +234,13 @@ func (p part) submitted(out output, known bool) bool {
 // shows reports whether an item may be shown in this state.
 func shows(it item, state string) bool {
 	switch state {
-	case "running", claimed:
-		return it.state == claimed
-	case queued, "failed", "created":
+	case queued, "claimed", "failed", "created":
 		return it.state == queued
 	}
 	return it.state == state
 }
 
-// model is what submit with dedup, claim, complete, fail, cancel and get must
+// model is what submit with dedup, start, complete, fail, cancel and get must
 // look like.
 var model = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {

@@ -20,84 +20,74 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-const slots = 8 // of a raw worker
+const (
+	slots = 8 // of a raw worker
+	lost  = 5 // of a thousand of its runs outlast their lease
+)
 
 // rawWorker speaks the worker's side of the protocol by hand, one report a
 // request, and records each.
 type rawWorker struct {
 	client
-	name, session string
-	pulls         []string // subjects
+	me wire.Register
 
 	mu       sync.Mutex // guards inFlight
 	inFlight map[string]wire.RunRef
 }
 
 func (l *load) rawWorker(n int) {
-	w := &rawWorker{client: *l.client(n), name: fmt.Sprintf("raw-%d", n), session: ulid.Make().String(), inFlight: map[string]wire.RunRef{}}
+	w := &rawWorker{
+		client: *l.client(n), inFlight: map[string]wire.RunRef{},
+		me: wire.Register{Worker: fmt.Sprintf("raw-%d", n), Session: ulid.Make().String(), Types: []string{"raw"}, Slots: slots},
+	}
 	l.wg.Go(func() {
 		defer w.nc.Close()
 		w.run()
 	})
 }
 
+// run receives items until the load ends.
 func (w *rawWorker) run() {
 	var runs sync.WaitGroup
 	defer runs.Wait()
-	sub, err := w.nc.SubscribeSync(w.nc.NewInbox())
+	sub, err := w.nc.SubscribeSync(wire.Default.RunsOf(w.me.Session))
 	if err != nil {
 		w.l.t.Error(err)
 		return
 	}
-	free := make(chan struct{}, slots)
-	for range slots {
-		free <- struct{}{}
-	}
-	var beat time.Time
-	for w.l.work.Err() == nil {
-		if len(w.pulls) == 0 || time.Since(beat) > time.Second {
+	runs.Go(func() {
+		for w.l.work.Err() == nil {
 			w.greet()
-			beat = time.Now()
+			pause(w.l.work, time.Second)
 		}
-		if len(w.pulls) == 0 {
-			pause(w.l.work, 100*time.Millisecond)
-			continue
-		}
-		select {
-		case <-free:
-		case <-w.l.work.Done():
+	})
+	for {
+		msg, err := sub.NextMsgWithContext(w.l.work)
+		if err != nil {
+			if w.l.work.Err() == nil {
+				w.l.t.Error(err)
+			}
 			return
 		}
-		msg := w.pull(sub)
-		if msg == nil {
-			free <- struct{}{}
-			continue
+		var items []wire.Assigned
+		if err := json.Unmarshal(msg.Data, &items); err != nil {
+			w.l.t.Errorf("%s: %v", msg.Data, err)
 		}
-		seed := w.rng.IntN(1000)
-		runs.Go(func() {
-			w.handle(msg, seed)
-			free <- struct{}{}
-		})
+		for _, it := range items {
+			seed := w.rng.IntN(1000)
+			runs.Go(func() { w.handle(it, seed) })
+		}
 	}
 }
 
 // greet registers, and says what runs.
 func (w *rawWorker) greet() {
 	var reply wire.Registered
-	me := wire.Register{Worker: w.name, Session: w.session, Types: []string{"raw"}, Slots: slots}
-	if _, err := w.ask("register", me, &reply); err != nil {
+	if _, err := w.ask("register", w.me, &reply); err != nil {
 		return
 	}
-	w.pulls = nil
-	js := "$JS.API."
-	if reply.JetStreamDomain != "" {
-		js = "$JS." + reply.JetStreamDomain + ".API."
-	}
-	for _, consumer := range reply.Consumers["raw"] {
-		w.pulls = append(w.pulls, js+"CONSUMER.MSG.NEXT."+reply.Stream+"."+consumer)
-	}
 	w.mu.Lock()
-	beat := wire.Heartbeat{Register: me}
+	beat := wire.Heartbeat{Register: w.me}
 	for _, held := range w.inFlight {
 		beat.InFlight = append(beat.InFlight, held)
 	}
@@ -106,68 +96,46 @@ func (w *rawWorker) greet() {
 	_, _ = w.ask("heartbeat", beat, &answer)
 }
 
-// pull asks for one item, and returns nil if there is none.
-func (w *rawWorker) pull(sub *nats.Subscription) *nats.Msg {
-	const expires = 500 * time.Millisecond
-	if w.nc.PublishRequest(w.pulls[0], sub.Subject, fmt.Appendf(nil, `{"batch":1,"expires":%d}`, expires)) != nil {
-		pause(w.l.work, 50*time.Millisecond)
-		return nil
+// handle runs an item. The heartbeats name it meanwhile, except for the very few that are
+// to outlast their lease.
+func (w *rawWorker) handle(it wire.Assigned, seed int) {
+	w.l.dispatched(it.Token, w.me.Worker)
+	if seed >= lost {
+		w.mu.Lock()
+		w.inFlight[it.Token] = wire.RunRef{ID: it.ID, Token: it.Token}
+		w.mu.Unlock()
 	}
-	msg, err := sub.NextMsg(expires + 500*time.Millisecond)
-	if err != nil {
-		return nil
-	}
-	if msg.Header.Get(wire.HeaderID) != "" {
-		return msg
-	}
-	if status := msg.Header.Get("Status"); status != "408" {
-		w.pulls = nil // the consumer is gone, or elsewhere
-		pause(w.l.work, 50*time.Millisecond)
-	}
-	return nil
-}
-
-// handle runs what a message brings, and acks it if its last report was answered: otherwise
-// the lease has to end.
-func (w *rawWorker) handle(msg *nats.Msg, seed int) {
-	r := wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: w.name, Session: w.session}
-	w.l.dispatched(r.Token, msg.Reply)
+	w.work(wire.Report{ID: it.ID, Token: it.Token, Worker: w.me.Worker, Session: w.me.Session}, seed)
 	w.mu.Lock()
-	w.inFlight[r.Token] = wire.RunRef{ID: r.ID, Token: r.Token}
-	w.mu.Unlock()
-	if w.work(r, seed) {
-		_ = msg.Respond([]byte("+ACK"))
-	}
-	w.mu.Lock()
-	delete(w.inFlight, r.Token)
+	delete(w.inFlight, it.Token)
 	w.mu.Unlock()
 }
 
-// work claims an item, runs it for a moment and reports its end. Few runs fail, and very
-// few outlast their lease.
-func (w *rawWorker) work(r wire.Report, seed int) (answered bool) {
-	r.Event, r.Start = "claim", true
-	if granted, answered := w.report(opClaim, r, 2); !granted {
-		return answered
+// work reports the start of an item's run, runs it for a moment and reports its end. Few
+// runs fail. What is not told of its end waits for the end of its lease.
+func (w *rawWorker) work(r wire.Report, seed int) {
+	r.Event = wire.ReportStart
+	if !w.report(opStart, r, 2) {
+		return
 	}
 	w.l.runs.Add(1)
 	switch {
-	case seed < 5:
+	case seed < lost:
 		pause(w.l.work, 4*time.Second)
 	case seed < 500:
 		pause(w.l.work, time.Duration(seed%20)*time.Millisecond)
 	}
 	op := opComplete
-	r.Event, r.Result = "complete", json.RawMessage(`{"by":"`+w.name+`"}`)
+	r.Event, r.Result = wire.ReportComplete, json.RawMessage(`{"by":"`+w.me.Worker+`"}`)
 	if seed%20 == 1 {
-		op, r.Event, r.Result, r.Error = opFail, "fail", nil, "it was its turn to fail"
+		op, r.Event, r.Result, r.Error = opFail, wire.ReportFail, nil, "it was its turn to fail"
 	}
-	_, answered = w.report(op, r, 30)
-	return answered
+	w.report(op, r, 30)
 }
 
-// report asks until there is an answer, at most so many times.
-func (w *rawWorker) report(op string, r wire.Report, tries int) (accepted, answered bool) {
+// report asks until there is an answer, at most so many times, and tells whether it was
+// accepted.
+func (w *rawWorker) report(op string, r wire.Report, tries int) bool {
 	in := input{op: op, part: w.l.partOf(r.ID), id: r.ID, token: r.Token}
 	for range tries {
 		var reply []wire.Reported
@@ -176,7 +144,7 @@ func (w *rawWorker) report(op string, r wire.Report, tries int) (accepted, answe
 		if err == nil && out.refused == "" {
 			if len(reply) != 1 {
 				w.l.t.Errorf("one report is answered by %d", len(reply))
-				return false, false
+				return false
 			}
 			if !reply[0].OK {
 				code := reply[0].Error.Code
@@ -189,23 +157,23 @@ func (w *rawWorker) report(op string, r wire.Report, tries int) (accepted, answe
 			w.l.record(w.n, in, call, out)
 		}
 		if err == nil {
-			return out.refused == "", true
+			return out.refused == ""
 		}
 		pause(context.Background(), 100*time.Millisecond)
 	}
-	return false, false
+	return false
 }
 
 // libWorker is a worker of package workers.
 func (l *load) libWorker(n int) *workers.Worker {
-	nc := l.c.connect()
-	w, err := workers.New(nc, workers.Config{ID: events.WorkerID(fmt.Sprintf("lib-%d", n)), Concurrency: 16, DrainTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	nc, name := l.c.connect(), fmt.Sprintf("lib-%d", n)
+	w, err := workers.New(nc, workers.Config{ID: events.WorkerID(name), Concurrency: 16, DrainTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	workers.HandleRaw(w, "lib", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		l.runs.Add(1)
-		l.dispatched(fmt.Sprint(it.ID, " attempt ", it.Attempt), "")
+		l.dispatched(fmt.Sprint(it.ID, " attempt ", it.Attempt), name)
 		pause(ctx, 2*time.Millisecond)
 		return "done", context.Cause(ctx)
 	})

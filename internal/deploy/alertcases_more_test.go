@@ -128,7 +128,7 @@ var otherCases = []alertCase{
 
 	{alert: "StreamwrightClaimsNotStarted", what: "seven a minute", from: 4, labels: ofEmail, series: []string{
 		`streamwright_recoveries_total{type="email",cause="not_started"} 0+4x40`, `streamwright_recoveries_total{type="email",cause="unclaimed"} 0+3x40`},
-		summary: "7 dispatches of type email a minute are not claimed or not started."},
+		summary: "7 dispatches of type email a minute are not started in time."},
 	{alert: "StreamwrightClaimsNotStarted", what: "other repairs", from: never, series: []string{
 		`streamwright_recoveries_total{type="email",cause="not_started"} 0+4x200`, `streamwright_recoveries_total{type="email",cause="lease_expired"} 0+9x200`}},
 

@@ -36,7 +36,7 @@ const patience = 20 * time.Second
 func (s Server) targets() []string {
 	n := s.Names
 	t := []string{
-		n.Event(0, "harmed", events.KindCompleted), n.Intake(0, "harmed"), n.Run("harmed", ""), n.Control("victim"), n.Probe("victim"), "$KV." + n.Bucket("workers") + ".victim",
+		n.Event(0, "harmed", events.KindCompleted), n.Intake(0, "harmed"), n.RunOf("harmed", "s"), n.AckRun("harmed"), n.Control("victim"), n.Probe("victim"), "$KV." + n.Bucket("workers") + ".victim",
 		"_INBOX.victim", "_INBOX_victim.x", "$SRV.PING", "$SRV.STATS.streamwright", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.WORK.CONNZ",
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".victim", "$JS.FC." + n.EventStream(0) + ".victim", "victim",
 	}

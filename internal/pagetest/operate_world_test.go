@@ -180,15 +180,15 @@ func (w *world) mail(d time.Duration) {
 	}
 }
 
-// beats registers a worker that sends heartbeats until silence is called, and is never
-// heard of again.
+// beats registers a worker that offers nothing, sends heartbeats until silence is called,
+// and is never heard of again.
 func (w *world) beats(id string) (silence func()) {
 	w.t.Helper()
 	nc, err := w.engine.Connect()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"}
+	reg := wire.Register{Worker: id, Session: "s-" + id, Types: []string{"email"}, Slots: 2, Offers: true, Host: "host-b", Version: "1.4.1"}
 	ask := func(ctx context.Context, endpoint string, body any) ([]byte, error) {
 		data, err := json.Marshal(body)
 		if err != nil {
@@ -200,15 +200,14 @@ func (w *world) beats(id string) (silence func()) {
 		}
 		return m.Data, nil
 	}
-	data, err := ask(w.ctx, wire.APIRegister, reg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	var registered wire.Registered
-	if err := json.Unmarshal(data, &registered); err != nil || registered.Session == "" {
+	data, err := ask(w.ctx, wire.APIRegister, reg)
+	if err == nil {
+		err = json.Unmarshal(data, &registered)
+	}
+	if err != nil || registered.Session != reg.Session {
 		w.t.Fatalf("registered: %s (%v)", data, err)
 	}
-	reg.Session = registered.Session
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan struct{})
 	go func() {

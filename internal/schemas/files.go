@@ -149,7 +149,7 @@ func headerDocument() schema {
 		return schema{"type": "string", "pattern": "^[0-9]+$", "description": say}
 	}
 	id := schema{"type": "string", "pattern": fixed[reflect.TypeFor[events.ID]()]["pattern"], "description": "The item: a ULID."}
-	token := schema{"type": "string", "pattern": "^[0-9a-z]+$", "description": "The fencing token of this dispatch. Send it back unchanged."}
+	token := schema{"type": "string", "pattern": "^[0-9a-z]+$", "description": "The fencing token of this dispatch."}
 	return schema{
 		"$schema": dialect, "$id": "urn:streamwright:" + Version + ":headers.json", "title": "The headers of messages",
 		"$defs": schema{
@@ -172,10 +172,10 @@ func headerDocument() schema {
 				"patternProperties":    schema{notOurs: true},
 				"additionalProperties": false,
 			},
-			"Dispatched": schema{"type": "object", "description": "Of a message that a worker pulls.",
+			"Dispatched": schema{"type": "object", "description": "Of a message that a worker of an ack type gets from the stream of dispatched messages.",
 				"required": []string{wire.HeaderID, wire.HeaderType, wire.HeaderAttempt, wire.HeaderToken, wire.HeaderLease, wire.HeaderDeadline},
 				"properties": schema{
-					wire.HeaderID: id, wire.HeaderType: text("The work type."), wire.HeaderAttempt: number("The number of the attempt that a claim begins, from 1."),
+					wire.HeaderID: id, wire.HeaderType: text("The work type."), wire.HeaderAttempt: number("The number of the attempt, from 1."),
 					wire.HeaderToken: token, wire.HeaderLease: duration("The lease: what the message may go without +WPI."),
 					wire.HeaderDeadline: duration("How long the attempt may take from its start."),
 					wire.HeaderLabels:   text("key=value, with commas between them; absent: none."), wire.HeaderTrace: text("W3C trace context of the submission; absent: none."),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,13 +114,55 @@ func (k *talk) refused(endpoint, body, code string) {
 	}
 }
 
-// pull takes the next dispatched message of a consumer, which it holds against
-// the schema of its headers.
-func (k *talk) pull(stream, consumer string) *nats.Msg {
+// received returns the next item that the engine sends to a session, which it holds
+// against its schema.
+func (k *talk) received(sub *nats.Subscription) wire.Assigned {
 	k.t.Helper()
-	m, err := k.nc.Request("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, fmt.Appendf(nil, `{"batch":1,"expires":%d}`, patience), patience)
+	m, err := sub.NextMsg(patience)
 	if err != nil {
 		k.t.Fatal(err)
+	}
+	s, err := compiler(k.t).Compile("types.json#/$defs/Assigned")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(m.Data, &list); err != nil || len(list) != 1 {
+		k.t.Fatalf("a message of items: %v\n%s", err, m.Data)
+	}
+	if err := s.Validate(k.value(list[0])); err != nil {
+		k.t.Errorf("an assigned item: %v\n%s", err, list[0])
+	}
+	var it wire.Assigned
+	if err := json.Unmarshal(list[0], &it); err != nil {
+		k.t.Fatal(err)
+	}
+	return it
+}
+
+// report sends one report of the run of an item.
+func (k *talk) report(it wire.Assigned, more string) wire.Reported {
+	k.t.Helper()
+	r := ask[[]wire.Reported](k, wire.APIReport, fmt.Sprintf(`[{"id":%q,"token":%q,"worker":"talker","session":"s1",%s}]`, it.ID, it.Token, more))
+	if len(r) != 1 || !r[0].OK {
+		k.t.Fatalf("the report %s was refused: %+v", more, r)
+	}
+	return r[0]
+}
+
+// acked runs an item of a type whose workers ack messages, and holds the headers of its
+// message against their schema.
+func (k *talk) acked() {
+	k.t.Helper()
+	ask[wire.TypeReply](k, wire.APIConfigure, `{"type":"thumb","settings":{"protocol":"ack"}}`)
+	item := ask[wire.Submitted](k, wire.APISubmit, `{"type":"thumb","labels":{"a":"b"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)
+	var m *nats.Msg
+	for end := time.Now().Add(patience); m == nil; { // until the engine has made the consumer
+		var err error
+		m, err = k.nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.thumb", fmt.Appendf(nil, `{"batch":1,"expires":%d}`, patience), patience)
+		if err != nil && (!errors.Is(err, nats.ErrNoResponders) || time.Now().After(end)) {
+			k.t.Fatal(err)
+		}
 	}
 	s, err := compiler(k.t).Compile("headers.json#/$defs/Dispatched")
 	if err != nil {
@@ -130,68 +173,61 @@ func (k *talk) pull(stream, consumer string) *nats.Msg {
 		doc[name] = m.Header.Get(name)
 	}
 	if err := s.Validate(doc); err != nil {
-		k.t.Errorf("the headers of a dispatched message: %v\n%v", err, m.Header)
+		k.t.Errorf("the headers of a message of an ack type: %v\n%v", err, m.Header)
 	}
-	return m
+	if err := k.nc.Publish(m.Reply, []byte("+ACK")); err != nil {
+		k.t.Fatal(err)
+	}
+	if it := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); it.State.String() != "completed" {
+		k.t.Errorf("the item is %s", it.State)
+	}
 }
 
-// report sends one report of the run of a message.
-func (k *talk) report(m *nats.Msg, session, more string) wire.Reported {
-	k.t.Helper()
-	body := fmt.Sprintf(`[{"id":%q,"token":%q,"worker":"talker","session":%q,%s}]`, m.Header.Get(wire.HeaderID), m.Header.Get(wire.HeaderToken), session, more)
-	r := ask[[]wire.Reported](k, wire.APIReport, body)
-	if len(r) != 1 || !r[0].OK {
-		k.t.Fatalf("the report %s was refused: %+v", more, r)
-	}
-	return r[0]
-}
-
-// Requests, replies, headers and events of a living engine are valid: of an
+// Requests, replies, assigned items, headers and events of a living engine are valid: of an
 // item's whole life by the worker protocol, spoken by hand, and of every
 // endpoint.
 func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	k := newTalk(t)
-	reg := ask[wire.Registered](k, wire.APIRegister, `{"worker":"talker","types":["talk","child"],"slots":2,"capabilities":["eu"]}`)
+	items, err := k.nc.SubscribeSync(wire.Default.RunsOf("s1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const me = `"worker":"talker","session":"s1","types":["talk","child"],"slots":2,"offers":true,"capabilities":["eu"]`
+	ask[wire.Registered](k, wire.APIRegister, `{`+me+`}`)
+	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":2}`)
 	item := ask[wire.Submitted](k, wire.APISubmit, `{"type":"talk","params":{"n":1},"labels":{"a":"b"},"priority":8,"tenant":"t","max_attempts":2,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)
-	consumer := reg.Consumers["talk"][0]
-	m := k.pull(reg.Stream, consumer)
-	if claim := k.report(m, reg.Session, `"event":"claim","start":true`); claim.Attempt != 1 {
-		t.Errorf("the claim gave attempt %d", claim.Attempt)
+	it := k.received(items)
+	if start := k.report(it, `"event":"start"`); start.Attempt != 1 {
+		t.Errorf("the start gave attempt %d", start.Attempt)
 	}
-	ask[wire.HeartbeatReply](k, wire.APIHeartbeat, fmt.Sprintf(`{"worker":"talker","types":["talk","child"],"slots":2,"capabilities":["eu"],"session":%q,"in_flight":[{"id":%q,"token":%q}],"health":{"load":0.5}}`, reg.Session, item.ID, m.Header.Get(wire.HeaderToken)))
-	k.report(m, reg.Session, `"event":"progress","percent":50,"message":"half"`)
-	k.report(m, reg.Session, `"event":"checkpoint","checkpoint":{"at":1}`)
+	ask[wire.HeartbeatReply](k, wire.APIHeartbeat, fmt.Sprintf(`{%s,"in_flight":[{"id":%q,"token":%q}],"health":{"load":0.5}}`, me, it.ID, it.Token))
+	k.report(it, `"event":"progress","percent":50,"message":"half"`)
+	k.report(it, `"event":"checkpoint","checkpoint":{"at":1}`)
 	k.queries(item.ID)
-	k.report(m, reg.Session, `"event":"spawn","children":[{"type":"child","params":1}],"continuation":{"name":"on"}`)
-	k.ack(m)
-	child := k.pull(reg.Stream, reg.Consumers["child"][0])
-	k.report(child, reg.Session, `"event":"claim","start":true`)
-	k.report(child, reg.Session, `"event":"complete","result":{"r":1}`)
-	k.ack(child)
-	again := k.pull(reg.Stream, consumer)
-	if claim := k.report(again, reg.Session, `"event":"claim","start":true`); claim.Continuation == nil || len(claim.Checkpoint) == 0 {
-		t.Errorf("the claim brought no continuation or no checkpoint: %+v", claim)
+	k.report(it, `"event":"spawn","children":[{"type":"child","params":1}],"continuation":{"name":"on"}`)
+	k.report(k.received(items), `"event":"complete","start":true,"result":{"r":1}`)
+	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":1}`)
+	again := k.received(items)
+	if !again.Ask {
+		t.Errorf("the item does not say that its run before left something: %+v", again)
 	}
-	k.report(again, reg.Session, `"event":"fail","error":"no","code":"c","retryable":false`)
-	k.ack(again)
+	if start := k.report(again, `"event":"start"`); start.Continuation == nil || len(start.Checkpoint) == 0 {
+		t.Errorf("the start brought no continuation or no checkpoint: %+v", start)
+	}
+	k.report(again, `"event":"fail","error":"no","code":"c","retryable":false`)
 	if got := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); got.State.String() != "dead" {
 		t.Errorf("the item is %s", got.State)
 	}
 	k.queries(item.ID)
 	k.operate(item.ID)
-	ask[wire.OK](k, wire.APIProbed, fmt.Sprintf(`{"worker":"talker","session":%q,"nonce":"n","failing":[{"check":"db","error":"down"}]}`, reg.Session))
-	ask[wire.OK](k, wire.APIUnregister, fmt.Sprintf(`{"worker":"talker","session":%q}`, reg.Session))
+	ask[wire.OK](k, wire.APIProbed, `{"worker":"talker","session":"s1","nonce":"n","failing":[{"check":"db","error":"down"}]}`)
+	ask[wire.OK](k, wire.APIUnregister, `{"worker":"talker","session":"s1"}`)
+	k.acked()
 	k.events()
 	for _, e := range Endpoints() {
 		if !k.asked[e.Name] {
 			t.Errorf("no message of %s was held against its schema", e.Name)
 		}
-	}
-}
-
-func (k *talk) ack(m *nats.Msg) {
-	if err := k.nc.Publish(m.Reply, []byte("+ACK")); err != nil {
-		k.t.Fatal(err)
 	}
 }
 

@@ -177,8 +177,8 @@ export class Link {
  * Whether a message on one of a worker's own subjects is the engine's. Others are
  * answers of the NATS server to somebody who has named that subject for a reply.
  */
-export function fromEngine(msg: Msg, subject: string): boolean {
-  return msg.subject === subject && !msg.reply && !msg.headers?.code && !msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k));
+export function fromEngine(msg: Msg): boolean {
+  return !msg.reply && !msg.headers?.code && !msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k));
 }
 
 /**

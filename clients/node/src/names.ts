@@ -37,9 +37,9 @@ export class Names {
   probe(worker: string): string {
     return `${this.prefix}.probe.${worker}`;
   }
-  /** Where the engine sends the items that it assigns to a worker; word is what the worker has registered as its inbox. */
-  inbox(worker: string, word: string): string {
-    return `${this.prefix}.assign.${worker}.${word}`;
+  /** Matches where the engine sends items to a session of a worker. */
+  runsOf(session: string): string {
+    return `${this.prefix}.run.*.${session}`;
   }
   submit(type: string): string {
     return `${this.prefix}.submit.${type}`;

@@ -28,9 +28,9 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
-/** Assigned is an item that the engine has claimed for a worker and sends to its inbox. A message has an array of them. */
+/** Assigned is an item that the engine has claimed for a session of a worker, and sends to Names.RunOf. A message has an array of them. */
 export interface Assigned {
-  /** Ask says that earlier runs have left something for this one: the worker reports the claim, with start, and the answer has it. */
+  /** Ask says that earlier runs have left something for this one: the worker reports the start before it runs the item, and the answer has it. */
   ask?: boolean;
   attempt: number;
   /** Bytes is the length of Params, for readers that are no JSON parsers. */
@@ -372,6 +372,8 @@ export interface ContinueWith {
 export interface Control {
   cancel?: RunRef[];
   drain?: boolean;
+  /** Polls names the engine process at which a worker over HTTP polls from now on, for the others: it is of no concern to workers. */
+  polls?: string;
   reason?: string;
   /** Register asks the worker to register again: the engine does not know it. */
   register?: boolean;
@@ -476,7 +478,7 @@ export interface Health {
   memory_bytes?: number;
 }
 
-/** Heartbeat keeps a worker registered, and the leases of what it runs if the dispatched message is gone. It carries the registration, so that an engine that has lost its registry learns it anew. */
+/** Heartbeat keeps a worker registered, and the leases of the runs that it names. It carries the registration, so that an engine that has lost its registry learns it anew. */
 export interface Heartbeat {
   capabilities?: string[];
   health?: Health;
@@ -484,14 +486,14 @@ export interface Heartbeat {
   /** IdleMS says that the worker has nothing, that nothing is wrong with it, and that it sends the next heartbeat within so many milliseconds unless that changes: at most the IdleMS of the last reply. 0: it sends one each heartbeat_ms. */
   idle_ms?: number;
   in_flight?: RunRef[];
-  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
-  inbox?: string;
-  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  /** Most bounds how many items of a type run at once in the worker, below Slots. */
   most?: { [key: string]: number };
+  /** Offers says that a free slot is no offer: the worker gets no more than it asks for with Offer. */
+  offers?: boolean;
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
-  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
-  session?: string;
+  /** Session names this life of the worker: letters, digits, - and _, at most MaxSession bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before it registers. An id that is alive under another session is refused with worker_id_in_use. */
+  session: string;
   slots: number;
   types: string[];
   version?: string;
@@ -508,7 +510,7 @@ export interface HeartbeatReply {
   idle_ms?: number;
   reason?: string;
   should_drain: boolean;
-  /** Status is the engine's view of the worker, and Reason explains it unless the worker is active. An unhealthy worker should not pull: its claims are refused. */
+  /** Status is the engine's view of the worker, and Reason explains it unless the worker is active. An unhealthy worker is sent nothing. */
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 
@@ -841,6 +843,14 @@ export interface OK {
   ok: boolean;
 }
 
+/** Offer says how many more items a worker takes that registered with Offers. It replaces the offer before, and each item that is sent takes one of it. An engine that becomes the owner knows of no offer. */
+export interface Offer {
+  /** 0 to the worker's slots */
+  room: number;
+  session: string;
+  worker: string;
+}
+
 /** Outcome tells a parent's continuation how one child ended. */
 export interface Outcome {
   code?: string;
@@ -998,14 +1008,14 @@ export interface ReadEvents {
 export interface Register {
   capabilities?: string[];
   host?: string;
-  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
-  inbox?: string;
-  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  /** Most bounds how many items of a type run at once in the worker, below Slots. */
   most?: { [key: string]: number };
+  /** Offers says that a free slot is no offer: the worker gets no more than it asks for with Offer. */
+  offers?: boolean;
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
-  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
-  session?: string;
+  /** Session names this life of the worker: letters, digits, - and _, at most MaxSession bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before it registers. An id that is alive under another session is refused with worker_id_in_use. */
+  session: string;
   slots: number;
   types: string[];
   version?: string;
@@ -1014,17 +1024,10 @@ export interface Register {
 
 /** Registered answers a Register. */
 export interface Registered {
-  /** Assigns says that the engine assigns items to the workers that offer an Inbox. To one that has, it names no Consumers. */
-  assigns?: boolean;
-  /** by type */
-  consumers: { [key: string]: string[] };
   heartbeat_ms: number;
-  /** JetStreamDomain is the domain in which the worker reaches the stream; see InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT. */
-  js_domain?: string;
   /** by type */
   lease_ms: { [key: string]: number };
   session: string;
-  stream: string;
 }
 
 /** Rejected is a submission that became no item. Text has its original body, or Bytes, if that is no text. */
@@ -1109,7 +1112,7 @@ export interface Report {
   /** default true */
   retryable?: boolean;
   session?: string;
-  /** with claim: and start at once */
+  /** of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said */
   start?: boolean;
   token: string;
   worker: string;
@@ -1118,7 +1121,7 @@ export interface Report {
 /** Reported answers a Report. */
 export interface Reported {
   attempt?: number;
-  /** Checkpoint and Continuation come with a claim or a start: the data that an earlier run of the item saved, and, if the item has spawned, how its children ended. */
+  /** Checkpoint and Continuation come with a start: the data that an earlier run of the item saved, and, if the item has spawned, how its children ended. */
   checkpoint?: unknown;
   continuation?: Continuation;
   deadline?: string;
@@ -1629,7 +1632,7 @@ export interface TypeSettings {
   pool?: string;
   /** its share of the pool when it is contended; 0: 1 */
   pool_weight?: number;
-  /** how items reach their workers: claim (the default) or ack */
+  /** how items reach their workers: offer (the default) or ack */
   protocol?: string;
   queue_steps?: QueueStep[];
   rates?: RateLimit[];
@@ -1773,11 +1776,13 @@ export interface WorkerInfo {
   host?: string;
   /** items that it has claimed or runs */
   in_flight: number;
-  /** see Register; empty: it pulls */
-  inbox?: string;
   last_seen: string;
   /** see Register */
   most?: { [key: string]: number };
+  /** by its last Offer; what was sent since has used some of it */
+  offered?: number;
+  /** see Register */
+  offers?: boolean;
   /** whether it answers probes */
   probe?: boolean;
   probed_at?: string;

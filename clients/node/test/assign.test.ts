@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { headers, type Msg, type MsgHdrs, type SubscriptionOptions } from "@nats-io/nats-core";
 
 import { RunStopped, Worker, type Client, type Item, type WorkerOptions } from "../src/index.js";
-import { readAssigned } from "../src/worker/inbox.js";
+import { readAssigned } from "../src/worker/run.js";
 import { aborted, deferred, Engine } from "./harness.js";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
@@ -13,30 +13,27 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 /** What goes over a worker's connection. */
 interface Wire {
   assigned: Msg[];
-  /** Has the worker receive a message on its inbox, as if the server had sent it. */
+  /** Has the worker receive a message of items, as if the server had sent it. */
   deliver(message: { data: string; reply?: string; headers?: MsgHdrs }): void;
   reports: { id: string; event: string; start?: boolean; reason?: string }[];
   /** Those that were answered. */
-  heartbeats: { in_flight?: { id: string }[]; inbox?: string }[];
-  pulls: number;
+  heartbeats: { in_flight?: { id: string }[]; session?: string }[];
 }
 
 /** Records what goes over a client's connection from now on. */
 function tap(client: Client): Wire {
   const nc = client.connection;
-  const { subscribe, request, publish } = nc;
-  let inbox = "";
+  const { subscribe, request } = nc;
   let receive: NonNullable<SubscriptionOptions["callback"]> = () => {};
   const wire: Wire = {
     assigned: [],
-    deliver: ({ data, ...more }) => void receive(null, { subject: inbox, data: Buffer.from(data), ...more } as unknown as Msg),
+    deliver: ({ data, ...more }) => void receive(null, { data: Buffer.from(data), ...more } as unknown as Msg),
     reports: [],
     heartbeats: [],
-    pulls: 0,
   };
   nc.subscribe = (subject, options) => {
-    if (!subject.startsWith("work.assign.")) return subscribe.call(nc, subject, options);
-    [inbox, receive] = [subject, options!.callback!];
+    if (!subject.startsWith("work.run.")) return subscribe.call(nc, subject, options);
+    receive = options!.callback!;
     const callback: typeof receive = (err, msg) => {
       wire.assigned.push(msg);
       return receive(err, msg);
@@ -49,10 +46,6 @@ function tap(client: Client): Wire {
     const reply = request.call(nc, subject, body, options);
     if (subject === "work.api.heartbeat") void reply.then(() => wire.heartbeats.push(said()), () => {});
     return reply;
-  };
-  nc.publish = (subject, ...rest) => {
-    if (/^\$JS\.(\w+\.)?API\.CONSUMER\.MSG\.NEXT\./.test(subject)) wire.pulls++;
-    publish.call(nc, subject, ...rest);
   };
   return wire;
 }
@@ -85,7 +78,7 @@ describe("assigned items", { timeout: 120_000 }, () => {
     return w;
   }
 
-  it("run with no pull, and as they were submitted", async () => {
+  it("run as they were submitted", async () => {
     const { client } = await start();
     const wire = tap(client);
     const items = new Map<string, Item>();
@@ -108,8 +101,27 @@ describe("assigned items", { timeout: 120_000 }, () => {
       assert.deepEqual((await client.history(id)).map((e) => e.kind), ["created", "queued", "claimed", "running", "completed"]);
     }
     assert.equal(wire.assigned.length, 2);
-    assert.equal(wire.pulls, 0);
-    assert.ok(!wire.reports.some((r) => r.event === "claim"), "the worker has claimed");
+  });
+
+  it("have their start answered before they run if earlier runs have left something", async () => {
+    const { client } = await start();
+    const wire = tap(client);
+    const seen: unknown[] = [];
+    await work(client, {
+      types: {
+        retried: async (item: Item, ctx) => {
+          seen.push(item.checkpoint);
+          if (item.attempt > 1) return item.attempt;
+          await ctx.checkpoint({ page: 1 });
+          throw new Error("in the midst");
+        },
+      },
+    });
+    const id = (await client.submit({ type: "retried" })).id!;
+    assert.equal((await client.wait(id)).result, 2);
+    assert.deepEqual(seen, [undefined, { page: 1 }]);
+    const second = wire.reports.slice(wire.reports.findIndex((r) => r.event === "fail") + 1);
+    assert.deepEqual(second.map((r) => r.event), ["start", "complete"]);
   });
 
   it("need one report if they are quick, and have their start reported if they are not", async () => {
@@ -280,30 +292,13 @@ describe("assigned items", { timeout: 120_000 }, () => {
     await until("the worker says what it runs", () => wire.heartbeats.length > 1);
     const named = wire.heartbeats.at(-1)!.in_flight!.map((r) => r.id);
     assert.deepEqual(named.sort(), ids.slice(0, 3).sort());
-    assert.equal(new Set(wire.heartbeats.map((h) => h.inbox)).size, 1); // a worker keeps its inbox
+    assert.equal(new Set(wire.heartbeats.map((h) => h.session)).size, 1); // a worker keeps its session
     go.resolve();
     for (const [n, id] of ids.entries()) {
       const item = await client.wait(id);
       assert.deepEqual([item.result, item.attempt], [n, 1]);
     }
     assert.equal(runs, 5);
-  });
-
-  it("are pulled by the same worker while the engine does not assign", async () => {
-    const off = "\n[workers]\nassign = false\n";
-    const { engine, client } = await start(off);
-    const wire = tap(client);
-    await work(client, { types: { email: () => 1 } });
-    for (const assign of [false, true, false]) {
-      await engine.stop();
-      engine.configure(assign ? "" : off);
-      await engine.start();
-      wire.assigned.length = 0;
-      const { id } = await client.submit({ type: "email" });
-      assert.equal((await client.wait(id!)).state, "completed");
-      assert.equal(wire.assigned.length, assign ? 1 : 0);
-      assert.equal(wire.reports.some((r) => r.id === id && r.event === "claim"), !assign);
-    }
   });
 
   it("run once, whatever blocks the event loop", async () => {

@@ -60,8 +60,8 @@ describe("worker processes", { timeout: 120_000 }, () => {
 
 describe("worker and an engine's restart", { timeout: 120_000 }, () => {
   it("goes on: what runs is completed once, and new items are taken", async () => {
-    for (const [signal, assign] of [["SIGTERM", true], ["SIGKILL", true], ["SIGTERM", false], ["SIGKILL", false]] as const) {
-      const engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      const engine = await Engine.start();
       try {
         const client = await engine.client();
         const started = deferred();
@@ -134,8 +134,8 @@ describe("worker and an engine's restart", { timeout: 120_000 }, () => {
 });
 
 describe("worker that stops before its registration is answered", { timeout: 120_000 }, () => {
-  for (const assign of [true, false]) it(`leaves again, ${assign ? "assigned items" : "pulling"}`, async () => {
-    const engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
+  it("leaves again", async () => {
+    const engine = await Engine.start();
     try {
       const client = await engine.client();
       const nc = client.connection;

@@ -8,12 +8,12 @@ import { aborted, deferred, Engine } from "./harness.js";
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const code = (wanted: string) => (err: unknown) => (err instanceof StreamwrightError || err instanceof RunStopped) && err.code === wanted;
 
-for (const assign of [true, false]) describe(assign ? "worker that items are assigned to" : "worker that pulls", { timeout: 120_000 }, () => {
+describe("worker", { timeout: 120_000 }, () => {
   let engine: Engine;
   let client: Client;
   const running: Worker[] = [];
   before(async () => {
-    engine = await Engine.start(`\n[workers]\nassign = ${assign}\n`);
+    engine = await Engine.start();
     client = await engine.client();
   });
   afterEach(async () => {
@@ -30,7 +30,7 @@ for (const assign of [true, false]) describe(assign ? "worker that items are ass
 
   const submit = async (type: string, params?: unknown, more: object = {}): Promise<string> => (await client.submit({ type, params, ...more })).id!;
 
-  it("claims, runs and completes", async () => {
+  it("runs and completes", async () => {
     const seen = deferred<Item>();
     const w = await work({
       types: {
@@ -317,7 +317,7 @@ for (const assign of [true, false]) describe(assign ? "worker that items are ass
     let session: string | undefined;
     while (!session) {
       await ask("unregister", { worker: "taken", session: first }); // its heartbeat may have brought it back
-      ({ session } = (await ask("register", { worker: "taken", types: ["short"], slots: 1 })) as { session?: string });
+      ({ session } = (await ask("register", { worker: "taken", session: "another", types: ["short"], slots: 1 })) as { session?: string });
     }
     assert.ok(code("lease_lost")(await reason.promise));
     await ask("unregister", { worker: "taken", session });
@@ -330,7 +330,7 @@ for (const assign of [true, false]) describe(assign ? "worker that items are ass
   });
 
   it("registers at once when an engine that has become the owner calls all workers", async () => {
-    const own = await Engine.start(`\n[workers]\nassign = ${assign}\nheartbeat_interval = "10m"\n\n[types.called]\nlease = "40m"\n`); // no heartbeat in this test
+    const own = await Engine.start(`\n[workers]\nheartbeat_interval = "10m"\n\n[types.called]\nlease = "40m"\n`); // no heartbeat in this test
     try {
       const c = await own.client();
       const w = new Worker(c, { id: "called", types: { called: async () => "done" } });

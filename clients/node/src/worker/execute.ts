@@ -9,16 +9,16 @@ import { blobFailure, failure, resultText, snoozed, spawned, type Said } from ".
 import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel } from "./types.js";
 
-/** Runs the handler of a granted run and reports what came of it. It never rejects. */
+/** Runs the handler of a run that has begun, or was asked for, at that time, and reports what came of it. It never rejects. */
 export async function execute(core: Core, run: Run, reply: Reported, asked: number): Promise<void> {
   const abort = new AbortController();
   run.abort = abort;
   if (run.stop !== undefined) run.end(run.stop);
   const line = new Line(core, run);
   core.lines.set(run, line);
-  // Counted from when the claim was sent, so that this worker's own report of a
-  // timeout comes before the engine's timer.
-  const timeout = run.timeoutMs(reply.timeout_ms);
+  // Counted from when the item came or its start was sent, so that this worker's own
+  // report of a timeout comes before the engine's timer.
+  const timeout = reply.timeout_ms || run.assigned.timeout_ms || 0;
   const disarm = timeout > 0 ? arm(abort, asked + timeout) : () => {};
   const began = now();
   let outcome: Said;
@@ -73,8 +73,8 @@ async function withChildrenStored(core: Core, run: Run, report: Said): Promise<S
 
 /** The item as its handler sees it, with its params, wherever they are. */
 async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Item> {
-  const { dispatch } = run;
-  let text = dispatch.text();
+  const { assigned } = run;
+  let { text } = assigned;
   let params: unknown = JSON.parse(text);
   try {
     const ref = blobRef(params);
@@ -90,12 +90,12 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
   return {
     id: run.id,
     type: run.registration.type,
-    attempt: Math.max(reply.attempt ?? 0, run.attempt),
+    attempt: assigned.attempt,
     params,
     text,
-    labels: dispatch.labels,
+    labels: assigned.labels ?? {},
     deadline,
-    trace: dispatch.trace,
+    trace: assigned.traceparent,
     checkpoint: reply.checkpoint,
     continuation: continuation && { name: continuation.name ?? "", children: (continuation.children ?? []) as Outcome[] },
   };

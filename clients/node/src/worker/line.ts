@@ -20,9 +20,7 @@ export function midRunAnswered(core: Core, run: Run, error: StreamwrightError | 
   if (!over.has(error.code)) {
     core.log.warn(`the engine refused a report from the middle of the run of item ${run.id}: ${error.message}`);
   } else if (run.state === "running" && run.stop === undefined) {
-    // It was cancelled, has timed out, or another has its item; the engine may
-    // still count its slot.
-    run.refused = true;
+    // It was cancelled, has timed out, or another has its item.
     core.endRun(run, "lease_lost", true);
   }
 }

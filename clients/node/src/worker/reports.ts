@@ -26,14 +26,14 @@ const transient = new Set(["unavailable", "not_owner", "internal", "timeout", "q
 /** Codes that say that the engine does not know this worker: not the item's fault. */
 const unknown = new Set(["unknown_worker", "worker_id_in_use"]);
 
-/** Every report of an assigned item's run but these counts as its start, too, if none has been reported. */
-function startOf({ run, said }: Pending): { start?: true } {
-  return run.assigned && said.event !== "start" && said.event !== "release" ? { start: true } : {};
+/** Every report but these counts as the run's start, too, if none has been reported. */
+function startOf({ said }: Pending): { start?: true } {
+  return said.event !== "start" && said.event !== "release" ? { start: true } : {};
 }
 
 /**
  * The queue of reports. Up to two requests are on their way at once, each with
- * whatever was there, so a lone claim leaves at once and a busy worker batches
+ * whatever was there, so a lone report leaves at once and a busy worker batches
  * by itself. What got no answer is asked again, with backoff: reports are
  * idempotent. It is bounded by the worker's runs.
  */
@@ -102,8 +102,8 @@ export class Reports {
 
   async #send(taken: Pending[]): Promise<void> {
     const asked = now();
-    const batch = taken.filter((p) => !this.#dropped(p, asked));
-    if (batch.length === 0) return this.core.moreWork();
+    const batch = taken.filter((p) => !this.#dropped(p));
+    if (batch.length === 0) return;
     const again = await this.#ask(batch, asked);
     if (again.length > 0 && !this.#closed) this.#addLater(again);
   }
@@ -121,9 +121,7 @@ export class Reports {
       return batch;
     }
     if (this.#closed) return [];
-    const again = batch.filter((p, i) => !this.#answered(p, replies[i]!, asked));
-    core.moreWork();
-    return again;
+    return batch.filter((p, i) => !this.#answered(p, replies[i]!, asked));
   }
 
   #addLater(batch: Pending[]): void {
@@ -132,21 +130,12 @@ export class Reports {
     this.#timer ??= setTimeout(() => this.retryNow(), wait);
   }
 
-  /**
-   * Forgets claims, and releases of what was never claimed, whose lease is over
-   * (the engine has been told so by the server), and what nobody waits for.
-   */
-  #dropped(p: Pending, at: number): boolean {
-    const { run } = p;
-    if (p.midRun) {
-      const wanted = !p.given?.() && (run.state === "running" || (p.last === true && run.state === "settling"));
-      if (!wanted) p.midRun(new StreamwrightError("stale_token", "the run has ended"));
-      return !wanted;
-    }
-    if ((run.state !== "claiming" && run.state !== "returning") || !run.lapsed(at)) return false;
-    this.core.log.warn(`the lease of item ${run.id} ran out before the engine answered`);
-    this.core.setState(run, "gone");
-    return true;
+  /** Forgets reports from the middle of a run, and of its start, that nobody waits for. */
+  #dropped({ run, said, midRun, last, given }: Pending): boolean {
+    if (!midRun) return said.event === "start" && run.state !== "starting";
+    const wanted = !given?.() && (run.state === "running" || (last === true && run.state === "settling"));
+    if (!wanted) midRun(new StreamwrightError("stale_token", "the run has ended"));
+    return !wanted;
   }
 
   /** Acts on one answer; false: it must be asked again. */
@@ -154,17 +143,13 @@ export class Reports {
     const { core } = this;
     const error = reply.error;
     const code = error?.code ?? (reply.ok ? "" : "internal");
-    if (code === "worker_id_in_use" && p.said.event === "claim") {
-      core.claimedByNobody(p.run);
-      return true;
-    }
     if (unknown.has(code)) {
-      core.needRegister();
+      core.needRegister(); // the answer to that says what to do with the runs
       return false;
     }
     if (transient.has(code)) return false;
     if (p.midRun) p.midRun(code === "" ? undefined : new StreamwrightError(code, error!.message));
-    else if (p.said.event === "claim") core.claimAnswered(p.run, reply, code, asked);
+    else if (p.said.event === "start") core.startAnswered(p.run, reply, code, asked);
     else core.outcomeAnswered(p, reply, code);
     return true;
   }

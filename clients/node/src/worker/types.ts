@@ -94,8 +94,6 @@ export interface WorkerOptions {
   concurrency?: number;
   /** What this worker can do beyond its types. */
   capabilities?: readonly string[];
-  /** How many items may wait here for a slot while handlers are short. Default: the concurrency; 0 switches it off. */
-  prefetch?: number;
   /** How long stop lets handlers finish. Default 30,000. */
   drainTimeoutMs?: number;
   /** Shown to operators. */
@@ -111,7 +109,6 @@ export interface WorkerOptions {
 /** Counts what a worker has and has had. */
 export interface WorkerStats {
   registered: boolean;
-  held: number;
   running: number;
   settling: number;
   completed: number;
@@ -119,6 +116,5 @@ export interface WorkerStats {
   released: number;
   spawned: number;
   snoozed: number;
-  refused: number;
   leasesLost: number;
 }

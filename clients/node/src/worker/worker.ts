@@ -25,9 +25,9 @@ const silent = (): void => {};
 const console_: Logger = { debug: silent, info: silent, warn: (t) => console.warn(t), error: (t) => console.error(t) };
 
 /**
- * Runs work items of the types that it has handlers for: it takes what the engine
- * assigns to it, or pulls what it dispatches and asks for each, runs the handler,
- * keeps the lease, and reports what came of it. It is started once, and does not close the client.
+ * Runs work items of the types that it has handlers for: the engine
+ * sends as many as it has slots free for. It runs the handler, keeps the lease, and
+ * reports what came of it. It is started once, and does not close the client.
  */
 export class Worker {
   readonly id: string;
@@ -48,19 +48,17 @@ export class Worker {
       client,
       id: this.id,
       concurrency,
-      prefetch: whole("prefetch", options.prefetch ?? concurrency, 0, maxConcurrency),
       capabilities: [...(options.capabilities ?? [])],
       version: options.version ?? "",
       host,
       probe: options.probe ?? false,
       log: options.logger ?? console_,
       types: registrations(options.types),
-      inboxPrefix: inboxPrefixOf(client),
     });
   }
 
   /**
-   * Registers the worker and begins to pull. It rejects when the engine refuses
+   * Registers the worker, which then is sent items. It rejects when the engine refuses
    * the worker (a StreamwrightError, such as worker_id_in_use); when no engine
    * answers it resolves and goes on trying.
    */
@@ -75,6 +73,7 @@ export class Worker {
     if (core.registration().probe) {
       this.#subscriptions.push(nc.subscribe(core.names.probe(this.id), { callback: (err, msg) => void (err ?? this.#probe(msg)) }));
     }
+    core.receiver.open();
     this.#unlisten = core.link.onChange(() => core.connectionChanged());
     try {
       await core.sessions.register();
@@ -114,8 +113,7 @@ export class Worker {
   }
 
   /**
-   * Drains and ends the worker: it stops pulling, hands back what it has not
-   * begun, lets handlers finish for drainTimeoutMs, then aborts them with
+   * Drains and ends the worker: it takes no more, lets handlers finish for drainTimeoutMs, then aborts them with
    * "shutdown" and hands their items back, waits for the answers to the last
    * reports and unregisters. It rejects if handlers had to be abandoned or
    * reports got no answer: the leases of those items run out by themselves.
@@ -127,7 +125,7 @@ export class Worker {
 
   stats(): WorkerStats {
     const c = this.#core;
-    return { ...c.stats, registered: c.registered, held: c.count("held"), running: c.busy, settling: c.count("settling") };
+    return { ...c.stats, registered: c.registered, running: c.busy, settling: c.count("settling") };
   }
 
   async #shutDown(): Promise<void> {
@@ -139,8 +137,6 @@ export class Worker {
       return;
     }
     core.changed();
-    core.handBackHeld("shutdown");
-    await within(farewellMs, core.sessions.closeLanes());
     const abandoned = await this.#finishHandlers();
     const open = (): number => core.runs.size - core.count("running");
     await core.until(() => open() === 0 || core.link.closed, settleMs);
@@ -156,7 +152,7 @@ export class Worker {
   /** Waits for the handlers, aborts them when the drain has taken too long, and gives up on those that do not end then. */
   async #finishHandlers(): Promise<number> {
     const core = this.#core;
-    const none = (): boolean => core.count("running") === 0 && (core.count("claiming") === 0 || core.link.closed);
+    const none = (): boolean => core.count("running") === 0 && (core.count("starting") === 0 || core.link.closed);
     if (await core.until(none, this.#drainTimeoutMs)) return 0;
     const running = [...core.runs.values()].filter((r) => r.state === "running");
     for (const run of running) core.endRun(run, "shutdown", false);
@@ -175,14 +171,13 @@ export class Worker {
     core.clock.stop();
     this.#unlisten();
     for (const s of this.#subscriptions) s.unsubscribe();
-    core.inbox.close();
-    for (const c of core.consumers.values()) if (!c.closed) c.drop();
-    if (!core.link.closed) await within(farewellMs, core.link.nc.flush()); // the last acks are on their way
+    core.receiver.close();
+    if (!core.link.closed) await within(farewellMs, core.link.nc.flush()); // what handlers have logged is on its way
   }
 
   #control(subject: string, err: Error | null, msg: Msg): void {
     if (err) return this.#core.log.error(`the control subject can't be read: ${err.message}`);
-    if (!fromEngine(msg, subject)) return;
+    if (!fromEngine(msg)) return;
     try {
       const c = msg.json<Control>();
       if (subject !== this.#core.names.controlAll()) this.#core.obey(c);
@@ -227,12 +222,6 @@ async function within(ms: number, what: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await Promise.race([what.catch(silent), new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
   clearTimeout(timer);
-}
-
-/** The inbox prefix that the connection was made with: the user may have no other. */
-function inboxPrefixOf(client: Client): string | undefined {
-  const options = (client.connection as { options?: { inboxPrefix?: string } }).options;
-  return options?.inboxPrefix;
 }
 
 function freshId(host: string): string {
