@@ -53,10 +53,6 @@ type heldNak struct {
 // nakWait is the longest that a nak waits for its delay.
 const nakWait = 250 * time.Millisecond
 
-func newAckRuns() ackRuns {
-	return ackRuns{on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
-}
-
 // onTime does what is due.
 func (a *ackRuns) onTime(now time.Time) error {
 	if err := a.hearAll(); err != nil {

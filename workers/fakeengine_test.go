@@ -24,7 +24,6 @@ type fakeItem struct {
 	params  string
 	state   events.ItemState
 	token   string
-	worker  string
 	attempt int
 	reports []wire.Report // granted ones, starts left out
 	life    *fakeLife     // that has its present run
