@@ -88,7 +88,6 @@ is missed.`,
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")
-	f.BoolVar(&o.Pull, "pull", false, "have workers pull and claim, instead of assigning items to them")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
 	f.IntVar(&o.Nodes, "nodes", 1, "engines in this process that form a cluster: 1 (none), 3 or 5")
 	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
