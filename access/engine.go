@@ -28,7 +28,7 @@ func (g EngineGrant) Permissions() Permissions {
 		"_INBOX.>", n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
 		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // for workers over HTTP
 	}}
-	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"), n.InboxAll(),
+	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"), n.RunOfAll(),
 		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"), n.JetStream("CONSUMER.NAMES."+n.DispatchStream()),
 		// Of workers over HTTP, on whose behalf it pulls.
 		"$JS.ACK."+n.DispatchStream()+".>", "$JS.ACK.*.*."+n.DispatchStream()+".>")

@@ -133,7 +133,7 @@ func (g Grant) work(l *imports) {
 		l.add(Request, "$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
 	}
 	l.add(Request, g.Names.LogAll())
-	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.InboxAll()) // a worker's id may have dots
+	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.RunOfAll()) // a worker's id may have dots
 }
 
 // read has the live subjects. All that is stored is read by requests of the

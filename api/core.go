@@ -20,6 +20,7 @@ type Core interface {
 	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
 	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)
 	Probed(wire.Probed)
+	Offer(ctx context.Context, o wire.Offer) error
 	Unregister(ctx context.Context, u wire.Unregister) error
 	Drain(ctx context.Context, d wire.Drain) (dispatcher.Outcome, error)
 	Undrain(ctx context.Context, d wire.Undrain) (dispatcher.Outcome, error)

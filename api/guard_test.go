@@ -59,7 +59,7 @@ func (r *rig) typeOf(name string) wire.TypeReply {
 // operator's request, on the subject of that request.
 func TestPulledItemsAreNoRequests(t *testing.T) {
 	r := newRig(t, nil)
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	for i, tc := range []struct{ endpoint, params string }{
 		{wire.APIPause, `{"type":"email"}`},
 		{wire.APIConfigure, `{"type":"email","settings":{"capacity":1}}`},

@@ -199,7 +199,7 @@ func (r *rig) submit(s wire.Submit) wire.Submitted {
 // run takes the type's next item through to its end by the worker protocol.
 func (r *rig) run(typ, event string) wire.Reported {
 	r.t.Helper()
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{typ}, Slots: 5})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{typ}, Slots: 5})
 	msg := r.pull(reg.Stream, reg.Consumers[typ][0])
 	report := func(event string) wire.Report {
 		return wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: event}

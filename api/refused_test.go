@@ -15,9 +15,9 @@ import (
 // A registration that is refused defines no types.
 func TestRefusedRegistrationDefinesNothing(t *testing.T) {
 	r := newRig(t, nil)
-	first := wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1}
+	first := wire.Register{Pull: true, Worker: "w", Types: []string{"email"}, Slots: 1}
 	first.Session = ask[wire.Registered](r, wire.APIRegister, first).Session
-	other := wire.Register{Worker: "w", Types: []string{"other"}, Slots: 1}
+	other := wire.Register{Pull: true, Worker: "w", Types: []string{"other"}, Slots: 1}
 	_, err := try[wire.Registered](r, wire.APIRegister, other)
 	wantCode(t, err, events.CodeWorkerIDInUse)
 

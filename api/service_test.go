@@ -367,7 +367,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	_, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: events.ID{1}.String()})
 	wantCode(t, err, events.CodeUnavailable)
 	// Workers have room of their own.
-	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w", Types: []string{"a"}, Slots: 1})
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w", Types: []string{"a"}, Slots: 1})
 	for range MaxQueries {
 		<-r.svc.queries
 	}

@@ -65,7 +65,7 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 		t.Errorf("recoveries %v", got.Recoveries)
 	}
 	r.submit(wire.Submit{Type: "email", TimeoutMS: 1})
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
 	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
 	// and no word any more
@@ -78,7 +78,7 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 // What was dispatched to a worker that goes, and not claimed, counts as repaired.
 func TestStatsCountWhatIsTakenBack(t *testing.T) {
 	r := newRig(t, nil)
-	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	r.submit(wire.Submit{Type: "email"})
 	statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 1 })
 	ask[wire.OK](r, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: "s1"})
@@ -97,7 +97,7 @@ func TestStatsByPriorityWindowAndReplayability(t *testing.T) {
 	statsWhen(r, func(s wire.StatsReply) bool { return s.States["dead"] == 1 })
 	urgent := wire.Priority(8)
 	r.submit(wire.Submit{Type: "email", Priority: &urgent, TimeoutMS: 1})
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
 	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
 	got := statsWhen(r, func(s wire.StatsReply) bool { return s.RecoveriesHour[wire.RecoveryTimeout] == 1 })

@@ -37,7 +37,7 @@ func TestTreeRequests(t *testing.T) {
 func TestSpawnThatIsRefused(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.submit(wire.Submit{Type: "email"}).ID
-	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
 	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
 	report := func(event string) wire.Report {
 		return wire.Report{ID: id, Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: event, Start: event == wire.ReportClaim}

@@ -16,6 +16,7 @@ func (a *workerAPI) handle(h *handlers) {
 	on(h, wire.APIRegister, a.register)
 	on(h, wire.APIHeartbeat, a.heartbeat)
 	on(h, wire.APIProbed, a.probed)
+	on(h, wire.APIOffer, a.offer)
 	on(h, wire.APIUnregister, a.unregister)
 	on(h, wire.APIWorkers, a.list)
 	on(h, wire.APIDrain, a.drain)
@@ -36,6 +37,10 @@ func (a *workerAPI) heartbeat(ctx context.Context, c *call, req wire.Heartbeat) 
 func (a *workerAPI) probed(_ context.Context, c *call, req wire.Probed) (any, error) {
 	a.Core.Probed(req)
 	return wire.OK{OK: true}, nil
+}
+
+func (a *workerAPI) offer(ctx context.Context, c *call, req wire.Offer) (any, error) {
+	return wire.OK{OK: true}, a.Core.Offer(ctx, req)
 }
 
 func (a *workerAPI) unregister(ctx context.Context, c *call, req wire.Unregister) (any, error) {

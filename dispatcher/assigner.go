@@ -64,6 +64,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 		a.seats.Rest(seat.Worker)
 		return false, fatal(err)
 	}
+	a.seats.Use(seat)
 	d := &table.Dispatch{
 		ID: id, Token: tok, Type: run.Type, Lane: lane, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
 		Claimed: true, Worker: seat.Worker, Inbox: seat.Inbox, Orphan: true,
@@ -233,6 +234,17 @@ func (a *assigner) registryChanged() error {
 		}
 	}
 	return nil
+}
+
+// offered follows a worker's offer.
+func (a *assigner) offered(w events.WorkerID, session string, room int) {
+	seat := a.seats.Of(w)
+	if seat == nil || seat.Inbox != session || !a.seats.Offered(w, room) {
+		return
+	}
+	for _, t := range seat.Types {
+		a.l.sender.dirty[events.Type(t)] = true
+	}
 }
 
 // takeBack hands an item back that was assigned and is not known to have started. If the

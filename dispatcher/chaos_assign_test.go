@@ -86,7 +86,7 @@ func (c *chaos) finishAssigned() {
 			c.report(wire.Report{ID: a.id.String(), Token: a.token.String(), Worker: string(a.worker), Event: wire.ReportComplete, Start: true})
 		}
 	}
-	c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: "w9"}})
+	c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: "w9"}})
 	c.settle()
 }
 

@@ -274,7 +274,7 @@ func (c *chaos) stranger() {
 func (c *chaos) heartbeats() {
 	for _, w := range slices.Sorted(maps.Keys(c.alive)) {
 		c.register(w, c.alive[w], nil, "email")
-		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
+		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
 	for _, h := range c.granted {
@@ -284,7 +284,7 @@ func (c *chaos) heartbeats() {
 		}
 	}
 	for w, in := range runs {
-		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
+		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: w}, InFlight: in})
 	}
 	c.settle()
 }

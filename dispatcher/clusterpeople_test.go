@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -339,9 +340,10 @@ func (p *people) beat() {
 		if n == nil || n.paused(c.at) {
 			continue
 		}
-		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: "s-" + w, Types: []string{string(clusterType)}, Slots: p.alive[w], Inbox: p.inboxes[w]}, InFlight: in}
+		h := &wire.Heartbeat{Register: wire.Register{Pull: p.inboxes[w] == "", Worker: w, Session: cmp.Or(p.inboxes[w], "s-"+w), Types: []string{string(clusterType)}, Slots: p.alive[w]}, InFlight: in}
 		c.After(c.between(50*time.Microsecond, 2*time.Millisecond), func() {
 			if n.owns() && p.alive[w] > 0 {
+				endOtherSession(n.reg, &h.Register)
 				_, _, err := n.reg.Put(h.Register, n.l.clock.Now())
 				c.failed(err)
 				n.reg.Beat(&wire.Heartbeat{Register: h.Register})

@@ -127,7 +127,7 @@ func (h *harness) submit(typ events.Type) events.ID {
 
 func (h *harness) register(worker string, slots int, types ...string) wire.Registered {
 	h.t.Helper()
-	r, err := h.eng.Register(h.ctx(), wire.Register{Worker: worker, Types: types, Slots: slots})
+	r, err := h.eng.Register(h.ctx(), wire.Register{Pull: true, Worker: worker, Types: types, Slots: slots})
 	if err != nil {
 		h.t.Fatal(err)
 	}

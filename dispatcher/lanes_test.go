@@ -351,7 +351,7 @@ func TestRegisterAfterManySetsOfCapabilities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := h.eng.Register(h.ctx(), wire.Register{Worker: "capable", Types: []string{"email"}, Slots: 2, Capabilities: all})
+	r, err := h.eng.Register(h.ctx(), wire.Register{Pull: true, Worker: "capable", Types: []string{"email"}, Slots: 2, Capabilities: all})
 	if err != nil || len(r.Consumers["email"]) < 2 {
 		t.Fatalf("%d consumers, %v", len(r.Consumers["email"]), err)
 	}
@@ -402,12 +402,12 @@ func TestDispatchStreamFullOfConsumers(t *testing.T) {
 		}
 	}
 	h.startEngine()
-	_, err = h.eng.Register(h.ctx(), wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1})
+	_, err = h.eng.Register(h.ctx(), wire.Register{Pull: true, Worker: "w", Types: []string{"email"}, Slots: 1})
 	if events.CodeOf(err) != events.CodeUnavailable || !strings.Contains(err.Error(), "consumers") {
 		t.Fatalf("%v", err)
 	}
 	h.until("the worker registers", func() bool {
-		_, err := h.eng.Register(h.ctx(), wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1})
+		_, err := h.eng.Register(h.ctx(), wire.Register{Pull: true, Worker: "w", Types: []string{"email"}, Slots: 1})
 		return err == nil
 	})
 }

@@ -71,7 +71,7 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the worker was not asked to register again")
 	}
-	r, err := h.eng.Register(h.ctx(), wire.Register{Worker: "v", Types: []string{"email"}, Slots: 1})
+	r, err := h.eng.Register(h.ctx(), wire.Register{Pull: true, Worker: "v", Types: []string{"email"}, Slots: 1})
 	if err != nil || r.LeaseMS["email"] != 3000 || r.HeartbeatMS >= 3000 {
 		t.Fatalf("%+v, %v", r, err)
 	}

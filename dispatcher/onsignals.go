@@ -61,6 +61,9 @@ func (l *loop) onSignals() error {
 			return err
 		}
 	}
+	for w, o := range t.Offers {
+		l.assigner.offered(w, o.Session, o.Room)
+	}
 	for typ := range t.Types {
 		l.leases.makeConsumers(typ, false)
 	}

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -379,10 +380,21 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 	return out
 }
 
+// endOtherSession has the engine forget an earlier life of a worker.
+func endOtherSession(r *registry.Registry, reg *wire.Register) {
+	for _, w := range r.List() {
+		if w.Worker == reg.Worker && w.Session != reg.Session {
+			r.Remove(events.WorkerID(w.Worker), w.Session)
+		}
+	}
+}
+
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities, Inbox: s.inboxes[w]}, s.l.clock.Now())
+	reg := wire.Register{Pull: s.inboxes[w] == "", Worker: w, Session: cmp.Or(s.inboxes[w], "s-"+w), Types: types, Slots: slots, Capabilities: capabilities}
+	endOtherSession(s.reg, &reg)
+	_, _, err := s.reg.Put(reg, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }

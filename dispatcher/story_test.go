@@ -310,7 +310,7 @@ func (st *story) runReport(td *datadriven.TestData) string {
 }
 
 func (st *story) heartbeat(td *datadriven.TestData) string {
-	h := wire.Heartbeat{Register: wire.Register{Worker: td.CmdArgs[0].Key}}
+	h := wire.Heartbeat{Register: wire.Register{Pull: true, Worker: td.CmdArgs[0].Key}}
 	for _, a := range td.CmdArgs[1:] {
 		m := st.held[a.Key]
 		h.InFlight = append(h.InFlight, wire.RunRef{ID: m.id.String(), Token: m.token.String()})

@@ -14,7 +14,7 @@ import (
 // health is a heartbeat that says which of a worker's checks fail.
 func (st *story) health(td *datadriven.TestData) string {
 	w := td.CmdArgs[0].Key
-	h := wire.Heartbeat{Register: wire.Register{Worker: w}, Health: &wire.Health{}}
+	h := wire.Heartbeat{Register: wire.Register{Pull: true, Worker: w}, Health: &wire.Health{}}
 	for _, a := range td.CmdArgs[1:] {
 		h.Health.Failing = append(h.Health.Failing, wire.FailingCheck{Check: a.Key, Error: strings.Join(a.Vals, " ")})
 	}

@@ -17,9 +17,6 @@ import (
 // Register announces a worker: its types and their consumers exist when it
 // returns.
 func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
-	if !e.cfg.Assign {
-		r.Inbox, r.Most = "", nil
-	}
 	if err := e.registry.MayPut(r, e.Now()); err != nil { // what is refused defines no types
 		return wire.Registered{}, err
 	}
@@ -63,10 +60,7 @@ func recallWorkers(ctx context.Context, e *Engine) {
 		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
 			continue
 		}
-		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Inbox: w.Inbox, Most: w.Most}
-		if !e.cfg.Assign {
-			reg.Inbox, reg.Most = "", nil
-		}
+		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Most: w.Most, Offers: w.Offers, Pull: w.Pull}
 		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
 			continue
 		}
@@ -100,14 +94,14 @@ const beatsPerLease = 3
 
 // consumers makes the consumers that a worker pulls from.
 func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
-	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}, Assigns: e.cfg.Assign}
+	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
 	beat := e.cfg.Heartbeat
 	for _, t := range r.Types {
 		reply, err := e.lanes(ctx, events.Type(t), r.Capabilities)
 		if err != nil {
 			return out, err
 		}
-		if r.Inbox != "" {
+		if !r.Pull {
 			reply.lanes = nil
 		}
 		for _, lane := range reply.lanes {
@@ -173,9 +167,6 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
 	}
-	if !e.cfg.Assign {
-		h.Inbox, h.Most = "", nil
-	}
 	if !e.registry.Knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
@@ -197,6 +188,17 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		}
 	}
 	return reply, nil
+}
+
+// Offer takes a worker's offer; see wire.Offer.
+func (e *Engine) Offer(_ context.Context, o wire.Offer) error {
+	if err := e.registry.MayOffer(&o); err != nil {
+		return err
+	}
+	if s := e.signals.Load(); s != nil {
+		s.Offered(&o)
+	}
+	return nil
 }
 
 // idTaken returns the refusal of a heartbeat whose worker id is another session's by now.

@@ -383,7 +383,7 @@ func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
 	e := mustStart(t, o)
 	c := mustClient(t, e)
 	sent, beats := make(chan *nats.Msg, 10), make(chan *nats.Msg, 1000)
-	for subject, to := range map[string]chan *nats.Msg{e.names().InboxAll(): sent, e.names().API(wire.APIHeartbeat): beats} {
+	for subject, to := range map[string]chan *nats.Msg{e.names().RunOfAll(): sent, e.names().API(wire.APIHeartbeat): beats} {
 		if _, err := e.nc.ChanSubscribe(subject, to); err != nil {
 			t.Fatal(err)
 		}
@@ -427,32 +427,32 @@ func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
 }
 
 // Nobody gets another's items by what he registers, and nobody but the engine assigns.
-func TestInboxesAreTheirWorkers(t *testing.T) {
+func TestNobodySendsWorkersItems(t *testing.T) {
 	slow(t)
 	e := guarded(t)
 	c, refused := as(t, e, "work")
-	for _, inbox := range []string{"*", ">", "a.b", "a b", "_INBOX", "é", fmt.Sprintf("%065d", 1)} {
-		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: inbox})
+	for _, session := range []string{"", "*", ">", "a.b", "a b", "é", fmt.Sprintf("%065d", 1)} {
+		_, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session})
 		if events.CodeOf(err) != events.CodeBadRequest {
-			t.Errorf("inbox %q: %v", inbox, err)
+			t.Errorf("session %q: %v", session, err)
 		}
 	}
-	reg, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "abc"})
-	if err != nil || !reg.Assigns || len(reg.Consumers["email"]) > 0 {
+	reg, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: "abc"})
+	if err != nil || len(reg.Consumers["email"]) > 0 {
 		t.Fatalf("%+v, %v", reg, err)
 	}
 	got := make(chan *nats.Msg, 10)
-	if _, err := c.Conn().ChanSubscribe(e.names().Inbox("w", "abc"), got); err != nil {
+	if _, err := c.Conn().ChanSubscribe(e.names().RunsOf("abc"), got); err != nil {
 		t.Fatal(err)
 	}
 	noneRefused(t, c, refused)
-	// While it lives, its id, and so its inbox, is nobody else's.
-	if _, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Inbox: "def"}); events.CodeOf(err) != events.CodeWorkerIDInUse {
+	// While it lives, its id is nobody else's.
+	if _, err := register(t, c.Conn(), e, wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: "def"}); events.CodeOf(err) != events.CodeWorkerIDInUse {
 		t.Errorf("another session under the id: %v", err)
 	}
 	for _, user := range []string{"work", "submit", "read"} {
 		other, refused := as(t, e, user)
-		if err := other.Conn().Publish(e.names().Inbox("w", "abc"), []byte(`[]`)); err != nil {
+		if err := other.Conn().Publish(e.names().RunOf("email", "abc"), []byte(`[]`)); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
@@ -461,12 +461,12 @@ func TestInboxesAreTheirWorkers(t *testing.T) {
 		select {
 		case <-refused:
 		case <-time.After(testTimeout):
-			t.Errorf("%s may publish to a worker's inbox", user)
+			t.Errorf("%s may send a worker items", user)
 		}
 	}
 	for _, user := range []string{"submit", "read"} {
 		other, refused := as(t, e, user)
-		if _, err := other.Conn().ChanSubscribe(e.names().InboxAll(), make(chan *nats.Msg, 1)); err != nil {
+		if _, err := other.Conn().ChanSubscribe(e.names().RunOfAll(), make(chan *nats.Msg, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Conn().FlushTimeout(testTimeout); err != nil {
@@ -475,7 +475,7 @@ func TestInboxesAreTheirWorkers(t *testing.T) {
 		select {
 		case <-refused:
 		case <-time.After(testTimeout):
-			t.Errorf("%s may listen to workers' inboxes", user)
+			t.Errorf("%s may listen to what workers are sent", user)
 		}
 	}
 	// An item comes to it, and to report on it takes its token.

@@ -421,7 +421,7 @@ func TestEngineBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := submit(t, e, wire.Submit{Type: "email", DedupKey: "invoice 7"})
-	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "w1", Types: []string{"other"}, Slots: 1})
+	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Types: []string{"other"}, Slots: 1})
 	check := func() {
 		t.Helper()
 		shows(t, js, "work_dedup", kvstate.DedupKey("email", "invoice 7"), s.ID)

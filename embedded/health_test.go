@@ -145,7 +145,7 @@ func TestUnansweredProbe(t *testing.T) {
 	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, quickHealth)})
 	nc := workerConn(t, e)
-	reg := wire.Register{Worker: "deaf", Types: []string{"email"}, Slots: 1, Probe: true}
+	reg := wire.Register{Pull: true, Worker: "deaf", Types: []string{"email"}, Slots: 1, Probe: true}
 	reg.Session = request[wire.Registered](t, e, wire.APIRegister, reg).Session
 	beat := func() wire.HeartbeatReply {
 		t.Helper()

@@ -61,7 +61,7 @@ func TestWhatOutlivesACut(t *testing.T) {
 	if err := c.Rejected().Purge(ctx, before.Rejected[1].Seq, ""); err != nil {
 		t.Fatal(err)
 	}
-	me := wire.Register{Worker: "w1", Types: []string{"email"}, Slots: 2, Session: "s"}
+	me := wire.Register{Pull: true, Worker: "w1", Types: []string{"email"}, Slots: 2, Session: "s"}
 	request[wire.Registered](t, e, wire.APIRegister, me)
 	request[wire.OK](t, e, wire.APIDrain, wire.Drain{Worker: "w1", Reason: "deploy", By: "ops"})
 	if _, err := c.Types().Pause(ctx, "email", streamwright.PauseOptions{Reason: "down", For: time.Hour}); err != nil {

@@ -56,7 +56,7 @@ func TestEngineThatIsNotReady(t *testing.T) {
 func TestFailedProbesAreCounted(t *testing.T) {
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0", Config: configOf(t, quickHealth)})
 	// A worker that offers probes, and does not listen for them.
-	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "w1", Session: "s", Types: []string{"email"}, Slots: 1, Probe: true})
+	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Pull: true, Worker: "w1", Session: "s", Types: []string{"email"}, Slots: 1, Probe: true})
 	shown(t, e, "w1", wire.WorkerUnhealthy, "no answer within")
 	_, page := fetch(t, "http://"+e.HTTP()+"/metrics")
 	if strings.Contains(page, `streamwright_worker_failures_total{reason="probe"} 0`) || !strings.Contains(page, `streamwright_worker_failures_total{reason="probe"}`) ||

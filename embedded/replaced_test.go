@@ -18,7 +18,7 @@ import (
 func takeID(t *testing.T, e *Engine, worker, typ string) (reg wire.Registered) {
 	t.Helper()
 	first := shown(t, e, worker, wire.WorkerActive, "")
-	body, err := json.Marshal(wire.Register{Worker: worker, Types: []string{typ}, Slots: 1, Session: "second"})
+	body, err := json.Marshal(wire.Register{Pull: true, Worker: worker, Types: []string{typ}, Slots: 1, Session: "second"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ lease = "1s"
 		typ    string
 		wantMS int64
 	}{{"slow", 500}, {"quick", 333}} {
-		reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: c.typ, Types: []string{c.typ}, Slots: 1})
+		reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Pull: true, Worker: c.typ, Types: []string{c.typ}, Slots: 1})
 		if reg.HeartbeatMS != c.wantMS {
 			t.Errorf("a worker of type %s is told to send a heartbeat each %d ms, want %d", c.typ, reg.HeartbeatMS, c.wantMS)
 		}
@@ -67,7 +67,7 @@ sweep_interval = "1s"
 lease = "3s"
 `)})
 	nc := workerConn(t, e)
-	reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "me", Types: []string{"email"}, Slots: 1})
+	reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Pull: true, Worker: "me", Types: []string{"email"}, Slots: 1})
 	sub := submit(t, e, wire.Submit{Type: "email", Params: json.RawMessage(`{}`)})
 	first := pullOne(t, nc, reg, "email")
 	claim := wire.Report{ID: sub.ID, Token: first.Headers().Get(wire.HeaderToken), Worker: "me", Session: reg.Session, Event: wire.ReportClaim}

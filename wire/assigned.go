@@ -2,8 +2,8 @@ package wire
 
 import "encoding/json"
 
-// Assigned is an item that the engine has claimed for a worker and sends to its inbox. A
-// message has an array of them.
+// Assigned is an item that the engine has claimed for a session of a worker, and sends to
+// Names.RunOf. A message has an array of them.
 type Assigned struct {
 	ID        string            `json:"id"`
 	Type      string            `json:"type"`
@@ -14,7 +14,7 @@ type Assigned struct {
 	Trace     string            `json:"traceparent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Ask says that earlier runs have left something for this one: the worker reports
-	// the claim, with start, and the answer has it.
+	// the start before it runs the item, and the answer has it.
 	Ask bool `json:"ask,omitempty"`
 	// Bytes is the length of Params, for readers that are no JSON parsers.
 	Bytes  int             `json:"bytes"`

@@ -29,6 +29,7 @@ const (
 	APIHeartbeat  = "heartbeat"
 	APIReport     = "report"
 	APIProbed     = "probed"
+	APIOffer      = "offer"
 	APIUnregister = "unregister"
 
 	APIStats        = "stats"
@@ -209,6 +210,7 @@ var endpoints = func() []Endpoint {
 		{Name: APIHeartbeat, Roles: works, Refuses: sessions, Request: typeOf[Heartbeat](), Reply: typeOf[HeartbeatReply]()},
 		{Name: APIReport, Roles: works, Refuses: sessions, Request: typeOf[[]Report](), Reply: typeOf[[]Reported]()},
 		{Name: APIProbed, Roles: works, Refuses: sessions, Request: typeOf[Probed](), Reply: typeOf[OK]()},
+		{Name: APIOffer, Roles: works, Refuses: sessions, Request: typeOf[Offer](), Reply: typeOf[OK]()},
 		{Name: APIUnregister, Roles: works, Refuses: sessions, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
 
 		// For operators and observers.

@@ -174,7 +174,7 @@ func (n Names) EventAll() string { return n.subject("event", ">") }
 func (n Names) Run(t events.Type, lane string) string { return Life("").Run(n, t, lane) }
 
 // RunAll matches every Run subject, of every life.
-func (n Names) RunAll() string { return n.subject("run", ">") }
+func (n Names) RunAll() string { return n.subject("lane", ">") }
 
 // Life names one life of the dispatch stream. It is part of the stream's subjects and of the
 // names of its consumers: a server that was cut off may still have the stream of an earlier
@@ -184,7 +184,7 @@ type Life string
 
 // Run is the subject to which items of a type and lane are dispatched.
 func (l Life) Run(n Names, t events.Type, lane string) string {
-	parts := []string{"run"}
+	parts := []string{"lane"}
 	if l != "" {
 		parts = append(parts, "_"+string(l)) // no type begins with _
 	}
@@ -199,7 +199,7 @@ func (l Life) RunAll(n Names) string {
 	if l == "" {
 		return n.RunAll()
 	}
-	return n.subject("run", "_"+string(l), ">")
+	return n.subject("lane", "_"+string(l), ">")
 }
 
 // Consumer names the durable consumer of a type and lane.
@@ -248,14 +248,16 @@ func (n Names) ControlAll() string { return n.subject("control", "_all") }
 // engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
 
-// Inbox is the subject on which a worker that registered with the word inbox receives the
-// items that the engine assigns to it.
-func (n Names) Inbox(w events.WorkerID, inbox string) string {
-	return n.subject("assign", string(w), inbox)
+// RunOf is the subject on which a session of a worker receives items of a type.
+func (n Names) RunOf(t events.Type, session string) string {
+	return n.subject("run", string(t), session)
 }
 
-// InboxAll matches every Inbox subject: a worker's id may have dots.
-func (n Names) InboxAll() string { return n.subject("assign", ">") }
+// RunsOf matches the subjects on which a session receives items.
+func (n Names) RunsOf(session string) string { return n.subject("run", "*", session) }
+
+// RunOfAll matches every RunOf subject.
+func (n Names) RunOfAll() string { return n.subject("run", "*", "*") }
 
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }

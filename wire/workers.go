@@ -17,22 +17,33 @@ type Register struct {
 	Slots        int      `json:"slots"`
 	Host         string   `json:"host,omitempty"`
 	Version      string   `json:"version,omitempty"`
-	// Session names this life of the worker. Empty: a new one. An id that is
-	// alive under another session is refused with worker_id_in_use.
-	Session string `json:"session,omitempty"`
+	// Session names this life of the worker: letters, digits, - and _, at most MaxSession
+	// bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before
+	// it registers. An id that is alive under another session is refused with
+	// worker_id_in_use.
+	Session string `json:"session"`
 	// Probe says that the worker listens on the subject Names.Probe, and answers.
 	Probe bool `json:"probe,omitempty"`
-	// Inbox, if set, says that the worker listens on the subject Names.Inbox of this
-	// word, for items that the engine assigns to it: letters and digits, at most
-	// MaxInbox, new for each life of the worker.
-	Inbox string `json:"inbox,omitempty"`
-	// Most bounds how many items of a type run at once in the worker, below Slots. It
-	// counts with Inbox alone.
+	// Most bounds how many items of a type run at once in the worker, below Slots.
 	Most map[string]int `json:"most,omitempty"`
+	// Offers says that a free slot is no offer: the worker gets no more than it asks for
+	// with Offer.
+	Offers bool `json:"offers,omitempty"`
+	// Pull says that the worker pulls and claims.
+	Pull bool `json:"pull,omitempty"`
 }
 
-// MaxInbox bounds Register.Inbox, in bytes.
-const MaxInbox = 64
+// MaxSession bounds Register.Session, in bytes.
+const MaxSession = 64
+
+// Offer says how many more items a worker takes that registered with Offers. It replaces the
+// offer before, and each item that is sent takes one of it. An engine that becomes the owner
+// knows of no offer.
+type Offer struct {
+	Worker  string `json:"worker"`
+	Session string `json:"session"`
+	Room    int    `json:"room"` // 0 to the worker's slots
+}
 
 // Registered answers a Register.
 type Registered struct {
@@ -41,9 +52,6 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
-	// Assigns says that the engine assigns items to the workers that offer an Inbox. To one
-	// that has, it names no Consumers.
-	Assigns bool `json:"assigns,omitempty"`
 	// JetStreamDomain is the domain in which the worker reaches the stream; see
 	// InfoReply. If it is set, pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT.
 	JetStreamDomain string `json:"js_domain,omitempty"`
@@ -214,7 +222,8 @@ type WorkerInfo struct {
 	Reason       string         `json:"reason,omitempty"` // why it is unhealthy
 	Health       *Health        `json:"health,omitempty"` // as it last said itself
 	Probe        bool           `json:"probe,omitempty"`  // whether it answers probes
-	Inbox        string         `json:"inbox,omitempty"`  // see Register; empty: it pulls
+	Offers       bool           `json:"offers,omitempty"` // see Register
+	Pull         bool           `json:"pull,omitempty"`   // see Register
 	Most         map[string]int `json:"most,omitempty"`   // see Register
 	ProbedAt     time.Time      `json:"probed_at,omitzero"`
 	Version      string         `json:"version,omitempty"`

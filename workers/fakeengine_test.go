@@ -66,7 +66,6 @@ type fakeEngine struct {
 	changed    chan struct{} // closed and replaced at every change
 	quiet      bool          // keep no reports (benchmarks)
 	putsBack   bool          // dispatch again what is handed back unclaimed
-	assigns    bool          // say so; nothing is assigned
 }
 
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
@@ -157,7 +156,7 @@ func (f *fakeEngine) register(m *nats.Msg) any {
 	if s := f.workers[r.Worker]; s != "" && s != r.Session {
 		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeWorkerIDInUse, Message: "the id is alive in another session"}}
 	}
-	reply := wire.Registered{Session: r.Session, Stream: f.names.DispatchStream(), Consumers: map[string][]string{}, HeartbeatMS: f.beatMS, LeaseMS: map[string]int64{}, Assigns: f.assigns}
+	reply := wire.Registered{Session: r.Session, Stream: f.names.DispatchStream(), Consumers: map[string][]string{}, HeartbeatMS: f.beatMS, LeaseMS: map[string]int64{}}
 	if reply.Session == "" {
 		reply.Session = ulid.Make().String()
 	}

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -17,12 +16,11 @@ import (
 const startAfter = 2 * time.Millisecond
 
 // inbox receives the items that the engine assigns to this worker: it has claimed them,
-// so their handlers start at once. It is opened when an engine says that it assigns.
+// so their handlers start at once.
 // Guarded by Worker.mu.
 type inbox struct {
-	w    *Worker
-	word string // of the registration; empty: not open
-	sub  *nats.Subscription
+	w   *Worker
+	sub *nats.Subscription
 	// fence is from the last heartbeat's reply: an item with a lesser token came too late.
 	fence events.Token
 
@@ -31,26 +29,20 @@ type inbox struct {
 	list    []wire.Assigned // reused
 }
 
-// open subscribes to the inbox, and offers it in a registration.
-func (b *inbox) open(req *wire.Register) error {
-	word := rand.Text()
-	sub, err := b.w.nc.Subscribe(b.w.cfg.Names.Inbox(b.w.cfg.ID, word), b.receive)
+// open subscribes to the items of a session.
+func (b *inbox) open(session string) error {
+	sub, err := b.w.nc.Subscribe(b.w.cfg.Names.RunsOf(session), b.receive)
 	if err != nil {
-		return fmt.Errorf("subscribe to the inbox: %w", err)
+		return fmt.Errorf("subscribe to the session's items: %w", err)
 	}
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.word, b.sub = word, sub
-	b.offer(req)
+	b.sub = sub
 	return nil
 }
 
-// offer says in a registration that items may be assigned. REQUIRES: mu.
-func (b *inbox) offer(r *wire.Register) {
-	if b.word == "" {
-		return
-	}
-	r.Inbox = b.word
+// bound says in a registration how many items of each type run at once. REQUIRES: mu.
+func (b *inbox) bound(r *wire.Register) {
 	for t, reg := range b.w.types {
 		if reg.limit > 0 {
 			if r.Most == nil {

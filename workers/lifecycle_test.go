@@ -13,7 +13,6 @@ import (
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.assigns = true
 	var during func() // called in the middle of the registration
 	r.onRegister = func(wire.Register) *wire.Error {
 		if during != nil {

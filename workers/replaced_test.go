@@ -64,32 +64,6 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	}
 }
 
-// A worker that is registered, and fails to register again to offer its inbox, keeps its
-// session: without it, its own id would be another's.
-func TestSessionOutlivesAFailedOffer(t *testing.T) {
-	r := newRig(t)
-	r.assigns = true
-	offers := 0
-	r.onRegister = func(reg wire.Register) *wire.Error {
-		if reg.Inbox == "" {
-			return nil
-		}
-		if offers++; offers > 1 {
-			return nil
-		}
-		return &wire.Error{Code: events.CodeUnavailable, Message: "not now"}
-	}
-	w := r.worker(Config{ID: "me", Concurrency: 2})
-	HandleRaw(w, "wait", newBlocker().run)
-	r.start(w)
-	need.Eventually(t, "the worker is registered", func() bool { return w.Stats().Registered })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if offers != 2 {
-		t.Errorf("the inbox was offered %d times, want 2", offers)
-	}
-}
-
 // A claim that is refused for the id is handed back at once, and its refusal ends
 // the other runs without waiting for a heartbeat.
 func TestIDTakenIsToldByAClaim(t *testing.T) {

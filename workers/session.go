@@ -21,7 +21,7 @@ type session struct {
 	kick chan struct{} // wakes the loop; room for one
 
 	pull.Standing
-	id       string     // of the registration; empty before the first
+	id       string     // of this life of the worker
 	names    wire.Names // with the JetStream domain that the engine has told
 	replaced bool       // another worker has registered under the id
 	control  []*nats.Subscription
@@ -45,18 +45,6 @@ func (s *session) tryRegister(ctx context.Context) error {
 	sent := time.Now()
 	if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
 		return err
-	}
-	if reply.Assigns && req.Inbox == "" { // as it says now
-		if err := s.w.inbox.open(&req); err != nil {
-			return err
-		}
-		s.w.mu.Lock()
-		s.id = reply.Session // the id is ours, even if the next request fails
-		s.w.mu.Unlock()
-		req.Session, reply = reply.Session, wire.Registered{}
-		if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
-			return err
-		}
 	}
 	fresh, err := s.w.pulls.openAll(known, &reply, epoch)
 	if err != nil {
@@ -121,12 +109,10 @@ func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoc
 	for _, c := range fresh {
 		c.mend()
 	}
-	s.id, s.replaced = reply.Session, false
+	s.replaced = false
 	s.Confirm(reply, sent)
 	s.Registered = epoch == s.w.link.epoch
-	if s.w.health.unfit() || reply.Assigns {
-		s.Ask() // a registration does not say so, nor what runs: a heartbeat is due
-	}
+	s.Ask() // a registration does not say what runs, nor how the worker is: a heartbeat is due
 	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	s.w.pulls.refillAll()
 	s.w.unlock()
@@ -310,7 +296,7 @@ func (s *session) listen() error {
 		s.control = append(s.control, sub)
 		s.w.mu.Unlock()
 	}
-	return nil
+	return s.w.inbox.open(s.id)
 }
 
 // onCall registers at once with an engine that has become the owner.

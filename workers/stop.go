@@ -208,7 +208,7 @@ func (w *Worker) await(ctx context.Context, ok func() bool) bool {
 // unregister takes the worker out at the engine, if it can be told.
 func (s *session) unregister() {
 	s.w.mu.Lock()
-	req, registered := wire.Unregister{Worker: string(s.w.cfg.ID), Session: s.id}, s.id != "" && s.w.link.connected
+	req, registered := wire.Unregister{Worker: string(s.w.cfg.ID), Session: s.id}, s.w.link.connected
 	s.w.mu.Unlock()
 	if !registered {
 		return

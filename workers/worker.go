@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,7 +119,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.session = session{w: w, kick: make(chan struct{}, 1), called: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
+	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
 	w.link, w.inbox = link{w: w}, inbox{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
 	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
@@ -321,7 +322,7 @@ func (s *session) request() wire.Register {
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
 		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
 	}
-	s.w.inbox.offer(&r)
+	s.w.inbox.bound(&r)
 	for t := range s.w.types {
 		r.Types = append(r.Types, string(t))
 	}

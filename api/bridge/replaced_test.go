@@ -36,7 +36,7 @@ func (e *engine) takeID(t testing.TB, worker string, types ...string) wire.Regis
 	t.Helper()
 	e.freeID(t, worker)
 	var reg wire.Registered
-	e.request(t, wire.APIRegister, wire.Register{Worker: worker, Types: types, Slots: 1}, &reg)
+	e.request(t, wire.APIRegister, wire.Register{Pull: true, Worker: worker, Types: types, Slots: 1}, &reg)
 	return reg
 }
 

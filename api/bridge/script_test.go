@@ -92,7 +92,7 @@ func TestShellWorker(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	need.Eventually(t, "the worker is dead", func() bool { return e.workers(t)[0].Status == wire.WorkerDead })
 	var reg wire.Registered
-	e.request(t, wire.APIRegister, wire.Register{Worker: id, Types: []string{"shout"}, Slots: 1}, &reg)
+	e.request(t, wire.APIRegister, wire.Register{Pull: true, Worker: id, Types: []string{"shout"}, Slots: 1}, &reg)
 	signal(syscall.SIGCONT)
 	need.Eventually(t, "the command is stopped", func() bool { return strings.Contains(out.String(), taken+": status 143:") })
 	if _, _, err := e.client.Cancel(testContext(t), taken, "not needed"); err != nil {

@@ -87,7 +87,7 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		b: b, id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed || b.cfg.Shared, registering: make(chan struct{}, 1), seen: now, calls: 1,
 		reg: wire.Register{
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
-			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token),
+			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token), Pull: true,
 		},
 		runs: map[string]*run{}, lanes: map[string]*lane{},
 	}

@@ -12,16 +12,23 @@ type parcel struct {
 	body    []byte
 }
 
+// recipient is whom a parcel goes to.
+type recipient struct {
+	typ     events.Type
+	session string
+}
+
 // Assign adds an assigned item to the message for its worker. Items that are assigned
 // together go in one message, within wire.MaxAssignedBytes.
 func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
 	if p.filled >= wire.MaxAssignedBytes {
 		p.FlushAssigned()
 	}
-	par := p.parcels[d.Inbox]
+	to := recipient{it.Type, d.Inbox}
+	par := p.parcels[to]
 	if par == nil {
-		par = &parcel{subject: p.cfg.Names.Inbox(d.Worker, d.Inbox)}
-		p.parcels[d.Inbox] = par
+		par = &parcel{subject: p.cfg.Names.RunOf(it.Type, d.Inbox)}
+		p.parcels[to] = par
 	}
 	before := len(par.body)
 	par.body = wire.AppendAssigned(par.body, &wire.Assigned{
@@ -34,16 +41,16 @@ func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
 
 // FlushAssigned sends what Assign was given.
 func (p *Pusher) FlushAssigned() {
-	for inbox, par := range p.parcels {
+	for to, par := range p.parcels {
 		if len(par.body) == 0 {
-			delete(p.parcels, inbox) // nothing has come since the last flush
+			delete(p.parcels, to) // nothing has come since the last flush
 			continue
 		}
 		if err := p.nc.Publish(par.subject, append(par.body, ']')); err != nil {
 			p.log.Debug("assigned items could not be sent", "subject", par.subject, "error", err)
 		}
 		if cap(par.body) > wire.MaxAssignedBytes {
-			delete(p.parcels, inbox)
+			delete(p.parcels, to)
 			continue
 		}
 		par.body = par.body[:0]

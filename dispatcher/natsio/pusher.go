@@ -50,9 +50,9 @@ type Pusher struct {
 	native      jetstream.Stream // see nativeStream
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[lanes.Key]string
-	life        wire.Life          // of the subjects
-	parcels     map[string]*parcel // assigned items to be sent, by inbox; the loop's
-	filled      int                // bytes in parcels
+	life        wire.Life             // of the subjects
+	parcels     map[recipient]*parcel // assigned items to be sent, by inbox; the loop's
+	filled      int                   // bytes in parcels
 	chores      chan func(context.Context)
 	spent       spentMsgs
 	dropped     atomic.Int64 // chores that found no room and are not yet logged
@@ -67,7 +67,7 @@ func NewPusher(t *Topology, r *registry.Registry, sig *Signals) *Pusher {
 	return &Pusher{
 		nc: nc, js: t.js, cfg: &t.cfg, log: t.log, signals: sig, topology: t, registry: r,
 		inbox: nc.NewInbox() + ".", nativeInbox: nc.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
-		cuts: make(chan uint64, 1), subjects: map[lanes.Key]string{}, parcels: map[string]*parcel{},
+		cuts: make(chan uint64, 1), subjects: map[lanes.Key]string{}, parcels: map[recipient]*parcel{},
 	}
 }
 

@@ -37,6 +37,7 @@ type Taken struct {
 	Spent    []events.Token // unclaimed messages that will not be delivered again
 	Expired  []Expiry
 	Beats    map[events.WorkerID]map[events.Token]bool // each worker's runs, from its last heartbeat
+	Offers   map[events.WorkerID]wire.Offer            // each worker's last
 	Types    map[events.Type]bool                      // types whose consumers must be made anew
 
 	Lanes []lanes.Key // lanes that were last found to have consumers; bounded by MaxSignals
@@ -116,6 +117,16 @@ func (s *Signals) Heartbeat(h *wire.Heartbeat) {
 			t.Beats = map[events.WorkerID]map[events.Token]bool{}
 		}
 		t.Beats[events.WorkerID(h.Worker)] = runs
+	})
+}
+
+// Offered keeps the last offer of each worker; there are at most MaxWorkers.
+func (s *Signals) Offered(o *wire.Offer) {
+	s.Leave(func(t *Taken) {
+		if t.Offers == nil {
+			t.Offers = map[events.WorkerID]wire.Offer{}
+		}
+		t.Offers[events.WorkerID(o.Worker)] = *o
 	})
 }
 

@@ -149,7 +149,7 @@ func (r *Registry) Active() map[events.WorkerID]bool {
 	defer r.mu.Unlock()
 	set := make(map[events.WorkerID]bool, len(r.workers))
 	for id, w := range r.workers {
-		if w.info.Status == wire.WorkerActive && w.info.Inbox == "" {
+		if w.info.Status == wire.WorkerActive && w.info.Pull {
 			set[id] = true
 		}
 	}

@@ -146,16 +146,16 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 		return "", false, err
 	}
 	if reg.Session == "" {
-		reg.Session = rand.Text()
+		reg.Session = rand.Text() // of one that pulls
 	}
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
-		Inbox: reg.Inbox, Most: reg.Most,
+		Most: reg.Most, Offers: reg.Offers, Pull: reg.Pull,
 	}}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
 		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
-		w.info.Inbox != reg.Inbox || !maps.Equal(w.info.Most, reg.Most)
+		w.info.Offers != reg.Offers || w.info.Pull != reg.Pull || !maps.Equal(w.info.Most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
@@ -208,8 +208,8 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	if len(reg.Types) > events.MaxTypes {
 		return "", events.Refuse(events.CodeTooManyTypes, "worker %s names %d types: an engine serves %d", id, len(reg.Types), events.MaxTypes)
 	}
-	if n := max(len(reg.Session), len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
-		return "", events.Refuse(events.CodeTooLarge, "the session, host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
+	if n := max(len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
+		return "", events.Refuse(events.CodeTooLarge, "the host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
 	}
 	for _, t := range reg.Types {
 		if _, err := events.ParseType(t); err != nil {
@@ -227,14 +227,40 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
 	}
-	if strings.ContainsFunc(reg.Inbox, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') }) || len(reg.Inbox) > wire.MaxInbox {
-		return "", events.Refuse(events.CodeBadRequest, "the inbox of worker %s must be letters and digits, at most %d", id, wire.MaxInbox)
+	if !reg.Pull && reg.Session == "" {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s names no session: choose one for each start of the worker, and subscribe to work.run.*.SESSION before you register", id)
+	}
+	if strings.ContainsFunc(reg.Session, notInSession) || len(reg.Session) > wire.MaxSession {
+		return "", events.Refuse(events.CodeBadRequest, "the session of worker %s must be letters, digits, - and _, at most %d", id, wire.MaxSession)
 	}
 	if len(reg.Most) > len(reg.Types) {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s bounds %d types in most, and names %d: bound only types that it names", id, len(reg.Most), len(reg.Types))
 	}
 	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
 	return id, nil
+}
+
+// notInSession reports whether a session may not have a character.
+func notInSession(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_'
+}
+
+// MayOffer refuses an offer that is not of a registered worker, or too large.
+func (r *Registry) MayOffer(o *wire.Offer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.workers[events.WorkerID(o.Worker)]
+	switch {
+	case w == nil:
+		return events.Refuse(events.CodeUnknownWorker, "worker %s is not registered: register, then offer", events.Clip(o.Worker, events.MaxNameLen))
+	case w.info.Session != o.Session:
+		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session: choose another id", o.Worker)
+	case !w.info.Offers:
+		return events.Refuse(events.CodeBadRequest, "worker %s has registered without offers, so each free slot is an offer: register with \"offers\": true to be sent only what you offer", o.Worker)
+	case o.Room < 0 || o.Room > w.info.Slots:
+		return events.Refuse(events.CodeBadRequest, "worker %s offers room for %d items: 0 to its %d slots", o.Worker, o.Room, w.info.Slots)
+	}
+	return nil
 }
 
 // Remove removes a worker if the session is its own, and reports whether nobody has its id
@@ -357,7 +383,7 @@ func (r *Registry) Pulled(t events.Type, lane string) (slots int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
-		if w.info.Inbox == "" && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+		if w.info.Pull && w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
 			slots += r.slotsOf(id, w)
 		}
 	}
@@ -369,10 +395,10 @@ func (r *Registry) Seats() (list []seats.Seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
-		if w.info.Inbox == "" {
+		if w.info.Pull {
 			continue
 		}
-		seat := seats.Seat{Worker: id, Inbox: w.info.Inbox, Types: w.info.Types, Offer: w.offer, Most: w.info.Most}
+		seat := seats.Seat{Worker: id, Inbox: w.info.Session, Types: w.info.Types, Offer: w.offer, Most: w.info.Most, Offers: w.info.Offers}
 		if w.info.Status == wire.WorkerActive {
 			seat.Slots = r.slotsOf(id, w)
 		}
@@ -418,7 +444,7 @@ func (r *Registry) Pulling(t events.Type, lane string) []events.WorkerID {
 	able := r.Able(t, lane)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(able, func(id events.WorkerID) bool { w := r.workers[id]; return w == nil || w.info.Inbox != "" })
+	return slices.DeleteFunc(able, func(id events.WorkerID) bool { w := r.workers[id]; return w == nil || !w.info.Pull })
 }
 
 // Knows reports whether a worker is registered.

@@ -32,7 +32,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) register(id, session string, probe bool) error {
-	_, _, err := r.Put(wire.Register{Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
+	_, _, err := r.Put(wire.Register{Pull: true, Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
 	return err
 }
 
@@ -45,7 +45,7 @@ func (r *rig) must(err error) {
 
 // says is a heartbeat with the checks that fail.
 func (r *rig) says(id string, failing ...wire.FailingCheck) wire.WorkerStatus {
-	s, _ := r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: id}, Health: &wire.Health{Failing: failing}})
+	s, _ := r.Beat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: id}, Health: &wire.Health{Failing: failing}})
 	return s
 }
 
@@ -180,7 +180,7 @@ func TestTheDeadAreBounded(t *testing.T) {
 func TestHealthIsBounded(t *testing.T) {
 	r := newRig(t)
 	r.must(r.register("a", "1", false))
-	h := &wire.Heartbeat{Register: wire.Register{Worker: "a"}, Health: &wire.Health{CPU: 7, Load: -1}}
+	h := &wire.Heartbeat{Register: wire.Register{Pull: true, Worker: "a"}, Health: &wire.Health{CPU: 7, Load: -1}}
 	for range 100 {
 		h.Health.Failing = append(h.Health.Failing, wire.FailingCheck{Check: strings.Repeat("é", 500), Error: strings.Repeat("x", 5000)})
 	}
@@ -254,7 +254,7 @@ func TestProbesAreSpread(t *testing.T) {
 	const n, interval = 1000, time.Minute
 	for i := range n {
 		r.must(r.register(fmt.Sprintf("w%d", i), "1", i%10 != 0))
-		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: fmt.Sprintf("w%d", i)}, InFlight: make([]wire.RunRef, i%2)})
+		r.Beat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: fmt.Sprintf("w%d", i)}, InFlight: make([]wire.RunRef, i%2)})
 	}
 	r.dueProbes(r.now, interval, n)
 	probes, most := map[events.WorkerID]int{}, 0
@@ -332,7 +332,7 @@ func TestSilentWorkersAreToldOf(t *testing.T) {
 	r.Silent = func() { silent++ }
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, id := range []string{"a", "b", "c"} {
-		if _, _, err := r.Put(wire.Register{Worker: id, Types: []string{"email"}, Slots: 1}, now); err != nil {
+		if _, _, err := r.Put(wire.Register{Pull: true, Worker: id, Types: []string{"email"}, Slots: 1}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +356,7 @@ func TestIdleWorkersRest(t *testing.T) {
 	}
 	beat := func(id, session string, idle time.Duration) {
 		t.Helper()
-		reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 1, Session: session}
+		reg := wire.Register{Pull: true, Worker: id, Types: []string{"email"}, Slots: 1, Session: session}
 		if _, _, err := r.Put(reg, now); err != nil {
 			t.Fatal(err)
 		}
@@ -400,13 +400,13 @@ func TestIdOfAnIdleWorker(t *testing.T) {
 		r.Ask = func(events.WorkerID) { asked++ }
 		now := time.Unix(1_800_000_000, 0)
 		put := func(session string) error {
-			_, _, err := r.Put(wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session}, now)
+			_, _, err := r.Put(wire.Register{Pull: true, Worker: "w", Types: []string{"email"}, Slots: 1, Session: session}, now)
 			return err
 		}
 		if err := put("old"); err != nil {
 			t.Fatal(err)
 		}
-		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: "w"}, IdleMS: rest.Milliseconds()})
+		r.Beat(&wire.Heartbeat{Register: wire.Register{Pull: true, Worker: "w"}, IdleMS: rest.Milliseconds()})
 		now = now.Add(gone - time.Second)
 		if put("new") == nil || asked != 0 {
 			t.Fatalf("within %s: want the id refused, and nobody asked", gone)

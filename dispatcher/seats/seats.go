@@ -22,12 +22,15 @@ import (
 // Seat is a worker that takes assigned items.
 type Seat struct {
 	Worker events.WorkerID
-	Inbox  string // new for each life of the worker
+	Inbox  string // its session: new for each life of the worker
 	Types  []string
 	Offer  lanes.Offer
 	Slots  int            // 0: it takes no new work now
 	Most   map[string]int // of types that have a bound of their own
+	// Offers says that it takes no more than it has offered; see Seats.Offered.
+	Offers bool
 
+	room    int // offered, and not used yet
 	runs    int
 	ofType  map[string]int // runs of the types in Most
 	turn    uint64         // of the last item that it was given
@@ -74,7 +77,10 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, inbox stri
 	for i := range list {
 		seat := list[i]
 		if was := old[seat.Worker]; was != nil {
-			seat.turn, seat.resting = was.turn, was.resting && was.Inbox == seat.Inbox
+			seat.turn = was.turn
+			if was.Inbox == seat.Inbox {
+				seat.resting, seat.room = was.resting, was.room
+			}
 		} else {
 			fresh = true
 		}
@@ -120,6 +126,25 @@ func (s *Seats) Count(w events.WorkerID, inbox string, t events.Type, by int) {
 	s.change(seat, func() { seat.count(string(t), by) })
 }
 
+// Offered sets how many more items a worker takes, and reports whether that is more than
+// before. It takes up to so many of its free slots, and each item that is sent uses one.
+func (s *Seats) Offered(w events.WorkerID, room int) (more bool) {
+	seat := s.by[w]
+	if seat == nil || !seat.Offers || seat.room == room {
+		return false
+	}
+	more = room > seat.room
+	s.change(seat, func() { seat.room = room })
+	return more
+}
+
+// Use takes one of what a seat has offered.
+func (s *Seats) Use(seat *Seat) {
+	if seat.Offers {
+		s.change(seat, func() { seat.room-- })
+	}
+}
+
 // Rest has a worker be given nothing before it is heard of again.
 func (s *Seats) Rest(w events.WorkerID) { s.rest(w, true) }
 
@@ -162,8 +187,11 @@ func (seat *Seat) Resting() bool { return seat.resting }
 
 // left returns how many more items a seat can take.
 func (seat *Seat) left() int {
-	if seat.resting {
+	switch {
+	case seat.resting:
 		return 0
+	case seat.Offers:
+		return max(min(seat.Slots-seat.runs, seat.room), 0)
 	}
 	return max(seat.Slots-seat.runs, 0)
 }

@@ -353,7 +353,7 @@ type protocolWorker struct {
 func newProtocolWorker(r *rig, id, typ string) *protocolWorker {
 	r.t.Helper()
 	p := &protocolWorker{r: r, id: id, typ: typ}
-	p.ask(wire.APIRegister, wire.Register{Worker: id, Types: []string{typ}, Slots: 1}, &p.reg)
+	p.ask(wire.APIRegister, wire.Register{Pull: true, Worker: id, Types: []string{typ}, Slots: 1}, &p.reg)
 	p.session = p.reg.Session
 	return p
 }

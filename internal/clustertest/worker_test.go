@@ -84,7 +84,7 @@ func (w *rawWorker) run() {
 // greet registers, and says what runs.
 func (w *rawWorker) greet() {
 	var reply wire.Registered
-	me := wire.Register{Worker: w.name, Session: w.session, Types: []string{"raw"}, Slots: slots}
+	me := wire.Register{Pull: true, Worker: w.name, Session: w.session, Types: []string{"raw"}, Slots: slots}
 	if _, err := w.ask("register", me, &reply); err != nil {
 		return
 	}

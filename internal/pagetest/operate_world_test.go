@@ -188,7 +188,7 @@ func (w *world) beats(id string) (silence func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"}
+	reg := wire.Register{Pull: true, Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"}
 	ask := func(ctx context.Context, endpoint string, body any) ([]byte, error) {
 		data, err := json.Marshal(body)
 		if err != nil {
