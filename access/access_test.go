@@ -92,7 +92,7 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 	for _, i := range allImports() {
 		if i.Flow == Messages {
 			if !strings.HasPrefix(i.Subject, "acme.event.") && !strings.HasPrefix(i.Subject, "acme.log.") && !strings.HasPrefix(i.Subject, "$KV.acme_") &&
-				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") && !strings.HasPrefix(i.Subject, "acme.assign.") {
+				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") && !strings.HasPrefix(i.Subject, "acme.run.") {
 				t.Errorf("everyone may hear %s", i.Subject)
 			}
 			continue

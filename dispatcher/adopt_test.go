@@ -30,7 +30,7 @@ func TestTakeoverAsksLittle(t *testing.T) {
 			}
 			h.stopEngine()
 			for i := range spent {
-				m := nats.NewMsg("work.run.email")
+				m := nats.NewMsg("work.lane.email")
 				m.Header.Set(wire.HeaderID, h.eng.NewID().String())
 				m.Header.Set(wire.HeaderToken, fmt.Sprintf("%016x", i+1))
 				if _, err := h.js.PublishMsgAsync(m, jetstream.WithStallWait(patience)); err != nil {

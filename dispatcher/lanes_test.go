@@ -389,7 +389,7 @@ func TestDispatchStreamFullOfConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const room = 30
-	_, err := h.js.CreateStream(h.ctx(), jetstream.StreamConfig{Name: "WORK_DISPATCH", Subjects: []string{"work.run.>"}, Storage: jetstream.MemoryStorage,
+	_, err := h.js.CreateStream(h.ctx(), jetstream.StreamConfig{Name: "WORK_DISPATCH", Subjects: []string{"work.lane.>"}, Storage: jetstream.MemoryStorage,
 		Retention: jetstream.WorkQueuePolicy, MaxConsumers: room, AllowDirect: true})
 	if err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestDispatchStreamFullOfConsumers(t *testing.T) {
 	for i := range room {
 		lane := fmt.Sprintf("made-up-%d", i)
 		if _, err := h.js.CreateConsumer(h.ctx(), "WORK_DISPATCH", jetstream.ConsumerConfig{Durable: wire.Consumer("email", lane),
-			FilterSubject: "work.run.email." + lane, AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			FilterSubject: "work.lane.email." + lane, AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 			t.Fatal(err)
 		}
 	}

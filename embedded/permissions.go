@@ -23,7 +23,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.EventFilter("*", "*", ">"),
 		n.FrameAll(),
 		n.Prefix + ".intake.>",
-		n.RunAll(),
+		n.RunAll(), n.RunOfAll(),
 		n.Native("*"),
 		n.Prefix + ".control.>",
 		n.Prefix + ".lease.>",

@@ -177,7 +177,7 @@ func TestClientPermissions(t *testing.T) {
 
 	id := events.ID{1}
 	refused := []string{
-		n.Event(0, "email", events.KindCompleted), n.Event(7, "email", events.KindQueued), n.Intake(0, "email"), n.Run("email", ""), n.Run("email", "gpu"), n.Control("w1"),
+		n.Event(0, "email", events.KindCompleted), n.Event(7, "email", events.KindQueued), n.Intake(0, "email"), n.Run("email", ""), n.Run("email", "gpu"), n.RunOf("email", "s1"), n.Control("w1"),
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK_DISPATCH.email", "$KV.work_dedup.a.b", "$KV.work_workers.w", "$KV.work_partitions.0",
 		"$JS.API.STREAM.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.PURGE.WORK_EVENTS_0", "$JS.API.STREAM.MSG.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.UPDATE.WORK_EVENTS_0", "$JS.API.STREAM.CREATE.WORK_EVENTS_0",
 		"$JS.API.STREAM.PURGE.WORK_INTAKE", "$JS.API.STREAM.DELETE.WORK_LOGS",

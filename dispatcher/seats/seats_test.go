@@ -196,3 +196,39 @@ func TestLivesHaveTheirOwnSlots(t *testing.T) {
 		t.Errorf("%d free after the end of a run", s.Free(email))
 	}
 }
+
+// A seat that offers takes what it has offered, within its slots; each item uses one.
+func TestOffers(t *testing.T) {
+	s := New()
+	key := lanes.Key{Type: "email"}
+	list := []Seat{{Worker: "w", Inbox: "s", Types: []string{"email"}, Slots: 3, Offers: true}}
+	none := func(func(events.WorkerID, string, events.Type, int)) {}
+	s.Set(list, none)
+	want := func(n int) {
+		t.Helper()
+		if got := s.Free(key); got != n || s.FreeAll() != n {
+			t.Fatalf("%d and %d free, want %d", got, s.FreeAll(), n)
+		}
+	}
+	want(0)
+	if !s.Offered("w", 2) || s.Offered("w", 2) || s.Offered("other", 2) {
+		t.Error("more is offered once")
+	}
+	want(2)
+	s.Use(s.Of("w"))
+	s.Count("w", "s", "email", 1)
+	want(1)
+	s.Count("w", "s", "email", -1) // a slot that is free again is no offer
+	want(1)
+	s.Set(list, none) // another worker has come, say
+	want(1)
+	if s.Offered("w", 0) {
+		t.Error("less was taken for more")
+	}
+	want(0)
+	s.Offered("w", 9)
+	want(3)
+	list[0].Inbox = "s2" // a new life has offered nothing
+	s.Set(list, none)
+	want(0)
+}

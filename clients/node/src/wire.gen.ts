@@ -28,9 +28,9 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
-/** Assigned is an item that the engine has claimed for a worker and sends to its inbox. A message has an array of them. */
+/** Assigned is an item that the engine has claimed for a session of a worker, and sends to Names.RunOf. A message has an array of them. */
 export interface Assigned {
-  /** Ask says that earlier runs have left something for this one: the worker reports the claim, with start, and the answer has it. */
+  /** Ask says that earlier runs have left something for this one: the worker reports the start before it runs the item, and the answer has it. */
   ask?: boolean;
   attempt: number;
   /** Bytes is the length of Params, for readers that are no JSON parsers. */
@@ -484,14 +484,16 @@ export interface Heartbeat {
   /** IdleMS says that the worker has nothing, that nothing is wrong with it, and that it sends the next heartbeat within so many milliseconds unless that changes: at most the IdleMS of the last reply. 0: it sends one each heartbeat_ms. */
   idle_ms?: number;
   in_flight?: RunRef[];
-  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
-  inbox?: string;
-  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  /** Most bounds how many items of a type run at once in the worker, below Slots. */
   most?: { [key: string]: number };
+  /** Offers says that a free slot is no offer: the worker gets no more than it asks for with Offer. */
+  offers?: boolean;
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
-  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
-  session?: string;
+  /** Pull says that the worker pulls and claims. */
+  pull?: boolean;
+  /** Session names this life of the worker: letters, digits, - and _, at most MaxSession bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before it registers. An id that is alive under another session is refused with worker_id_in_use. */
+  session: string;
   slots: number;
   types: string[];
   version?: string;
@@ -841,6 +843,14 @@ export interface OK {
   ok: boolean;
 }
 
+/** Offer says how many more items a worker takes that registered with Offers. It replaces the offer before, and each item that is sent takes one of it. An engine that becomes the owner knows of no offer. */
+export interface Offer {
+  /** 0 to the worker's slots */
+  room: number;
+  session: string;
+  worker: string;
+}
+
 /** Outcome tells a parent's continuation how one child ended. */
 export interface Outcome {
   code?: string;
@@ -998,14 +1008,16 @@ export interface ReadEvents {
 export interface Register {
   capabilities?: string[];
   host?: string;
-  /** Inbox, if set, says that the worker listens on the subject Names.Inbox of this word, for items that the engine assigns to it: letters and digits, at most MaxInbox, new for each life of the worker. */
-  inbox?: string;
-  /** Most bounds how many items of a type run at once in the worker, below Slots. It counts with Inbox alone. */
+  /** Most bounds how many items of a type run at once in the worker, below Slots. */
   most?: { [key: string]: number };
+  /** Offers says that a free slot is no offer: the worker gets no more than it asks for with Offer. */
+  offers?: boolean;
   /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
-  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
-  session?: string;
+  /** Pull says that the worker pulls and claims. */
+  pull?: boolean;
+  /** Session names this life of the worker: letters, digits, - and _, at most MaxSession bytes, new for each life. The worker listens on Names.RunsOf(Session), for items, before it registers. An id that is alive under another session is refused with worker_id_in_use. */
+  session: string;
   slots: number;
   types: string[];
   version?: string;
@@ -1014,8 +1026,6 @@ export interface Register {
 
 /** Registered answers a Register. */
 export interface Registered {
-  /** Assigns says that the engine assigns items to the workers that offer an Inbox. To one that has, it names no Consumers. */
-  assigns?: boolean;
   /** by type */
   consumers: { [key: string]: string[] };
   heartbeat_ms: number;
@@ -1773,14 +1783,16 @@ export interface WorkerInfo {
   host?: string;
   /** items that it has claimed or runs */
   in_flight: number;
-  /** see Register; empty: it pulls */
-  inbox?: string;
   last_seen: string;
   /** see Register */
   most?: { [key: string]: number };
+  /** see Register */
+  offers?: boolean;
   /** whether it answers probes */
   probe?: boolean;
   probed_at?: string;
+  /** see Register */
+  pull?: boolean;
   /** why it is unhealthy */
   reason?: string;
   registered_at: string;
