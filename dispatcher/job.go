@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // job is a list of commands that is answered as a whole, once all are durable. A long one
@@ -127,7 +128,7 @@ func fatal(err error) error {
 
 // reportJob is the job of a call of Report.
 type reportJob struct {
-	reports []wire.Report
+	reports []command.Report
 	answers []wire.Reported
 	refused map[int]*events.Error // reports that are not decided
 	done    func([]wire.Reported)
@@ -160,7 +161,7 @@ func (j *reportJob) abandon(err *events.Error) {
 
 // report decides one report. Volatile state (the current token, the registered workers) is
 // looked up here, at the moment of the decision.
-func (l *loop) report(r *wire.Report) (wire.Reported, error) {
+func (l *loop) report(r *command.Report) (wire.Reported, error) {
 	tok, err := wire.ParseToken(r.Token)
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
@@ -172,7 +173,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	switch r.Event {
 	case wire.ReportClaim:
 		if err := l.workforce.registry.MayClaim(r.Worker, r.Session); err != nil {
-			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
+			granted, fault := l.keptFrom(d, &r.Report, events.CodeOf(err))
 			if fault != nil {
 				return wire.Reported{}, fault
 			}
@@ -196,7 +197,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	if err := l.assigner.begin(d, r); err != nil {
+	if err := l.assigner.begin(d, &r.Report); err != nil {
 		return wire.Reported{}, err
 	}
 	answer, err := l.runCommand(cmd, d)
