@@ -78,7 +78,7 @@ func TestRelationsAreIndexed(t *testing.T) {
 	slow(t)
 	live := openMem(t)
 	s := newSim(t, 80, live)
-	s.run(3000, 11)
+	s.run(3000, 15)
 	waiters, kids, follow := map[events.ID][]events.ID{}, map[events.ID][]events.ID{}, []events.ID(nil)
 	for id, it := range s.items() {
 		if it.NeedsFollowUp() {
