@@ -77,8 +77,8 @@ func (s *sim) noteChildren(id events.ID) {
 func TestRelationsAreIndexed(t *testing.T) {
 	slow(t)
 	live := openMem(t)
-	s := newSim(t, 80, live)
-	s.run(3000, 15)
+	s := newSim(t, 81, live)
+	s.run(3000, 11)
 	waiters, kids, follow := map[events.ID][]events.ID{}, map[events.ID][]events.ID{}, []events.ID(nil)
 	for id, it := range s.items() {
 		if it.NeedsFollowUp() {
