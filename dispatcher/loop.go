@@ -163,7 +163,7 @@ func (l *loop) idle() bool {
 // not delay them. They leave a quarter of each batch to submissions, which therefore don't
 // starve either.
 func (l *loop) decidePending() error {
-	if l.retention.Quiet() {
+	if l.retention.Quiet() && !l.closing { // an ownership that ends makes no round
 		return nil
 	}
 	q, most := &l.queues, eventlog.MaxEvents

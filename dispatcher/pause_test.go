@@ -85,3 +85,20 @@ func TestHoldSchedulesAndRetention(t *testing.T) {
 		t.Errorf("with room: %d ticks, round %d", len(made["often"]), s.l.state.Meta().Round)
 	}
 }
+
+// An ownership that ends while a round is to begin decides what it has taken, and makes no
+// round.
+func TestAnEndDoesNotWaitForARound(t *testing.T) {
+	s := newSim(t, nil)
+	s.l.retention.Ask(0)
+	if !s.l.retention.Quiet() {
+		t.Fatal("nothing is held back")
+	}
+	s.l.closing = true
+	var out []Outcome
+	s.ask(func(o []Outcome) { out = o }, core.Submit{Type: "email", NewID: s.newID()})
+	s.settle()
+	if len(out) != 1 || out[0].Err != nil || !s.l.idle() {
+		t.Errorf("outcomes %v, idle %t", out, s.l.idle())
+	}
+}
