@@ -136,6 +136,7 @@ func TestUploadedResult(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	e.submit(t, "step", `1`)
 	it := w.one()
+	w.ok(wire.Report{ID: it.ID, Token: it.Token, Event: wire.ReportStart}) // the upload may take longer than an item waits for it
 	doc := `"` + strings.Repeat("x", 12<<20) + `"`
 	up := e.upload(t, "?kind=result&item="+it.ID, doc)
 	if up.Item != it.ID {
