@@ -12,8 +12,7 @@ import (
 )
 
 // adoptAcks takes over the dispatches of ack types: a worker may have the message. The
-// stream that captures the acks shows
-// what became of them meanwhile.
+// stream that captures the acks shows what became of them meanwhile.
 func (e *Engine) adoptAcks(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
 	l.acked.since = now.Add(-time.Second)

@@ -13,8 +13,8 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// News of the runs of ack types is captured twice, as the workers send it and as the server takes it,
-// so that either may be lost. The sweep looks for runs of which neither was heard, or only
+// News of the runs of ack types is captured twice, as the workers send it and as the server
+// takes it, so that either may be lost. The sweep looks for runs of which neither was heard, or only
 // the worker's part. A message at or below its consumer's ack floor is over. But the floor
 // passes a message whose lease has ended just as it passes one that was acked, and
 // afterwards the server can't tell the two apart (it reports no redelivered messages where
@@ -240,8 +240,8 @@ func (a *ackRuns) hearSignals(t *natsio.Taken, now time.Time) error {
 	return a.looks(t.Looks, now)
 }
 
-// typeChanged follows a type's settings. When the protocol changes, messages that are not
-// delivered are taken back, and what runs goes on to its end.
+// typeChanged follows a type's settings. When the protocol changes, the engine takes back
+// the messages that are not delivered, and lets the runs end.
 func (a *ackRuns) typeChanged(t *events.TypeInfo) {
 	was, on := a.on[t.Type]
 	if !on && !t.Settings.Ack() {

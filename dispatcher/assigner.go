@@ -22,7 +22,7 @@ import (
 // started in time, and goes back. From its decision on, an assigned item counts as claimed,
 // and its worker's heartbeats keep its lease.
 
-// slowAppends is how many appends an item that is sent has more time to start by. Three may
+// slowAppends is the number of appends whose time is added to the time to start. Three may
 // come in between: of the claim, of the worker's last report, and of its next one. A shorter
 // lease ends first, and uses an attempt.
 const slowAppends = 4

@@ -336,7 +336,7 @@ func (p *people) beat() {
 						n.reg.Remove(events.WorkerID(w), was.Session)
 					}
 				}
-				_, _, err := n.reg.Put(h.Register, n.l.clock.Now())
+				err := n.reg.Put(h.Register, n.l.clock.Now())
 				c.failed(err)
 				n.reg.Beat(&wire.Heartbeat{Register: h.Register})
 				n.sig.Heartbeat(h)

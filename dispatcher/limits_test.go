@@ -134,7 +134,7 @@ func TestOffersAreKept(t *testing.T) {
 	reg := wire.Register{Worker: "w", Session: s.session("w"), Types: []string{"email"}, Slots: 3, Offers: true}
 	beat := func(room int) {
 		t.Helper()
-		_, _, err := s.reg.Put(reg, s.l.clock.Now())
+		err := s.reg.Put(reg, s.l.clock.Now())
 		s.ok(err)
 		s.settle()
 		s.l.signals.Heartbeat(&wire.Heartbeat{Register: reg})

@@ -386,7 +386,7 @@ func (s *sim) register(w string, slots int, capabilities []string, types ...stri
 			s.reg.Remove(events.WorkerID(w), was.Session)
 		}
 	}
-	_, _, err := s.reg.Put(reg, s.l.clock.Now())
+	err := s.reg.Put(reg, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }

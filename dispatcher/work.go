@@ -23,11 +23,10 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if err != nil {
 		return wire.Registered{}, err
 	}
-	session, _, err := e.registry.Put(r, e.Now())
-	if err != nil {
+	if err := e.registry.Put(r, e.Now()); err != nil {
 		return wire.Registered{}, err
 	}
-	out := wire.Registered{Session: session, LeaseMS: make(map[string]int64, len(leases))}
+	out := wire.Registered{Session: r.Session, LeaseMS: make(map[string]int64, len(leases))}
 	beat := e.cfg.Heartbeat
 	for t, lease := range leases {
 		out.LeaseMS[t] = lease.Milliseconds()
@@ -79,7 +78,7 @@ func recallWorkers(ctx context.Context, e *Engine) {
 			continue
 		}
 		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Most: w.Most, Offers: w.Offers}
-		if _, _, err := e.registry.Put(reg, e.Now()); err != nil {
+		if err := e.registry.Put(reg, e.Now()); err != nil {
 			continue
 		}
 		e.tell(events.WorkerID(w.Worker), wire.Control{Register: true})
@@ -118,7 +117,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		}
 		// The engine does not know what it has offered.
 		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
-	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
+	} else if err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
 	reply := wire.HeartbeatReply{IdleMS: e.registry.MayRest().Milliseconds(), Fence: events.NewToken(e.Epoch(), 0)}

@@ -29,8 +29,6 @@ const (
 	CodeWrongWorker     Code = "wrong_worker"     // the token belongs to another worker
 	CodeWorkerIDInUse   Code = "worker_id_in_use" // the worker id is alive in another session
 	CodeUnknownWorker   Code = "unknown_worker"   // the worker has not registered
-	CodeDraining        Code = "draining"         // the worker is draining: claim refused
-	CodeUnhealthy       Code = "unhealthy"        // the worker is unhealthy: claim refused
 	CodeTooManyTypes    Code = "too_many_types"   // MaxTypes reached
 	CodeTypeNotAllowed  Code = "type_not_allowed" // the configuration lists the types, and not this one
 	CodeSetInFile       Code = "set_in_file"      // the setting is owned by engine.toml

@@ -50,8 +50,8 @@ type Registered struct {
 	LeaseMS     map[string]int64 `json:"lease_ms"` // by type
 }
 
-// Heartbeat keeps a worker registered, and the leases of the runs that it names. It carries the registration, so that an engine
-// that has lost its registry learns it anew.
+// Heartbeat keeps a worker registered, and renews the leases of the runs that it names. It
+// carries the registration, so that an engine that has lost its registry learns it anew.
 type Heartbeat struct {
 	Register
 	InFlight []RunRef `json:"in_flight,omitempty"`

@@ -2,7 +2,7 @@ package bridge
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// holdLimit is how long an item that arrives while no poll has room for it waits for
-	// the worker's next poll. Then it goes back.
+	// holdLimit is how long an item for which no open poll has room waits for the next
+	// one. Then it goes back.
 	holdLimit = 100 * time.Millisecond
 
 	shortPause = 50 * time.Millisecond
@@ -26,8 +26,8 @@ const (
 
 // offer is what a session offers to the engine. Guarded by Bridge.mu.
 type offer struct {
-	room int  // that the open poll has; 0: there is none
-	told int  // by the last offer, less what has come since
+	room int  // how many more items the open poll takes; 0: no poll is open
+	told int  // what the last offer said, less what has come since
 	busy bool // an offer is on its way
 }
 
@@ -79,7 +79,11 @@ func (s *session) silence() {
 
 // tellOthers tells the bridges of other engines that a worker polls here from now on.
 func (b *Bridge) tellOthers(worker string) error {
-	return b.cfg.Conn.Publish(b.cfg.Names.Control(events.WorkerID(worker)), fmt.Appendf(nil, `{"polls":%q}`, b.id))
+	body, err := json.Marshal(wire.Control{Polls: b.id})
+	if err != nil {
+		return err
+	}
+	return b.cfg.Conn.Publish(b.cfg.Names.Control(events.WorkerID(worker)), body)
 }
 
 // movedTo follows from the worker's poll at another engine: one that is open here ends.

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// gatherLimit is how long a poll that has something waits for more.
+	// gatherLimit is how long a poll waits for more once it has something.
 	gatherLimit = 500 * time.Microsecond
-	// leastWait is how long a poll waits at least for the engine to say what there is.
+	// leastWait is the shortest wait of a poll: the engine needs time to answer an offer.
 	leastWait = 100 * time.Millisecond
 )
 

@@ -57,8 +57,6 @@ var statuses = map[events.Code]int{
 	events.CodeWrongWorker:     http.StatusConflict,
 	events.CodeWorkerIDInUse:   http.StatusConflict,
 	events.CodeUnknownWorker:   http.StatusNotFound,
-	events.CodeDraining:        http.StatusConflict,
-	events.CodeUnhealthy:       http.StatusConflict,
 	events.CodeTooManyTypes:    http.StatusConflict,
 	events.CodePositionAhead:   http.StatusConflict,
 	events.CodeTypeNotAllowed:  http.StatusUnprocessableEntity,

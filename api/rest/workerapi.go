@@ -113,7 +113,7 @@ func handleWorker[In, Out any](s *Server, o workerOperation, handler func(contex
 	})
 }
 
-// unwritten is what to do if a reply can't be written.
+// unwritten holds what follows if a reply can't be written.
 type unwritten struct{ then func() }
 
 type unwrittenKey struct{}

@@ -135,24 +135,24 @@ func New(gone time.Duration, changed func()) *Registry {
 	}
 }
 
-// Put registers a worker, or renews its registration, and returns its session.
-func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh bool, err error) {
+// Put registers a worker, or renews its registration.
+func (r *Registry) Put(reg wire.Register, now time.Time) error {
 	id, err := checkRegister(&reg)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	r.mu.Lock()
 	w := r.workers[id]
 	if err := r.mayJoin(id, &reg, now); err != nil {
 		r.mu.Unlock()
-		return "", false, err
+		return err
 	}
 	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
 		Most: reg.Most, Offers: reg.Offers,
 	}}
-	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
+	fresh := w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
 		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe ||
 		w.info.Offers != reg.Offers || !maps.Equal(w.info.Most, reg.Most)
 	if w != nil && w.info.Session == reg.Session {
@@ -167,7 +167,7 @@ func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh 
 		r.changed()
 		r.probesOffered(reg.Probe)
 	}
-	return reg.Session, fresh, nil
+	return nil
 }
 
 // MayPut returns the refusal that Put would answer with now.
@@ -189,7 +189,7 @@ func (r *Registry) mayJoin(id events.WorkerID, reg *wire.Register, now time.Time
 	case w != nil && w.info.Session != reg.Session && !r.mayHave(w, now):
 		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
 	case r.left.known[seat{id, reg.Session}]:
-		return events.Refuse(events.CodeUnknownWorker, "worker %s has unregistered, which has ended this session: register anew, without a session", id)
+		return events.Refuse(events.CodeUnknownWorker, "worker %s has unregistered, which has ended this session: register anew, with another session", id)
 	case w == nil && len(r.workers) >= MaxWorkers:
 		return events.Refuse(events.CodeUnavailable, "%d workers are registered, which is the most: give each worker more slots instead", MaxWorkers)
 	}

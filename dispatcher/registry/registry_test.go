@@ -32,7 +32,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) register(id, session string, probe bool) error {
-	_, _, err := r.Put(wire.Register{Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
+	err := r.Put(wire.Register{Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
 	return err
 }
 
@@ -328,7 +328,7 @@ func TestSilentWorkersAreToldOf(t *testing.T) {
 	r.Silent = func() { silent++ }
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, id := range []string{"a", "b", "c"} {
-		if _, _, err := r.Put(wire.Register{Worker: id, Session: "1", Types: []string{"email"}, Slots: 1}, now); err != nil {
+		if err := r.Put(wire.Register{Worker: id, Session: "1", Types: []string{"email"}, Slots: 1}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestIdleWorkersRest(t *testing.T) {
 	beat := func(id, session string, idle time.Duration) {
 		t.Helper()
 		reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 1, Session: session}
-		if _, _, err := r.Put(reg, now); err != nil {
+		if err := r.Put(reg, now); err != nil {
 			t.Fatal(err)
 		}
 		r.Beat(&wire.Heartbeat{Register: reg, IdleMS: idle.Milliseconds()})
@@ -396,7 +396,7 @@ func TestIdOfAnIdleWorker(t *testing.T) {
 		r.Ask = func(events.WorkerID) { asked++ }
 		now := time.Unix(1_800_000_000, 0)
 		put := func(session string) error {
-			_, _, err := r.Put(wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session}, now)
+			err := r.Put(wire.Register{Worker: "w", Types: []string{"email"}, Slots: 1, Session: session}, now)
 			return err
 		}
 		if err := put("old"); err != nil {

@@ -478,7 +478,7 @@ export interface Health {
   memory_bytes?: number;
 }
 
-/** Heartbeat keeps a worker registered, and the leases of the runs that it names. It carries the registration, so that an engine that has lost its registry learns it anew. */
+/** Heartbeat keeps a worker registered, and renews the leases of the runs that it names. It carries the registration, so that an engine that has lost its registry learns it anew. */
 export interface Heartbeat {
   capabilities?: string[];
   health?: Health;
