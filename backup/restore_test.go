@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -438,7 +439,7 @@ func TestRestoreIntoACluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "b")
 	take(t, c, dir)
 
-	servers := cluster(t)
+	servers := natscluster.Start(t)
 	nc := dial(t, servers[0].ClientURL())
 	begun := time.Now()
 	r, err := into(testContext(t), nc, dir, func(o *backup.RestoreOptions) { o.Replicas = 3 })
@@ -476,39 +477,6 @@ func TestRestoreIntoACluster(t *testing.T) {
 	if params, err := c2.Params(testContext(t), it); err != nil || string(params) != string(doc) {
 		t.Errorf("its document: %d bytes, %v", len(params), err)
 	}
-}
-
-// cluster starts three servers that hold JetStream together.
-func cluster(t *testing.T) (servers []*server.Server) {
-	t.Helper()
-	var ports []int
-	var routes []string
-	for range 3 {
-		addr := need.Address(t)
-		ports, routes = append(ports, addr.Port), append(routes, "nats://"+addr.String())
-	}
-	for i, port := range ports {
-		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(), MaxPayload: 8 << 20,
-			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		servers = append(servers, s)
-	}
-	need.Eventually(t, "a JetStream leader of three", func() bool {
-		for _, s := range servers {
-			if s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 {
-				return true
-			}
-		}
-		return false
-	})
-	return servers
 }
 
 // STREAMWRIGHT_BACKUP_EVENTS=1000000 measures a backup and a restore of as many events.

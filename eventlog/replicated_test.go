@@ -2,48 +2,13 @@ package eventlog_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	. "github.com/streamwright/streamwright/eventlog"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/natscluster"
 )
-
-// startCluster runs three servers that hold JetStream together.
-func startCluster(t *testing.T) []*server.Server {
-	t.Helper()
-	var servers []*server.Server
-	var ports []int
-	var routes string
-	for range 3 { // a server of a cluster must know its routes from the start
-		addr := need.Address(t)
-		ports = append(ports, addr.Port)
-		routes += ",nats://" + addr.String()
-	}
-	for i, port := range ports {
-		servers = append(servers, launchServer(t, &server.Options{
-			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(), MaxPayload: 8 << 20,
-			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port},
-			Routes:  server.RoutesFromStr(routes[1:]),
-		}))
-	}
-	for _, s := range servers {
-		if !s.ReadyForConnections(testTimeout) {
-			t.Fatal("a server does not start")
-		}
-	}
-	eventually(t, "a JetStream leader of three", func() bool {
-		return slices.ContainsFunc(servers, func(s *server.Server) bool {
-			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3
-		})
-	})
-	return servers
-}
 
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
@@ -57,7 +22,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 // TestReplicated appends to a stream with three replicas, over rivals, a foreign message
 // and a change of the leader.
 func TestReplicated(t *testing.T) {
-	servers := startCluster(t)
+	servers := natscluster.Start(t)
 	a := openLog(t, Config{Connect: dialURL(servers[1].ClientURL()), Replicas: 3})
 	b := openLog(t, Config{Connect: inProcess(servers[2])})
 	// Settling also waits until every server knows where the stream is.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // bucket is a KV bucket that is made again when it is gone.
@@ -66,12 +67,24 @@ func (b *bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 	if err := b.create(ctx); err != nil {
 		return nil, err
 	}
-	kv, err := b.js.KeyValue(ctx, b.name)
+	kv, err := b.made(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", b.name, err)
 	}
 	b.kv = kv
 	return kv, nil
+}
+
+// made returns the bucket that has just been made. Of several that make the same stream in
+// a cluster at once, one may be told that it is there by a replica that has it, and next by
+// the preferred leader, which does not have it yet, that it is not (server 2.15.2).
+func (b *bucket) made(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	for end := time.Now().Add(requestTimeout); ; {
+		kv, err = b.js.KeyValue(ctx, b.name)
+		if !isGone(err) || time.Now().After(end) || sleep.For(ctx, replicaLook) != nil {
+			return kv, err
+		}
+	}
 }
 
 // The server's codes for what is not the stream's fault: a cluster without a leader, or
