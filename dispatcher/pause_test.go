@@ -62,7 +62,6 @@ func TestHoldDispatch(t *testing.T) {
 // missed afterwards.
 func TestHoldSchedulesAndRetention(t *testing.T) {
 	s := newSim(t, nil)
-	s.l.halt = new(halt)
 	s.setSchedule(events.Schedule{Name: "often", EveryMS: 1000})
 	s.settle()
 	s.l.halt.set("there is no room")

@@ -148,7 +148,7 @@ func (s *sim) start() {
 	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
-	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
+	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig, new(halt))
 	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.Now()))
 	s.ok(s.world.adoptAcks(s.l))
@@ -270,7 +270,7 @@ func (s *sim) commit() error {
 	if s.stage("project"); s.l != l {
 		return nil
 	}
-	p := newProjection(&l.pipe)
+	p := newProjection(l.pipe)
 	if s.held != nil {
 		p.add(s.held)
 		s.held = nil
