@@ -5,6 +5,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // sizer is a job with commands whose decisions may be larger than others.
@@ -30,7 +31,7 @@ func (j *reportJob) need(i int) int {
 	if r.Start {
 		plain := *r
 		plain.Start = false
-		return 1 + (&reportJob{reports: []wire.Report{plain}}).need(0)
+		return 1 + (&reportJob{reports: []command.Report{plain}}).need(0)
 	}
 	switch r.Event {
 	case wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:

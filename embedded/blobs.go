@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // openBlobs makes the object store of large documents, and has it looked after.
@@ -48,7 +49,7 @@ func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string)
 		if err != nil {
 			return nil, err
 		}
-		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
+		return command.OfChildren(children, none, events.MaxParamsCeiling)
 	}, nil
 }
 
