@@ -152,18 +152,3 @@ func wantRefused(t *testing.T, err error, code events.Code, says string) {
 		t.Errorf("got %v, want %s saying %q", err, code, says)
 	}
 }
-
-func BenchmarkParsePlainSubmission(b *testing.B) {
-	body := []byte(`{"to":"someone@example.org","subject":"a subject of some length","n":123456}`)
-	id := events.ID{1}
-	b.ReportAllocs()
-	for b.Loop() {
-		s, err := wire.ParseSubmission("work.intake.0.email", nil, body, wire.Default)
-		if err == nil {
-			_, err = s.Command(id, events.MaxParamsBytes)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
