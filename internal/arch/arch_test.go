@@ -20,9 +20,8 @@ const module = "github.com/streamwright/streamwright"
 var layers = [][]string{
 	{"docs", "events", "internal/cron", "internal/directget", "internal/jsongen", "internal/lograte", "internal/leaks", "internal/loopback", "internal/need", "internal/sleep"},
 	{"events/policy", "internal/repeat"},
-	{"events/core"},
-	{"wire", "schemas", "internal/docs/site"},
-	{"access", "tracing"},
+	{"events/core", "wire", "schemas", "internal/docs/site"},
+	{"wire/command", "access", "tracing"},
 	{"connect", "access/quota", "internal/standing"},
 	{"blobs"},
 	{"config", "eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
@@ -41,6 +40,7 @@ var clients = []string{".", "workers"}
 // notForClients are what a client must never depend on, even indirectly.
 var notForClients = []string{
 	module + "/dispatcher", module + "/projector", module + "/embedded", module + "/api", module + "/config",
+	module + "/events/core",
 	"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server",
 }
 
@@ -212,7 +212,8 @@ func TestAllowed(t *testing.T) {
 		{"events", "events/core", false},
 		{"events/policy", "events/core", false},
 		{"events/core", "events/policy", true},
-		{"wire", "events/core", true},
+		{"wire", "events/core", false},
+		{"wire/command", "events/core", true},
 		{"eventlog", "wire", true},
 		{"wire", "eventlog", false},
 		{"eventlog", "eventlog/logtest", false},

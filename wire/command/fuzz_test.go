@@ -79,7 +79,7 @@ func FuzzSubmission(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q\ngives the headers %q, which are refused: %v", headers, again, err)
 		}
-		same, err := back.Command(id, 1000)
+		same, err := command.OfSubmit(back, id, 1000)
 		if err != nil || !alike(same, cmd) {
 			t.Fatalf("%q gives\n%+v, its own headers %q\n%+v, %v", headers, cmd, again, same, err)
 		}
