@@ -51,7 +51,7 @@ func TestTermsBounds(t *testing.T) {
 }
 
 func flowReport(event string) command.Report {
-	return command.Report{ID: anID, Token: "1z", Worker: "w1", Event: event}
+	return command.Report{Report: wire.Report{ID: anID, Token: "1z", Worker: "w1", Event: event}}
 }
 
 func TestFlowReportsBecomeCommands(t *testing.T) {

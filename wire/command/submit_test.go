@@ -133,7 +133,7 @@ func TestSubmitCommandCarriesEverything(t *testing.T) {
 func TestReportCommand(t *testing.T) {
 	id, _ := events.ParseID(anID)
 	no := false
-	base := command.Report{ID: anID, Token: "zz", Worker: "w1", Attempt: 2}
+	base := command.Report{Report: wire.Report{ID: anID, Token: "zz", Worker: "w1", Attempt: 2}}
 	run := core.Run{ID: id, Token: 35*36 + 35, Worker: "w1", Attempt: 2}
 	with := func(change func(*command.Report)) command.Report { r := base; change(&r); return r }
 	for _, c := range []struct {
