@@ -141,7 +141,7 @@ func TestFlowReportBounds(t *testing.T) {
 // An item's attempts are numbered on over its replays, so a report may name one above the
 // ceiling of a single life.
 func TestReportOfAHighAttempt(t *testing.T) {
-	r := command.Report{ID: (events.ID{1}).String(), Token: events.NewToken(1, 1).String(), Worker: "w", Event: wire.ReportComplete, Attempt: events.MaxAttemptsCeiling + 1}
+	r := command.Report{Report: wire.Report{ID: (events.ID{1}).String(), Token: events.NewToken(1, 1).String(), Worker: "w", Event: wire.ReportComplete, Attempt: events.MaxAttemptsCeiling + 1}}
 	if _, err := r.Command(0); err != nil {
 		t.Error(err)
 	}
