@@ -191,12 +191,12 @@ func TestRescheduleAndCancelCommands(t *testing.T) {
 		"now and later": {ID: anID, Now: true, DelayMS: 5},
 		"too late":      {ID: anID, AvailableAt: now.AddDate(20, 0, 0)},
 	} {
-		_, err := r.Command(now)
+		_, err := command.OfReschedule(r, now)
 		t.Run(name, func(t *testing.T) { wantRefused(t, err, events.CodeBadTime, "") })
 	}
 	_, err = command.OfReschedule(wire.Reschedule{ID: anID}, now)
 	wantRefused(t, err, events.CodeBadRequest, "nothing to change")
-	if c, err := (wire.Cancel{ID: anID, Reason: "r"}).Command(); err != nil || c.ID != id || c.Reason != "r" {
+	if c, err := command.OfCancel(wire.Cancel{ID: anID, Reason: "r"}); err != nil || c.ID != id || c.Reason != "r" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	_, err = command.OfCancel(wire.Cancel{ID: "?"})
