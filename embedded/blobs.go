@@ -32,6 +32,16 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 	return patiently(ctx, e, e.janitor.Start)
 }
 
+// pruned returns the ids of the items that are gone.
+func pruned(items []core.ItemChange) (ids []events.ID) {
+	for _, c := range items {
+		if c.New == nil && c.Old != nil {
+			ids = append(ids, c.Old.ID)
+		}
+	}
+	return ids
+}
+
 // childReader returns the function that reads the children of a large spawn from
 // the object store.
 func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
