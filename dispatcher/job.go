@@ -171,7 +171,7 @@ func (l *loop) report(r *command.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	if err := l.assigner.begin(d, &r.Report); err != nil {
+	if err := l.assigner.begin(d, r.Report); err != nil {
 		return wire.Reported{}, err
 	}
 	answer, err := l.runCommand(cmd, d)

@@ -12,18 +12,19 @@ import (
 
 // Report is a report with what is made of it.
 type Report struct {
-	wire.Report
-	// Submissions are what Prepare has made of a spawn's children. Command takes them as
-	// they are then.
+	*wire.Report
+	// Submissions are what Prepare has made of a spawn's children. They may be changed
+	// before Command.
 	Submissions []core.Submit
 	declared    int // how many children there are behind ChildrenRef; see InParts
 }
 
-// Reports returns reports that Prepare has yet to be called for.
+// Reports returns the reports of a list, which it does not copy. Prepare has yet to be
+// called for them.
 func Reports(list []wire.Report) []Report {
 	out := make([]Report, len(list))
 	for i := range list {
-		out[i].Report = list[i]
+		out[i].Report = &list[i]
 	}
 	return out
 }

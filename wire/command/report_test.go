@@ -50,7 +50,7 @@ func TestTermsBounds(t *testing.T) {
 }
 
 func flowReport(event string) command.Report {
-	return command.Report{Report: wire.Report{ID: anID, Token: "1z", Worker: "w1", Event: event}}
+	return command.Report{Report: &wire.Report{ID: anID, Token: "1z", Worker: "w1", Event: event}}
 }
 
 func TestFlowReportsBecomeCommands(t *testing.T) {
@@ -140,7 +140,7 @@ func TestFlowReportBounds(t *testing.T) {
 // An item's attempts are numbered on over its replays, so a report may name one above the
 // ceiling of a single life.
 func TestReportOfAHighAttempt(t *testing.T) {
-	r := command.Report{Report: wire.Report{ID: (events.ID{1}).String(), Token: events.NewToken(1, 1).String(), Worker: "w", Event: wire.ReportComplete, Attempt: events.MaxAttemptsCeiling + 1}}
+	r := command.Report{Report: &wire.Report{ID: (events.ID{1}).String(), Token: events.NewToken(1, 1).String(), Worker: "w", Event: wire.ReportComplete, Attempt: events.MaxAttemptsCeiling + 1}}
 	if _, err := r.Command(0); err != nil {
 		t.Error(err)
 	}

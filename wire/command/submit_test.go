@@ -133,23 +133,27 @@ func TestSubmitCommandCarriesEverything(t *testing.T) {
 func TestReportCommand(t *testing.T) {
 	id, _ := events.ParseID(anID)
 	no := false
-	base := command.Report{Report: wire.Report{ID: anID, Token: "zz", Worker: "w1", Attempt: 2}}
+	base := wire.Report{ID: anID, Token: "zz", Worker: "w1", Attempt: 2}
 	run := core.Run{ID: id, Token: 35*36 + 35, Worker: "w1", Attempt: 2}
-	with := func(change func(*command.Report)) command.Report { r := base; change(&r); return r }
+	with := func(change func(*wire.Report)) command.Report {
+		r := base
+		change(&r)
+		return command.Report{Report: &r}
+	}
 	for _, c := range []struct {
 		report command.Report
 		want   core.Command
 	}{
-		{with(func(r *command.Report) { r.Event = wire.ReportStart }), core.Start{Run: run}},
-		{with(func(r *command.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("{}") }),
+		{with(func(r *wire.Report) { r.Event = wire.ReportStart }), core.Start{Run: run}},
+		{with(func(r *wire.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("{}") }),
 			core.Complete{Run: run, Result: json.RawMessage("{}")}},
-		{with(func(r *command.Report) {
+		{with(func(r *wire.Report) {
 			r.Event, r.Error, r.RetryAfterMS = wire.ReportFail, strings.Repeat("é", events.MaxErrorText), 5
 		}),
 			core.Fail{Run: run, Error: strings.Repeat("é", events.MaxErrorText/2), Retryable: true, RetryAfter: 5 * time.Millisecond, Random: 7}},
-		{with(func(r *command.Report) { r.Event, r.Code, r.Retryable = wire.ReportFail, "no_such", &no }),
+		{with(func(r *wire.Report) { r.Event, r.Code, r.Retryable = wire.ReportFail, "no_such", &no }),
 			core.Fail{Run: run, Code: "no_such", Random: 7}},
-		{with(func(r *command.Report) { r.Event, r.Reason = wire.ReportRelease, "shutdown" }), core.Release{Run: run, Reason: "shutdown"}},
+		{with(func(r *wire.Report) { r.Event, r.Reason = wire.ReportRelease, "shutdown" }), core.Release{Run: run, Reason: "shutdown"}},
 	} {
 		got, err := c.report.Command(7)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -160,17 +164,17 @@ func TestReportCommand(t *testing.T) {
 		report command.Report
 		code   events.Code
 	}{
-		"event":    {with(func(r *command.Report) { r.Event = "done" }), events.CodeBadRequest},
-		"id":       {with(func(r *command.Report) { r.ID = "" }), events.CodeBadID},
-		"no token": {with(func(r *command.Report) { r.Token = "" }), events.CodeBadRequest},
-		"token":    {with(func(r *command.Report) { r.Token = "-" }), events.CodeBadRequest},
-		"worker":   {with(func(r *command.Report) { r.Worker = "a b" }), events.CodeBadRequest},
-		"attempt":  {with(func(r *command.Report) { r.Attempt = -1 }), events.CodeBadRequest},
-		"result":   {with(func(r *command.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("x") }), events.CodeBadRequest},
-		"result size": {with(func(r *command.Report) {
+		"event":    {with(func(r *wire.Report) { r.Event = "done" }), events.CodeBadRequest},
+		"id":       {with(func(r *wire.Report) { r.ID = "" }), events.CodeBadID},
+		"no token": {with(func(r *wire.Report) { r.Token = "" }), events.CodeBadRequest},
+		"token":    {with(func(r *wire.Report) { r.Token = "-" }), events.CodeBadRequest},
+		"worker":   {with(func(r *wire.Report) { r.Worker = "a b" }), events.CodeBadRequest},
+		"attempt":  {with(func(r *wire.Report) { r.Attempt = -1 }), events.CodeBadRequest},
+		"result":   {with(func(r *wire.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("x") }), events.CodeBadRequest},
+		"result size": {with(func(r *wire.Report) {
 			r.Event, r.Result = wire.ReportComplete, make([]byte, events.MaxResultBytes+1)
 		}), events.CodeTooLarge},
-		"retry after": {with(func(r *command.Report) { r.Event, r.RetryAfterMS = wire.ReportFail, -1 }), events.CodeBadTime},
+		"retry after": {with(func(r *wire.Report) { r.Event, r.RetryAfterMS = wire.ReportFail, -1 }), events.CodeBadTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.report.Command(7)
