@@ -19,7 +19,7 @@ const module = "github.com/streamwright/streamwright"
 // what stands below it in its own folder.
 var layers = [][]string{
 	{"docs", "events", "internal/cron", "internal/directget", "internal/jsongen", "internal/lograte", "internal/leaks", "internal/loopback", "internal/need", "internal/sleep"},
-	{"events/policy", "internal/repeat"},
+	{"events/policy", "internal/natscluster", "internal/repeat"},
 	{"events/core", "wire", "schemas", "internal/docs/site"},
 	{"wire/command", "access", "tracing"},
 	{"connect", "access/quota", "internal/standing"},
