@@ -144,6 +144,9 @@ func (s *Spawn) outcome() (Outcome, error) {
 func (c *Child) submission() (wire.Submit, error) {
 	sub := c.With
 	sub.Type, sub.Params = c.Type, nil
+	if _, err := events.ParseType(c.Type); err != nil {
+		return sub, err
+	}
 	if c.Params == nil {
 		return sub, nil
 	}
@@ -152,8 +155,8 @@ func (c *Child) submission() (wire.Submit, error) {
 	return sub, err
 }
 
-// checkSpawn checks what can be said of a spawn without the engine, and what a request
-// can't carry.
+// checkSpawn checks the spawn as a whole, and what a request can't carry. What else a child
+// says, the engine checks.
 func checkSpawn(rep *wire.Report) error {
 	if err := rep.CheckSpawn(); err != nil {
 		return err
