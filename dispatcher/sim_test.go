@@ -20,6 +20,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // sim runs the real loop, log rules and projection in one goroutine, by a clock
@@ -342,7 +343,7 @@ func (s *sim) ask(done func([]Outcome), cmds ...core.Command) {
 
 // tell has reports decided, in the same way.
 func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
-	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: command.Reports(rs), done: done})
 	s.settle()
 }
 

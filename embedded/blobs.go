@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // openBlobs makes the object store of large documents, and has it looked after.
@@ -29,6 +30,16 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 		return err
 	}
 	return patiently(ctx, e, e.janitor.Start)
+}
+
+// pruned returns the ids of the items that are gone.
+func pruned(items []core.ItemChange) (ids []events.ID) {
+	for _, c := range items {
+		if c.New == nil && c.Old != nil {
+			ids = append(ids, c.Old.ID)
+		}
+	}
+	return ids
 }
 
 // childReader returns the function that reads the children of a large spawn from
@@ -48,7 +59,7 @@ func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string)
 		if err != nil {
 			return nil, err
 		}
-		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
+		return command.OfChildren(children, none, events.MaxParamsCeiling)
 	}, nil
 }
 

@@ -31,7 +31,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 				e.service.LogGrew()
 			} else {
 				e.mirror.projected(c)
-				e.janitor.Projected(c.Items)
+				e.janitor.Pruned(pruned(c.Items))
 				if e.spans != nil {
 					e.spans.Projected(c)
 				}
