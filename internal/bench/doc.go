@@ -4,6 +4,6 @@
 // and are noisy while ratios hold.
 //
 // It drives the engine from outside, by the Go client and package workers, as
-// a program of its users would. It is part of the main module because the
-// engine bench command runs it.
+// a program of its users would, with the harness of internal/measure. It is part of the
+// main module because the engine bench command runs it.
 package bench

@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // goal is what one figure of a run should be. The figure is the row of that name and
@@ -126,15 +125,15 @@ func (t *table) goals(nodes int) {
 	if len(list) == 0 {
 		return
 	}
-	lines := [][]string{{"goal", "durability", "figure", "wanted", "met"}, {"---", "---", "---:", "---:", "---"}}
+	lines := [][]string{{"goal", "durability", "figure", "wanted", "met"}}
 	notes := ""
 	for _, j := range list {
-		lines = append(lines, []string{j.Goal, "`" + string(j.Durability) + "`", human(j.Figure), j.wanted(), j.verdict()})
+		lines = append(lines, []string{j.Goal, "`" + string(j.Durability) + "`", measure.Figure(j.Figure), j.wanted(), j.verdict()})
 		if j.Note != "" {
 			notes += fmt.Sprintf("\n%s, `%s`: %s.", j.Goal, j.Durability, j.Note)
 		}
 	}
-	fmt.Fprintf(t.w, "\n%s%s\n", markdown(lines), notes)
+	fmt.Fprintf(t.w, "\n%s%s\n", measure.Aligned(lines), notes)
 }
 
 func (j *judged) wanted() string {
@@ -142,7 +141,7 @@ func (j *judged) wanted() string {
 	if j.AtMost {
 		bound = "≤ "
 	}
-	return bound + human(j.Want) + " " + j.Unit
+	return bound + measure.Figure(j.Want) + " " + j.Unit
 }
 
 func (j *judged) verdict() string {
@@ -150,22 +149,4 @@ func (j *judged) verdict() string {
 		return "yes"
 	}
 	return fmt.Sprintf("missed by %.0f %%", math.Ceil(100*j.MissedBy))
-}
-
-// markdown returns a table whose columns are aligned.
-func markdown(lines [][]string) string {
-	width := make([]int, len(lines[0]))
-	for _, l := range lines {
-		for i, cell := range l {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, l := range lines {
-		for i, cell := range l {
-			fmt.Fprintf(&b, "| %-*s ", width[i], cell)
-		}
-		b.WriteString("|\n")
-	}
-	return b.String()
 }

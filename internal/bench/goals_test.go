@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // TestEveryGoalIsMeasured runs each part small, and expects the row of every goal.
@@ -75,14 +76,14 @@ func TestJudge(t *testing.T) {
 	}{
 		{goal{row: "rate", unit: "items/s", want: 1000}, "900 missed by 10 %; 1,100 yes"},
 		{goal{row: "rate", unit: "items/s", want: 1000, of: config.Interval}, "1,100 yes"},
-		{goal{row: "rate", unit: "items/s", want: 0.25, share: true}, "0.20 missed by 20 %"},
+		{goal{row: "rate", unit: "items/s", want: 0.25, share: true}, "0.200 missed by 20 %"},
 		{goal{row: "time", unit: "ms", want: 2, atMost: true}, "3.00 missed by 50 %"},
 		{goal{row: "time", unit: "ms", want: 3, atMost: true}, "3.00 yes"},
 		{goal{row: "other", unit: "ms", want: 3, atMost: true}, ""},
 	} {
 		var got []string
 		for _, j := range judge([]goal{c.goal}, rows) {
-			got = append(got, human(j.Figure)+" "+j.verdict())
+			got = append(got, measure.Figure(j.Figure)+" "+j.verdict())
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("%+v: got %q, want %q", c.goal, s, c.want)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // table writes figures as they come, and keeps them for the goals.
@@ -53,39 +53,16 @@ func (t *table) row(what string, figure float64, unit string, ratio float64) {
 	if ratio > 0 {
 		r = fmt.Sprintf("%.3f", ratio)
 	}
-	fmt.Fprintf(t.w, "  %-56s %14s  %s\n", what, human(figure)+" "+unit, r)
+	fmt.Fprintf(t.w, "  %-56s %14s  %s\n", what, measure.Figure(figure)+" "+unit, r)
 }
 
-func human(v float64) string {
-	switch {
-	case v >= 100:
-		return grouped(fmt.Sprintf("%.0f", v))
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-// grouped puts commas between the thousands of a number of digits only.
-func grouped(digits string) string {
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
-
-// quantiles writes the spread of a latency, in milliseconds, and returns the median.
-func (t *table) quantiles(what string, d []time.Duration) (p50 time.Duration) {
-	if len(d) == 0 {
-		return 0
-	}
-	slices.Sort(d)
-	at := func(q float64) time.Duration { return d[min(int(q*float64(len(d))), len(d)-1)] }
+// quantiles writes the spread of latencies, sorted, in milliseconds, and returns the median.
+func (t *table) quantiles(what string, sorted []time.Duration) (p50 time.Duration) {
 	for _, q := range []struct {
 		name string
 		at   float64
 	}{{"p50", 0.5}, {"p99", 0.99}, {"max", 1}} {
-		t.row(what+", "+q.name, float64(at(q.at))/float64(time.Millisecond), "ms", 0)
+		t.row(what+", "+q.name, measure.Millis(measure.Quantile(sorted, q.at)), "ms", 0)
 	}
-	return at(0.5)
+	return measure.Quantile(sorted, 0.5)
 }

@@ -1,14 +1,15 @@
 //go:build linux || darwin
 
-package bench
+package measure
 
 import (
 	"syscall"
 	"time"
 )
 
-// processCPU is the processor time that this process has used.
-func processCPU() time.Duration {
+// SelfCPU returns the processor time, of user and system, that this process has used, or 0
+// where the system does not tell.
+func SelfCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
