@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // asynqSystem is Asynq on a Redis of its own.
@@ -50,13 +51,6 @@ func (s asynqSystem) About() About {
 	}
 }
 
-func (t *Tools) findRedis() (err error) {
-	if t.Redis, err = exec.LookPath("redis-server"); err != nil {
-		return fmt.Errorf("%w: install the package redis-server, or choose others with --only", err)
-	}
-	return nil
-}
-
 func (s asynqSystem) Start(ctx context.Context, h *Host, addr string) error {
 	_, port, _ := strings.Cut(addr, ":")
 	if err := h.Run(nil, h.Tools.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", h.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", s.fsync()); err != nil {
@@ -67,30 +61,26 @@ func (s asynqSystem) Start(ctx context.Context, h *Host, addr string) error {
 	return h.Ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() })
 }
 
-func (s asynqSystem) Dial(_ context.Context, addr string, slots int) (Peer, error) {
+func (s asynqSystem) Dial(_ context.Context, addr string, slots int) (measure.Queue, error) {
 	opt := asynq.RedisClientOpt{Addr: addr, PoolSize: asynqConns}
-	return &asynqPeer{
+	return &asynqQueue{
 		client: asynq.NewClient(opt), rdb: redis.NewClient(&redis.Options{Addr: addr}),
 		server: asynq.NewServer(opt, asynq.Config{Concurrency: slots, TaskCheckInterval: asynqCheck, LogLevel: asynq.FatalLevel}),
 	}, nil
 }
 
-type asynqPeer struct {
+type asynqQueue struct {
 	client *asynq.Client
 	server *asynq.Server
 	rdb    *redis.Client
 }
 
-func (p *asynqPeer) Submit(ctx context.Context, v Payload) error {
-	doc, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = p.client.EnqueueContext(ctx, asynq.NewTask("bench", doc))
+func (p *asynqQueue) Submit(ctx context.Context, v measure.Payload) error {
+	_, err := p.client.EnqueueContext(ctx, asynq.NewTask("bench", v.JSON()))
 	return err
 }
 
-func (p *asynqPeer) SubmitMany(ctx context.Context, vs []Payload) error {
+func (p *asynqQueue) SubmitMany(ctx context.Context, vs []measure.Payload) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(asynqSenders)
 	for _, v := range vs {
@@ -99,9 +89,9 @@ func (p *asynqPeer) SubmitMany(ctx context.Context, vs []Payload) error {
 	return g.Wait()
 }
 
-func (p *asynqPeer) Work(_ context.Context, handle func(Payload)) (func() error, error) {
+func (p *asynqQueue) Work(_ context.Context, handle func(measure.Payload)) (func() error, error) {
 	err := p.server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
-		var v Payload
+		var v measure.Payload
 		if err := json.Unmarshal(t.Payload(), &v); err != nil {
 			return err
 		}
@@ -116,7 +106,7 @@ func (p *asynqPeer) Work(_ context.Context, handle func(Payload)) (func() error,
 
 // Drained looks at the lists of the queue: Asynq's inspector samples memory too, which
 // costs more than what is measured.
-func (p *asynqPeer) Drained(ctx context.Context, _ int) (bool, error) {
+func (p *asynqQueue) Drained(ctx context.Context, _ int) (bool, error) {
 	pipe := p.rdb.Pipeline()
 	pending, active := pipe.LLen(ctx, "asynq:{default}:pending"), pipe.LLen(ctx, "asynq:{default}:active")
 	retry := pipe.ZCard(ctx, "asynq:{default}:retry")
@@ -124,4 +114,4 @@ func (p *asynqPeer) Drained(ctx context.Context, _ int) (bool, error) {
 	return pending.Val()+active.Val()+retry.Val() == 0, err
 }
 
-func (p *asynqPeer) Close() error { return errors.Join(p.client.Close(), p.rdb.Close()) }
+func (p *asynqQueue) Close() error { return errors.Join(p.client.Close(), p.rdb.Close()) }

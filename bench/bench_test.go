@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/streamwright/streamwright/internal/measure"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -81,35 +81,34 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			peer, err := s.Dial(ctx, addr, 20)
+			queue, err := s.Dial(ctx, addr, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
 			const n, single = 300, 100
-			r := &Run{Peer: peer, Case: Case{Items: n}}
+			r := newRun(Options{}, Case{Items: n}, queue)
 			defer func() {
-				if err := errors.Join(r.end(), peer.Close()); err != nil {
+				if err := errors.Join(r.end(), queue.Close()); err != nil {
 					t.Error(err)
 				}
 			}()
-			items := payloads(0, n)
-			if err := r.bulk(ctx, items[single:]); err != nil {
+			if err := measure.Bulk(ctx, queue, single, n-single, measure.BulkCallers); err != nil {
 				t.Fatal(err)
 			}
-			if done, err := peer.Drained(ctx, n); err != nil || done {
+			if done, err := queue.Drained(ctx, n); err != nil || done {
 				t.Fatalf("with a backlog and no worker, drained is %v (%v)", done, err)
 			}
-			if err := r.work(ctx); err != nil {
+			if err := work(ctx, r); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.single(ctx, items[:single], 8); err != nil {
+			if err := measure.Single(ctx, queue, 0, single, 8); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.drain(ctx); err != nil {
+			if err := measure.Drain(ctx, queue, r.tally); err != nil {
 				t.Fatal(err)
 			}
-			if more := r.tally.more.Load(); more != 0 {
-				t.Errorf("%d items were handled again", more)
+			if more := r.tally.More(); more != 0 {
+				t.Errorf("%.0f items were handled again", more)
 			}
 		})
 	}
@@ -159,49 +158,6 @@ func checkXML(t *testing.T, file string) {
 	}
 }
 
-// slowPeer takes one submit at a time, and hands the item to the handler when it is done.
-type slowPeer struct {
-	Peer
-	takes  time.Duration
-	turn   chan struct{}
-	handle func(Payload)
-}
-
-func (p *slowPeer) Submit(_ context.Context, v Payload) error {
-	p.turn <- struct{}{}
-	time.Sleep(p.takes)
-	<-p.turn
-	p.handle(v)
-	return nil
-}
-
-func (p *slowPeer) Work(_ context.Context, handle func(Payload)) (func() error, error) {
-	p.handle = handle
-	return func() error { return nil }, nil
-}
-
-// A system that takes a tenth of what comes shows the whole queue that builds up: of 100
-// items that are due within 0.1 s the last is handled after a second, 901 ms late. A
-// closed loop would show 10 ms for each.
-func TestPickupCountsFromTheIntendedTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &slowPeer{takes: 10 * time.Millisecond, turn: make(chan struct{}, 1)}
-		r := &Run{Peer: p, Case: Case{N: 1000, Items: 100}}
-		if err := (pickupLoad{}).Prepare(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		v, err := pickupLoad{}.Measure(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The order in which the waiting submits get their turn is open, so only what
-		// does not depend on it: the last one handled is at 1,000 ms, and was due before 100 ms.
-		if v[valueMax] < 901 || v[valueMax] > 1000 || v[valueP50] < 400 {
-			t.Errorf("%v", v)
-		}
-	})
-}
-
 // What a server has used is known after its end too, with what its children used.
 func TestEndTellsWhatWasUsed(t *testing.T) {
 	h := &Host{Dir: t.TempDir()}
@@ -210,7 +166,7 @@ func TestEndTellsWhatWasUsed(t *testing.T) {
 	}
 	<-h.procs[0].done
 	used, err := h.End()
-	if err != nil || used.CPU < tick {
+	if err != nil || used.CPU < 10*time.Millisecond {
 		t.Errorf("used %v (%v)", used, err)
 	}
 }
@@ -237,7 +193,7 @@ func made(others float64) *report {
 		r.systems = append(r.systems, s.About())
 	}
 	add := func(id, load, label string, v Values) {
-		r.samples = append(r.samples, Sample{id, load, Case{Label: label, Items: 100}, v, Usage{Others: others}})
+		r.samples = append(r.samples, Sample{id, load, Case{Label: label, Items: 100}, v, measure.Usage{Others: others}})
 	}
 	for _, k := range []float64{1, 1.5, 0.9} {
 		add("streamwright-always", "bulk", "Bulk submit", Values{valueRate: 40_000 * k})
@@ -292,40 +248,6 @@ func TestANoisyRunSaysSo(t *testing.T) {
 	}
 }
 
-func TestFigure(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.04: "0.040", 0.5234: "0.523", 4.56: "4.56", 45.6: "45.6", 456.7: "457", 1234: "1,230", 999.6: "1,000", 1234567: "1,230,000"} {
-		if got := figure(v); got != want {
-			t.Errorf("figure(%v) is %q, it should be %q", v, got, want)
-		}
-	}
-}
-
-func TestSpread(t *testing.T) {
-	for want, vs := range map[string][]float64{"–": nil, "3.00": {3}, "2.00 (1.00–3.00)": {3, 1}, "2.00 (1.00–9.00)": {9, 1, 2}} {
-		if got := spreadOf(vs).String(); got != want {
-			t.Errorf("%v: %q, it should be %q", vs, got, want)
-		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	var d []time.Duration
-	for i := range 100 {
-		d = append(d, time.Duration(i+1))
-	}
-	if quantile(d, 0.5) != 50 || quantile(d, 0.99) != 99 || quantile(d[:1], 0.99) != 1 {
-		t.Error(quantile(d, 0.5), quantile(d, 0.99), quantile(d[:1], 0.99))
-	}
-}
-
-func TestPayloadsHaveOneSize(t *testing.T) {
-	for _, seq := range []int{0, 9, 123_456, 999_999} {
-		if b, err := json.Marshal(payload(seq)); err != nil || len(b) != 256 {
-			t.Errorf("item %d has %d bytes (%v)", seq, len(b), err)
-		}
-	}
-}
-
 func TestFlags(t *testing.T) {
 	for text, args := range map[string][]string{
 		`no "sidekiq"`:    {"--only", "river,sidekiq"},
@@ -338,31 +260,12 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%q: the error is %v, it should have %q", args, err, text)
 		}
 	}
-	all, err := pick("river,asynq-always", systems(), isSystem)
+	all, err := systemsNamed("river,asynq-always")
 	var ids []string
 	for _, s := range all {
 		ids = append(ids, s.About().ID)
 	}
 	if want := []string{"river-fsync", "river-async", "asynq-always"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%q (%v)", ids, err)
-	}
-}
-
-func TestTallyCountsEachOnce(t *testing.T) {
-	c := newTally(2)
-	c.saw(1)
-	c.saw(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.wait(ctx); err == nil || !strings.Contains(err.Error(), "1 of 2 items were never handled") {
-		t.Error(err)
-	}
-	c.saw(0)
-	if err := c.wait(t.Context()); err != nil || c.more.Load() != 1 {
-		t.Error(err, c.more.Load())
-	}
-	c.saw(7)
-	if err := c.wait(t.Context()); err == nil {
-		t.Error("an item that nobody submitted goes unnoticed")
 	}
 }

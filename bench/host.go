@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/streamwright/streamwright/internal/loopback"
+	"github.com/streamwright/streamwright/internal/measure"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // readyWithin bounds the start of a server, endWithin its orderly stop.
@@ -30,16 +31,14 @@ type Host struct {
 }
 
 type process struct {
-	name string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
-	last counters // what it and its children had used at their end
 	done chan struct{}
 }
 
 // Run starts a server, which End ends. User may be nil.
 func (h *Host) Run(user *syscall.Credential, program string, args ...string) error {
-	p := &process{name: filepath.Base(program), cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = h.Dir, &p.log, &p.log
 	// A group of its own: an interrupt at the terminal reaches only this program,
 	// which then ends its servers in order.
@@ -48,45 +47,29 @@ func (h *Host) Run(user *syscall.Credential, program string, args ...string) err
 		return fmt.Errorf("start %s: %w", program, err)
 	}
 	h.procs = append(h.procs, p)
-	go p.await()
+	go func() {
+		_ = p.cmd.Wait() // how it ended matters only while it is needed: see Ready
+		close(p.done)
+	}()
 	return nil
-}
-
-// await reaps the process, after a look at what it has used: an ended process keeps
-// that until it is reaped.
-func (p *process) await() {
-	defer close(p.done)
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	p.last, _ = readTree(p.cmd.Process.Pid) // zero if it is gone, which Wait tells
-	_ = p.cmd.Wait()                        // how it ended matters only while it is needed: see Ready
 }
 
 // Ready calls try until it succeeds. It fails at once when a server has ended.
 func (h *Host) Ready(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-tick.C:
+		if e := sleep.For(ctx, 10*time.Millisecond); e != nil {
+			return fmt.Errorf("%w: %w", e, err)
 		}
 		for _, p := range h.procs {
 			select {
 			case <-p.done:
-				return fmt.Errorf("%s has ended:\n%s", p.name, strings.TrimSpace(p.log.String()))
+				return fmt.Errorf("%s has ended:\n%s", filepath.Base(p.cmd.Path), bytes.TrimSpace(p.log.Bytes()))
 			default:
 			}
 		}
@@ -95,9 +78,7 @@ func (h *Host) Ready(ctx context.Context, try func(context.Context) error) error
 
 // End ends the servers in order, one after the other, and returns what they have used
 // in their whole life. One that does not end in time is killed.
-func (h *Host) End() (counters, error) {
-	var sum counters
-	var errs []error
+func (h *Host) End() (sum measure.Counters, err error) {
 	for i := len(h.procs) - 1; i >= 0; i-- {
 		p := h.procs[i]
 		_ = p.cmd.Process.Signal(os.Interrupt) // it has ended already: done says so
@@ -106,12 +87,12 @@ func (h *Host) End() (counters, error) {
 		case <-time.After(endWithin):
 			_ = p.cmd.Process.Kill()
 			<-p.done
-			errs = append(errs, fmt.Errorf("%s did not end within %s of an interrupt", p.name, endWithin))
+			err = errors.Join(err, fmt.Errorf("%s did not end within %s of an interrupt", p.cmd.Path, endWithin))
 		}
-		sum = sum.plus(p.last)
+		sum = sum.Plus(measure.LifeOf(p.cmd.ProcessState))
 	}
 	h.procs = nil
-	return sum, errors.Join(errs...)
+	return sum, err
 }
 
 // pids are the servers' processes, without their children.
@@ -124,14 +105,11 @@ func (h *Host) pids() (pids []int) {
 
 // Start starts a system on an address that nobody listens on.
 func (h *Host) Start(ctx context.Context, s System) (addr string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := loopback.Free(1)
 	if err != nil {
 		return "", err
 	}
-	if err := l.Close(); err != nil {
-		return "", err
-	}
-	return l.Addr().String(), s.Start(ctx, h, l.Addr().String())
+	return addrs[0], s.Start(ctx, h, addrs[0])
 }
 
 // Tools are the programs that the systems run.
@@ -156,11 +134,13 @@ func prepareTools(ctx context.Context, dir string, all []System) (*Tools, error)
 	for _, s := range all {
 		switch s.(type) {
 		case streamwrightSystem:
-			err = t.buildEngine(ctx, dir)
-		case jetstreamSystem:
-			err = t.buildNATS(ctx, dir)
+			err = t.build(ctx, &t.Engine, filepath.Join(dir, "engine"), root, "./cmd/engine")
+		case jetstreamSystem: // in the folder bench, whose go.mod has it as a tool
+			err = t.build(ctx, &t.NATS, filepath.Join(dir, "nats-server"), filepath.Join(root, "bench"), "github.com/nats-io/nats-server/v2")
 		case asynqSystem:
-			err = t.findRedis()
+			if t.Redis, err = exec.LookPath("redis-server"); err != nil {
+				err = fmt.Errorf("%w: install the package redis-server, or choose others with --only", err)
+			}
 		case riverSystem:
 			err = t.preparePostgres(ctx, dir)
 		}
@@ -171,6 +151,16 @@ func prepareTools(ctx context.Context, dir string, all []System) (*Tools, error)
 	return t, nil
 }
 
+// build builds a package as a program, once.
+func (t *Tools) build(ctx context.Context, built *string, program, dir, pkg string) error {
+	if *built != "" {
+		return nil
+	}
+	*built = program
+	_, err := output(ctx, dir, "go", "build", "-o", program, pkg)
+	return err
+}
+
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -178,7 +168,7 @@ func output(ctx context.Context, dir, program string, args ...string) (string, e
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }

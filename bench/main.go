@@ -8,14 +8,13 @@
 //	go -C bench run . --middle
 //	go -C bench run . --quick --out "$(mktemp -d)"
 //
-// A system is one file that implements System and Peer, a load one that implements
-// Load. For every measurement the servers are started anew, and a client's process
+// A system is one file that implements System and measure.Queue, a load a line of
+// loads. For every measurement the servers are started anew, and a client's process
 // submits and works; this process reads from /proc what both use.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 func main() {
@@ -63,7 +64,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 		ids = append(ids, one.About().ID)
 	}
 	f.StringVar(&s.only, "only", "", "compare only these `systems`, separated by commas: "+strings.Join(ids, ", ")+", or by product: river")
-	f.StringVar(&s.loads, "loads", "", "measure only these `loads`, separated by commas: bulk, single, endtoend, burndown, pickup, idle, depth")
+	f.StringVar(&s.loads, "loads", "", "measure only these `loads`, separated by commas: "+strings.Join(loadNames(), ", "))
 	f.IntVar(&s.rounds, "rounds", 3, "measure everything so many `times`; the deep queue once")
 	f.IntVar(&s.Items, "items", 50_000, "the `number` of items of a throughput measurement; bulk and burn-down have twice as many")
 	f.IntVar(&s.Depth, "depth", 1_000_000, "the `number` of items in the deep queue")
@@ -102,7 +103,7 @@ type Sample struct {
 	Load   string
 	Case   Case
 	Values Values
-	Usage  Usage
+	Usage  measure.Usage
 }
 
 // run is the whole command.
@@ -111,11 +112,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := pick(set.only, systems(), isSystem)
+	all, err := systemsNamed(set.only)
 	if err != nil {
 		return err
 	}
-	todo, err := pick(set.loads, loads(), isLoad)
+	todo, err := loadsNamed(set.loads)
 	if err != nil {
 		return err
 	}
@@ -164,12 +165,12 @@ type bench struct {
 
 // round measures everything once. The systems take turns within each case, and another
 // one begins in each round. A measurement that fails does not end it: the page says so.
-func (b *bench) round(ctx context.Context, round int, todo []Load, all []System) error {
+func (b *bench) round(ctx context.Context, round int, todo []load, all []System) error {
 	for _, l := range todo {
-		if _, deep := l.(depthLoad); deep && round > 0 {
+		if l.deep() && round > 0 {
 			continue
 		}
-		for _, c := range l.Cases(b.set.Options) {
+		for _, c := range l.cases(b.set.Options) {
 			for i := range all {
 				s := all[(i+round)%len(all)]
 				sample, err := b.measure(ctx, s, l, c)
@@ -195,7 +196,7 @@ func (s Sample) line() string {
 	var out []string
 	for _, k := range []string{valueRate, valueFill, valueP50, valueP99, valueMax, valueMore} {
 		if v, ok := s.Values[k]; ok && (k != valueMore || v > 0) {
-			out = append(out, fmt.Sprintf("%s %s", k, figure(v)))
+			out = append(out, fmt.Sprintf("%s %s", k, measure.Figure(v)))
 		}
 	}
 	out = append(out, fmt.Sprintf("cpu %.2f+%.2f s, others %.0f %%", s.Usage.Server.CPU.Seconds(), s.Usage.Client.CPU.Seconds(), 100*s.Usage.Others))
@@ -203,7 +204,7 @@ func (s Sample) line() string {
 }
 
 // measure starts a system, has a client put one load on it, and ends it.
-func (b *bench) measure(ctx context.Context, s System, l Load, c Case) (sample Sample, err error) {
+func (b *bench) measure(ctx context.Context, s System, l load, c Case) (sample Sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, s.About().ID+"-")
@@ -214,10 +215,10 @@ func (b *bench) measure(ctx context.Context, s System, l Load, c Case) (sample S
 	if b.tools.PGUser != nil {
 		err = os.Chmod(dir, 0o711)
 	}
-	var before counters // what the servers had written before the measurement
+	var before measure.Counters // what the servers had written before the measurement
 	defer func() {
 		life, e := h.End()
-		sample.Usage.Server.Written = life.Written - before.Written
+		sample.Usage.Server.Written = life.Minus(before).Written
 		err = errors.Join(err, e, os.RemoveAll(dir))
 	}()
 	if err != nil {
@@ -227,28 +228,27 @@ func (b *bench) measure(ctx context.Context, s System, l Load, c Case) (sample S
 	if err != nil {
 		return sample, fmt.Errorf("start: %w", err)
 	}
-	client, pid, end, err := startClient(ctx, order{s.About().ID, l.Name(), addr, c, b.set.Options})
+	client, err := startClient(ctx, order{s.About().ID, l.name, addr, c, b.set.Options})
 	if err != nil {
 		return sample, err
 	}
-	defer func() { err = errors.Join(err, end(err != nil)) }()
-	sample = Sample{System: s.About().ID, Load: l.Name(), Case: c}
-	if _, err := client.hear(saysReady); err != nil {
+	defer func() { err = errors.Join(err, client.end(err != nil)) }()
+	sample = Sample{System: s.About().ID, Load: l.name, Case: c}
+	if _, err := client.values(); err != nil {
 		return sample, err
 	}
-	m, err := startMeter(h.pids(), pid)
+	m, until, err := measure.StartMeter(client.cmd.Process.Pid, h.pids()...)
 	if err != nil {
 		return sample, err
 	}
-	before = m.from.Server
-	text := ""
-	if err = client.say(""); err == nil {
-		text, err = client.hear(saysDone)
+	before = until
+	if err = client.goOn(); err == nil {
+		sample.Values, err = client.values()
 	}
-	var e error
-	sample.Usage, e = m.stop()
+	usage, e := m.Stop()
+	sample.Usage = usage
 	if err = errors.Join(err, e); err != nil {
 		return sample, err
 	}
-	return sample, errors.Join(json.Unmarshal([]byte(text), &sample.Values), client.say(""))
+	return sample, client.goOn()
 }

@@ -12,6 +12,10 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // noisy is the share of the machine's CPU that others may have had, in the median
@@ -22,6 +26,75 @@ const noisy = 0.05
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// line is one figure of the comparison, for every system.
+type line struct {
+	name, unit string
+	// load and label choose the samples, value a figure of each; 0 is shown as well.
+	load, label string
+	value       func(Sample) float64
+	lessIsMore  bool
+}
+
+// named returns a value of a sample.
+func named(key string) func(Sample) float64 { return func(s Sample) float64 { return s.Values[key] } }
+
+func serverPeak(s Sample) float64 { return float64(s.Usage.ServerPeak) / measure.MiB }
+
+// throughputLines, pickupLines, costLines and depthLines are the lines of the tables.
+func throughputLines(o Options) (ls []line) {
+	for _, l := range loads[:4] {
+		for _, c := range l.cases(o) {
+			ls = append(ls, line{c.Label, "items/s", l.name, c.Label, named(valueRate), false})
+		}
+	}
+	return ls
+}
+
+func pickupLines(o Options, key string) (ls []line) {
+	for _, c := range pickupCases(o) {
+		ls = append(ls, line{"Pickup at " + c.Label + ", " + key, "ms", "pickup", c.Label, named(key), true})
+	}
+	return ls
+}
+
+func costLines() (ls []line) {
+	sides := []struct {
+		name string
+		cpu  func(Sample) float64 // in seconds
+	}{
+		{"servers", func(s Sample) float64 { return s.Usage.Server.CPU.Seconds() }},
+		{"client", func(s Sample) float64 { return s.Usage.Client.CPU.Seconds() }},
+	}
+	for _, l := range []struct{ load, label, name string }{{"endtoend", "End to end", "end to end"}, {"burndown", "Burn-down of a backlog", "burn-down"}} {
+		for _, of := range sides {
+			ls = append(ls, line{"CPU of the " + of.name + ", " + l.name, "ms per 1,000 items", l.load, l.label, func(s Sample) float64 { return 1e6 * of.cpu(s) / float64(s.Case.Items) }, true})
+		}
+	}
+	const load, label = "endtoend", "End to end"
+	ls = append(
+		ls,
+		line{"Written to disk, end to end", "MiB per 1,000 items", load, label, func(s Sample) float64 {
+			return 1000 * float64(s.Usage.Server.Written) / measure.MiB / float64(s.Case.Items)
+		}, true},
+		line{"Peak memory of the servers, end to end", "MiB", load, label, serverPeak, true},
+		line{"Peak memory of the client, end to end", "MiB", load, label, func(s Sample) float64 { return float64(s.Usage.ClientPeak) / measure.MiB }, true},
+	)
+	for _, of := range sides {
+		ls = append(ls, line{"CPU of the " + of.name + ", idle", "% of a core", "idle", "Idle", func(s Sample) float64 { return 100 * of.cpu(s) / s.Values[valueSeconds] }, true})
+	}
+	return ls
+}
+
+func depthLines(o Options) []line {
+	const load, label = "depth", "Depth"
+	return []line{
+		{"Filling it", "items/s", load, label, named(valueFill), false},
+		{"The first " + measure.Figure(float64(min(o.Items, o.Depth))) + " items out of it", "items/s", load, label, named(valueRate), false},
+		{"Peak memory of the servers", "MiB", load, label, serverPeak, true},
+		{"Peak memory per 1,000 queued items", "KiB", load, label, func(s Sample) float64 { return 1024 * 1000 * serverPeak(s) / float64(o.Depth) }, true},
+	}
+}
 
 // report writes what was measured.
 type report struct {
@@ -35,20 +108,15 @@ type report struct {
 	machine []string // facts
 	link    string   // from the page to the folder of the plots
 	plots   string   // that folder
-	section strings.Builder
 }
 
 func newReport(ctx context.Context, set settings, all []System, t *Tools, dir string) *report {
 	r := &report{set: set, began: time.Now(), machine: machineFacts(ctx, t, dir)}
+	servers := map[string]string{"River": filepath.Join(t.PG, "postgres"), "Asynq": t.Redis, "JetStream": t.NATS}
 	for _, s := range all {
 		a := s.About()
-		switch a.Product {
-		case "River":
-			a.Versions = append(a.Versions, ran(ctx, filepath.Join(t.PG, "postgres"), "--version"))
-		case "Asynq":
-			a.Versions = append(a.Versions, ran(ctx, t.Redis, "--version"))
-		case "JetStream":
-			a.Versions = append(a.Versions, ran(ctx, t.NATS, "--version"))
+		if server := servers[a.Product]; server != "" {
+			a.Versions = append(a.Versions, ran(ctx, server, "--version"))
 		}
 		r.systems = append(r.systems, a)
 	}
@@ -66,21 +134,21 @@ func ran(ctx context.Context, program string, args ...string) string {
 }
 
 func machineFacts(ctx context.Context, t *Tools, dir string) []string {
-	model := "unknown"
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for l := range strings.Lines(string(b)) {
-			if name, value, _ := strings.Cut(l, ":"); strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-			}
+	model, memory := "unknown", "an unknown amount"
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
+			model = cpus[0].ModelName
+		}
+		if m, err := fs.Meminfo(); err == nil && m.MemTotalBytes != nil {
+			memory = measure.Figure(float64(*m.MemTotalBytes)/(1<<30)) + " GiB"
 		}
 	}
-	facts := []string{fmt.Sprintf("%d CPUs (%s), %s/%s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH)}
-	if m, err := fields("/proc/meminfo", "MemTotal"); err == nil {
-		facts = append(facts, fmt.Sprintf("%s GiB of memory", figure(float64(m[0])/mib)))
+	facts := []string{
+		fmt.Sprintf("%d CPUs (%s), %s/%s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH), memory + " of memory",
+		"Linux " + ran(ctx, "uname", "-r"), "built with " + runtime.Version(),
 	}
-	facts = append(facts, "Linux "+ran(ctx, "uname", "-r"), "built with "+runtime.Version())
 	if rate, err := syncRate(dir); err == nil {
-		facts = append(facts, fmt.Sprintf("a 4 KiB write to the data's folder is synced %s times a second, one after the other", figure(rate)))
+		facts = append(facts, fmt.Sprintf("a 4 KiB write to the data's folder is synced %s times a second, one after the other", measure.Figure(rate)))
 	}
 	if commit, err := output(ctx, t.Root, "git", "describe", "--always", "--dirty"); err == nil {
 		facts = append(facts, "commit "+commit)
@@ -106,25 +174,28 @@ func syncRate(dir string) (float64, error) {
 			return 0, err
 		}
 	}
-	return perSecond(n, start), nil
+	return measure.PerSecond(n, start), nil
 }
 
 // of collects a line's figures for a system.
-func (r *report) of(l line, id string) spread {
+func (r *report) of(l line, id string) measure.Spread {
 	var vs []float64
 	for _, s := range r.samples {
 		if s.System == id && s.Load == l.load && s.Case.Label == l.label {
-			if v, ok := l.value(s); ok {
-				vs = append(vs, v)
-			}
+			vs = append(vs, l.value(s))
 		}
 	}
-	return spreadOf(vs)
+	return measure.SpreadOf(vs)
 }
 
-// has reports whether anything was measured for a line.
-func (r *report) has(l line) bool {
-	return slices.ContainsFunc(r.systems, func(a About) bool { return r.of(l, a.ID).n > 0 })
+// measured returns the lines for which there is a figure.
+func (r *report) measured(lines []line) (out []line) {
+	for _, l := range lines {
+		if slices.ContainsFunc(r.systems, func(a About) bool { return r.of(l, a.ID).N > 0 }) {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 func (r *report) at(d Durability) (out []About) {
@@ -136,8 +207,6 @@ func (r *report) at(d Durability) (out []About) {
 	return out
 }
 
-func (r *report) say(format string, args ...any) { fmt.Fprintf(&r.section, format+"\n", args...) }
-
 // page is what the template shows.
 type page struct {
 	Flags, Began, Took  string
@@ -145,7 +214,7 @@ type page struct {
 	Others, Worst       string // percent
 	Machine, Failed     []string
 	Fsync, Interval     string // tables and plots
-	Ahead               []string
+	Ahead               string
 	Options             Options
 	Callers, Submitters int
 	Batch               string
@@ -165,11 +234,11 @@ func (r *report) write(file, link string) error {
 		others = append(others, s.Usage.Others)
 		again += s.Values[valueMore]
 	}
-	o := spreadOf(others)
+	o := measure.SpreadOf(others)
 	p := page{
 		Flags: r.set.flags(r.rounds), Began: r.began.UTC().Format("2006-01-02 15:04 UTC"), Took: r.took.Round(time.Second).String(),
-		Noisy: o.mid > noisy, Others: figure(100 * o.mid), Worst: figure(100 * o.high), Machine: r.machine, Failed: r.failed, Ahead: r.ahead(),
-		Options: r.set.Options, Callers: bulkCallers, Submitters: submitters, Batch: figure(bulkBatch), Again: int(again), Systems: r.systems,
+		Noisy: o.Mid > noisy, Others: measure.Figure(100 * o.Mid), Worst: measure.Figure(100 * o.High), Machine: r.machine, Failed: r.failed, Ahead: r.ahead(),
+		Options: r.set.Options, Callers: measure.BulkCallers, Submitters: submitters, Batch: measure.Figure(measure.BulkBatch), Again: int(again), Systems: r.systems,
 	}
 	var err error
 	if p.Fsync, err = r.tables(Fsync); err != nil {
@@ -197,118 +266,85 @@ func (s settings) flags(rounds int) string {
 	return f
 }
 
-var titles = map[Durability]string{Fsync: "durable when acknowledged", Interval: "durable within about a second"}
-
-// tables has the tables and plots of one durability.
+// tables returns the tables of one durability, and writes their plots.
 func (r *report) tables(d Durability) (string, error) {
-	r.section.Reset()
-	o, through, costs := r.set.Options, throughputLines(r.set.Options), costLines()
-	r.table("Items a second", d, through, false)
-	if err := r.bars(d, "throughput", "Items a second", through); err != nil {
-		return "", err
+	o, text := r.set.Options, ""
+	what := map[Durability]string{Fsync: ", durable when acknowledged", Interval: ", durable within about a second"}[d]
+	plot := func(kind, title, svg string) error {
+		name := fmt.Sprintf("%s-%s.svg", kind, d)
+		text += fmt.Sprintf("![%s](%s/%s)\n\n", title, r.link, name)
+		return os.WriteFile(filepath.Join(r.plots, name), []byte(svg), 0o644)
 	}
-	r.pickups(d)
-	if err := r.curves(d); err != nil {
-		return "", err
-	}
-	r.table("Cost", d, costs, true)
-	if err := r.bars(d, "cost", "Cost (less is better)", costs); err != nil {
-		return "", err
-	}
-	r.table(fmt.Sprintf("A queue of %s items", figure(float64(o.Depth))), d, depthLines(o), true)
-	return strings.TrimSuffix(r.section.String(), "\n"), nil
-}
-
-// table has a row for each line that was measured.
-func (r *report) table(title string, d Durability, lines []line, units bool) {
-	all := r.at(d)
-	var rows []string
-	for _, l := range lines {
-		if !r.has(l) {
-			continue
-		}
-		row := "| " + l.name
-		if units {
-			row += ", " + l.unit
-		}
-		for _, a := range all {
-			row += " | " + r.of(l, a.ID).String()
-		}
-		rows = append(rows, row+" |")
-	}
-	if len(rows) == 0 {
-		return
-	}
-	r.say("| %s%s |\n|---%s|", title, names(all), strings.Repeat("|---", len(all)))
-	r.say("%s\n", strings.Join(rows, "\n"))
-}
-
-func names(all []About) (row string) {
-	for _, a := range all {
-		row += " | " + a.Name
-	}
-	return row
-}
-
-// pickups has the latencies, p50 / p99 / highest.
-func (r *report) pickups(d Durability) {
-	o, all := r.set.Options, r.at(d)
-	p50, p99, most := pickupLines(o, valueP50), pickupLines(o, valueP99), pickupLines(o, valueMax)
-	if len(p50) == 0 || !r.has(p50[0]) {
-		return
-	}
-	r.say("| Pickup, ms: p50 / p99 / highest%s |\n|---%s|", names(all), strings.Repeat("|---", len(all)))
-	for i, l := range p50 {
-		row := "| " + l.label
-		for _, a := range all {
-			row += fmt.Sprintf(" | %s / %s / %s", r.of(l, a.ID), r.of(p99[i], a.ID), r.of(most[i], a.ID))
-		}
-		r.say("%s |", row)
-	}
-	r.say("")
-}
-
-func (r *report) series(d Durability, lines []line) (out []series) {
-	for _, a := range r.at(d) {
-		s := series{name: a.Name, colour: colours[a.Product]}
+	bars := func(kind, title string, lines []line) error {
+		var categories, units []string
 		for _, l := range lines {
-			s.values = append(s.values, r.of(l, a.ID))
+			categories, units = append(categories, l.name), append(units, l.unit)
+		}
+		return plot(kind, title+what, measure.Bars(title+what, categories, units, r.series(d, lines)))
+	}
+	if lines := r.measured(throughputLines(o)); len(lines) > 0 {
+		text += r.table("Items a second", d, lines, func(i int) string { return lines[i].name }, lines)
+		if err := bars("throughput", "Items a second", lines); err != nil {
+			return "", err
+		}
+	}
+	p50, p99 := pickupLines(o, valueP50), pickupLines(o, valueP99)
+	if len(r.measured(p50)) > 0 {
+		text += r.table("Pickup, ms: p50 / p99 / highest", d, p50, func(i int) string { return p50[i].label }, p50, p99, pickupLines(o, valueMax))
+		title := "Pickup by rate" + what
+		if err := plot("pickup", title, measure.Curves(title, o.Rates, r.series(d, p50), r.series(d, p99))); err != nil {
+			return "", err
+		}
+	}
+	if lines := r.measured(costLines()); len(lines) > 0 {
+		text += r.table("Cost", d, lines, func(i int) string { return lines[i].name + ", " + lines[i].unit }, lines)
+		if err := bars("cost", "Cost (less is better)", lines); err != nil {
+			return "", err
+		}
+	}
+	if lines := r.measured(depthLines(o)); len(lines) > 0 {
+		text += r.table(fmt.Sprintf("A queue of %s items", measure.Figure(float64(o.Depth))), d, lines, func(i int) string { return lines[i].name + ", " + lines[i].unit }, lines)
+	}
+	return strings.TrimSuffix(text, "\n"), nil
+}
+
+// table has a row for each line. A cell has the figure of each of several sets of lines.
+func (r *report) table(title string, d Durability, lines []line, name func(i int) string, sets ...[]line) string {
+	head := []string{title}
+	for _, a := range r.at(d) {
+		head = append(head, a.Name)
+	}
+	text := measure.Head(head...)
+	for i := range lines {
+		row := []string{name(i)}
+		for _, a := range r.at(d) {
+			var cell []string
+			for _, set := range sets {
+				cell = append(cell, r.of(set[i], a.ID).String())
+			}
+			row = append(row, strings.Join(cell, " / "))
+		}
+		text += measure.Row(row...)
+	}
+	return text + "\n"
+}
+
+// colours of the products, which are told apart without colour by their order.
+var colours = map[string]string{"Streamwright": "#2563eb", "River": "#059669", "Asynq": "#dc2626", "JetStream": "#6b7280"}
+
+func (r *report) series(d Durability, lines []line) (out []measure.Series) {
+	for _, a := range r.at(d) {
+		s := measure.Series{Name: a.Name, Colour: colours[a.Product]}
+		for _, l := range lines {
+			s.Values = append(s.Values, r.of(l, a.ID))
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-func (r *report) plot(name, title, text string) error {
-	r.say("![%s](%s/%s)\n", title, r.link, name)
-	return os.WriteFile(filepath.Join(r.plots, name), []byte(text), 0o644)
-}
-
-func (r *report) bars(d Durability, kind, title string, lines []line) error {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return !r.has(l) })
-	if len(lines) == 0 {
-		return nil
-	}
-	var categories, units []string
-	for _, l := range lines {
-		categories, units = append(categories, l.name), append(units, l.unit)
-	}
-	title += ", " + titles[d]
-	return r.plot(fmt.Sprintf("%s-%s.svg", kind, d), title, bars(title, categories, units, r.series(d, lines)))
-}
-
-func (r *report) curves(d Durability) error {
-	o := r.set.Options
-	p50, p99 := pickupLines(o, valueP50), pickupLines(o, valueP99)
-	if len(p99) == 0 || !r.has(p99[0]) {
-		return nil
-	}
-	title := "Pickup by rate, " + titles[d]
-	return r.plot(fmt.Sprintf("pickup-%s.svg", d), title, curves(title, o.Rates, r.series(d, p50), r.series(d, p99)))
-}
-
 // ahead lists every line on which another work queue did better than Streamwright.
-func (r *report) ahead() (rows []string) {
+func (r *report) ahead() (rows string) {
 	o := r.set.Options
 	all := slices.Concat(throughputLines(o), pickupLines(o, valueP50), pickupLines(o, valueP99), costLines(), depthLines(o))
 	for _, d := range []Durability{Fsync, Interval} {
@@ -321,10 +357,10 @@ func (r *report) ahead() (rows []string) {
 			us := r.of(l, as[ours].ID)
 			for _, a := range as {
 				them := r.of(l, a.ID)
-				if a.Product == "JetStream" || them.n == 0 || us.n == 0 || us.mid == them.mid || (them.mid < us.mid) != l.lessIsMore {
+				if a.Product == "JetStream" || them.N == 0 || us.N == 0 || us.Mid == them.Mid || (them.Mid < us.Mid) != l.lessIsMore {
 					continue
 				}
-				rows = append(rows, fmt.Sprintf("| %s, %s | %s: %s | %s: %s |", l.name, l.unit, a.Name, figure(them.mid), as[ours].Name, figure(us.mid)))
+				rows += measure.Row(l.name+", "+l.unit, a.Name+": "+measure.Figure(them.Mid), as[ours].Name+": "+measure.Figure(us.Mid))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // riverSystem is River on a PostgreSQL of its own.
@@ -83,18 +86,10 @@ func (t *Tools) preparePostgres(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	h := Host{Dir: t.PGData}
-	if err := h.Run(t.PGUser, filepath.Join(t.PG, "initdb"), "-D", t.PGData, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"); err != nil {
-		return err
-	}
-	select {
-	case <-h.procs[0].done:
-	case <-ctx.Done():
-		_, err := h.End()
-		return err
-	}
-	if !h.procs[0].cmd.ProcessState.Success() {
-		return fmt.Errorf("initdb: %s", h.procs[0].log.String())
+	cmd := exec.CommandContext(ctx, filepath.Join(t.PG, "initdb"), "-D", t.PGData, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr = t.PGData, &syscall.SysProcAttr{Credential: t.PGUser}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	return nil
 }
@@ -143,27 +138,27 @@ func postgresURL(addr string) string {
 }
 
 // riverArgs are a payload as River wants it.
-type riverArgs struct{ Payload }
+type riverArgs struct{ measure.Payload }
 
 func (riverArgs) Kind() string { return "bench" }
 
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
-	peer *riverPeer
+	queue *riverQueue
 }
 
 func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	w.peer.handle(job.Args.Payload)
+	w.queue.handle(job.Args.Payload)
 	return nil
 }
 
-type riverPeer struct {
+type riverQueue struct {
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
-	handle func(Payload) // set before the client is started
+	handle func(measure.Payload) // set before the client is started
 }
 
-func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, error) {
+func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (measure.Queue, error) {
 	cfg, err := pgxpool.ParseConfig(postgresURL(addr))
 	if err != nil {
 		return nil, err
@@ -173,9 +168,9 @@ func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, er
 	if err != nil {
 		return nil, err
 	}
-	p := &riverPeer{pool: pool}
+	p := &riverQueue{pool: pool}
 	ws := river.NewWorkers()
-	river.AddWorker(ws, &riverWorker{peer: p})
+	river.AddWorker(ws, &riverWorker{queue: p})
 	p.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
 		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll, Workers: ws, Logger: slog.New(slog.DiscardHandler),
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}},
@@ -187,12 +182,12 @@ func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, er
 	return p, nil
 }
 
-func (p *riverPeer) Submit(ctx context.Context, v Payload) error {
+func (p *riverQueue) Submit(ctx context.Context, v measure.Payload) error {
 	_, err := p.client.Insert(ctx, riverArgs{v}, nil)
 	return err
 }
 
-func (p *riverPeer) SubmitMany(ctx context.Context, vs []Payload) error {
+func (p *riverQueue) SubmitMany(ctx context.Context, vs []measure.Payload) error {
 	params := make([]river.InsertManyParams, len(vs))
 	for i, v := range vs {
 		params[i].Args = riverArgs{v}
@@ -201,7 +196,7 @@ func (p *riverPeer) SubmitMany(ctx context.Context, vs []Payload) error {
 	return err
 }
 
-func (p *riverPeer) Work(ctx context.Context, handle func(Payload)) (func() error, error) {
+func (p *riverQueue) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
 	p.handle = handle
 	// The context of Start is that of the jobs: stop ends them, in order.
 	ctx = context.WithoutCancel(ctx)
@@ -211,12 +206,12 @@ func (p *riverPeer) Work(ctx context.Context, handle func(Payload)) (func() erro
 	return func() error { return p.client.Stop(ctx) }, nil
 }
 
-func (p *riverPeer) Drained(ctx context.Context, _ int) (drained bool, err error) {
+func (p *riverQueue) Drained(ctx context.Context, _ int) (drained bool, err error) {
 	err = p.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM river_job WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending'))`).Scan(&drained)
 	return drained, err
 }
 
-func (p *riverPeer) Close() error {
+func (p *riverQueue) Close() error {
 	p.pool.Close()
 	return nil
 }

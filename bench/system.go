@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"strings"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // A System is one of the queues that are compared, at one durability.
@@ -15,7 +18,7 @@ type System interface {
 	Start(ctx context.Context, h *Host, addr string) error
 	// Dial connects a client, which runs in a process of its own, to that address. At
 	// most slots handlers run at once.
-	Dial(ctx context.Context, addr string, slots int) (Peer, error)
+	Dial(ctx context.Context, addr string, slots int) (measure.Queue, error)
 }
 
 // About describes a system to the reader of the report.
@@ -39,60 +42,20 @@ const (
 	Interval Durability = "interval"
 )
 
-// Peer is a connection to a system: it submits and works. Submit, SubmitMany and
-// Drained are safe for concurrent use.
-type Peer interface {
-	// Submit returns when the system has acknowledged one item.
-	Submit(ctx context.Context, p Payload) error
-	// SubmitMany does the same for up to bulkBatch items, in the way that the
-	// system has for many.
-	SubmitMany(ctx context.Context, ps []Payload) error
-	// Work handles items, slots at a time, until stop is called. It is called once.
-	Work(ctx context.Context, handle func(Payload)) (stop func() error, err error)
-	// Drained reports whether the system has recorded n items as done, which is all
-	// that it was given.
-	Drained(ctx context.Context, n int) (bool, error)
-	Close() error
-}
-
-// Payload is what an item carries, as JSON: 256 bytes.
-type Payload struct {
-	Seq int    `json:"seq"`
-	Pad string `json:"pad"`
-}
-
-// payloads returns n payloads, numbered from first.
-func payloads(first, n int) []Payload {
-	ps := make([]Payload, n)
-	for i := range ps {
-		ps[i] = payload(first + i)
-	}
-	return ps
-}
-
-func payload(seq int) Payload {
-	const size = 256
-	empty := len(fmt.Sprintf(`{"seq":%d,"pad":""}`, seq))
-	return Payload{seq, filler[:size-empty]}
-}
-
-// filler compresses about as well as JSON does, which matters where a system compresses.
-var filler = strings.Repeat(`customer order invoice 4711 street Hamburg 20095 item 0.95 EUR; `, 4)
-
 // systems are all that are compared, in the order of the tables.
-func systems() []System {
-	return []System{
-		streamwrightSystem{Fsync}, riverSystem{Fsync}, asynqSystem{Fsync}, jetstreamSystem{Fsync},
-		streamwrightSystem{Interval}, riverSystem{Interval}, asynqSystem{Interval}, jetstreamSystem{Interval},
+func systems() (all []System) {
+	for _, d := range []Durability{Fsync, Interval} {
+		all = append(all, streamwrightSystem{d}, riverSystem{d}, asynqSystem{d}, jetstreamSystem{d})
 	}
+	return all
 }
 
-// isSystem reports whether a system is meant by its id or its product.
-func isSystem(s System, name string) bool {
-	return s.About().ID == name || strings.EqualFold(s.About().Product, name)
+// systemsNamed returns those that names means, by id or product; all for none.
+func systemsNamed(names string) ([]System, error) {
+	return pick(names, systems(), func(s System, name string) bool {
+		return s.About().ID == name || strings.EqualFold(s.About().Product, name)
+	})
 }
-
-func isLoad(l Load, name string) bool { return l.Name() == name }
 
 // pick returns those that are meant by names, which commas separate; all for none.
 func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err error) {
@@ -115,14 +78,21 @@ func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err e
 
 // version is the version of a module that this program was built with.
 func version(module string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
+	info, _ := debug.ReadBuildInfo()
 	for _, d := range info.Deps {
 		if d.Path == module {
 			return strings.TrimPrefix(d.Version, "v")
 		}
 	}
 	return "unknown"
+}
+
+// listens fails unless somebody listens on an address: clients wait long for a server that
+// is not there yet.
+func listens(addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

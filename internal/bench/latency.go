@@ -55,23 +55,22 @@ func (r *rig) measureLatency(ctx context.Context) error {
 		if err = errors.Join(err, end()); err != nil {
 			return err
 		}
-		what, used := fmt.Sprintf("(d) publish to handler start at %d/s", rate), r.costNow()
-		if err := r.latency(ctx, what, r.published(fmt.Sprintf("latency-%d", rate)), rate); err != nil {
+		if err := r.latency(ctx, fmt.Sprintf("(d) publish to handler start at %d/s", rate), r.published(fmt.Sprintf("latency-%d", rate)), rate); err != nil {
 			return err
 		}
-		r.costs(what, r.latencyItems(rate), used)
 	}
 	return r.measureDue(ctx)
 }
 
-// latencyItems is the number of items of a latency at a rate.
-func (r *rig) latencyItems(rate int) int { return max(1, int(float64(rate)*r.o.LatencyFor.Seconds())) }
-
-// latency measures the time from submission to handler start.
+// latency measures the time from submission to handler start, and what each item costs.
 func (r *rig) latency(ctx context.Context, what string, q measure.Queue, rate int) error {
-	_, err := r.late(ctx, what, q, r.latencyItems(rate), func(ctx context.Context, t *measure.Tally) error {
+	n, used := max(1, int(float64(rate)*r.o.LatencyFor.Seconds())), r.costNow()
+	_, err := r.late(ctx, what, q, n, func(ctx context.Context, t *measure.Tally) error {
 		return measure.OpenLoop(ctx, q, t, rate, false)
 	})
+	if err == nil {
+		r.costs(what, n, used)
+	}
 	return err
 }
 
@@ -186,7 +185,7 @@ func (r *rig) native(ctx context.Context, typ string) (native, error) {
 
 // Work implements [measure.Queue]: it finds the type's consumer as any program would, and
 // handles one message after the other.
-func (n native) Work(ctx context.Context, handle func(measure.Payload)) (stop func() error, err error) {
+func (n native) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
 	nc, err := n.r.dial()
 	if err != nil {
 		return nil, err
@@ -197,6 +196,7 @@ func (n native) Work(ctx context.Context, handle func(measure.Payload)) (stop fu
 			err = sleep.For(ctx, 5*time.Millisecond)
 		}
 	}
+	var stop func() error
 	if err == nil {
 		stop, err = q.Work(ctx, handle)
 	}
