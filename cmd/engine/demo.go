@@ -35,22 +35,18 @@ the log is killed, and then another, and each is started again.`,
 			if err != nil && cluster { // one node needs it only to have its folder removed if it is killed
 				return fmt.Errorf("find this program, to start more of it: %w", err)
 			}
-			o := demo.Options{Dir: ".", Out: a.Out, Program: program}
+			o := demo.Options{Dir: ".", Out: a.Out, Program: program, Cluster: cluster}
 			if len(args) == 1 {
 				o.Dir = args[0]
 			}
 			if console.OnTerminal(a.Err) {
 				o.Progress = a.Err
 			}
-			run := demo.Run
-			if cluster {
-				run = demo.RunCluster
-			}
 			if !a.JSON {
-				return run(cmd.Context(), o)
+				return demo.Run(cmd.Context(), o)
 			}
 			o.Out, o.Report = a.Err, new(demo.Report)
-			if err := run(cmd.Context(), o); err != nil {
+			if err := demo.Run(cmd.Context(), o); err != nil {
 				return err
 			}
 			return a.PrintJSON(o.Report)
