@@ -122,11 +122,11 @@ func Drain(ctx context.Context, q Queue, t *Tally) error {
 // omission). Otherwise they count from the time at which it was submitted, and leave out
 // how late the timers of this process are.
 func OpenLoop(ctx context.Context, q Queue, t *Tally, rate int, intended bool) error {
-	t.begun = time.Now()
+	base := time.Since(t.begun)
 	g, submitting := errgroup.WithContext(ctx)
 	g.SetLimit(MaxInFlight)
 	for i := range t.from {
-		due := time.Duration(float64(i) / float64(rate) * float64(time.Second))
+		due := base + time.Duration(float64(i)/float64(rate)*float64(time.Second))
 		if wait := due - time.Since(t.begun); wait > 0 && sleep.For(submitting, wait) != nil {
 			break
 		}

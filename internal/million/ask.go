@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // deepPages is the number of pages of 1,000 items before the deep one.
@@ -71,7 +74,7 @@ func ask(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "| question | items | median ms | slowest ms | bytes |\n|---|---|---|---|---|\n")
+	fmt.Fprint(out, measure.Head("question", "items", "median ms", "slowest ms", "bytes"))
 	for _, q := range questions {
 		if err := a.measure(ctx, q.name, strings.ReplaceAll(q.path, early, url.QueryEscape(first.Add(time.Minute).Format(time.RFC3339)))); err != nil {
 			return err
@@ -87,8 +90,10 @@ func ask(ctx context.Context, o options, out io.Writer) error {
 
 // page holds the fields that are read of a list.
 type page struct {
-	Items  []struct{ ID, CreatedAt json.RawMessage } `json:"items"`
-	Cursor string                                    `json:"next_cursor"`
+	Items []struct {
+		CreatedAt time.Time `json:"created_at"`
+	} `json:"items"`
+	Cursor string `json:"next_cursor"`
 }
 
 // get reads an answer; a path that does not begin with / is one of the API.
@@ -126,24 +131,27 @@ func (a asker) measure(ctx context.Context, name, path string) error {
 		took[i], items, size = t, len(p.Items), len(data)
 	}
 	slices.Sort(took)
-	_, err := fmt.Fprintf(a.out, "| %s | %d | %s | %s | %d |\n", name, items, millis(took[len(took)/2]), millis(took[len(took)-1]), size)
+	_, err := fmt.Fprint(a.out, measure.Row(name, strconv.Itoa(items), millis(measure.Quantile(took, 0.5)), millis(took[len(took)-1]), strconv.Itoa(size)))
 	return err
 }
 
-func millis(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds()*1000, 'f', 1, 64)
+func millis(d time.Duration) string { return measure.Figure(measure.Millis(d)) }
+
+// list asks for a page of a list.
+func (a asker) list(ctx context.Context, path string) (p page, err error) {
+	data, _, err := a.get(ctx, path)
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(data, &p)
 }
 
 // deep goes many large pages into a list, and measures the page there.
 func (a asker) deep(ctx context.Context, name, query string) error {
 	cursor, n := "", 0
 	for range deepPages {
-		data, _, err := a.get(ctx, "work?limit=1000"+query+"&cursor="+cursor)
+		p, err := a.list(ctx, "work?limit=1000"+query+"&cursor="+cursor)
 		if err != nil {
-			return err
-		}
-		var p page
-		if err := json.Unmarshal(data, &p); err != nil {
 			return err
 		}
 		if n += len(p.Items); p.Cursor == "" {
@@ -157,20 +165,12 @@ func (a asker) deep(ctx context.Context, name, query string) error {
 // earliest returns the approximate time at which the engine's log began: the creation
 // of the first item that `million load` makes.
 func (a asker) earliest(ctx context.Context) (at time.Time, err error) {
-	data, _, err := a.get(ctx, "work?limit=1&q=order-0")
+	p, err := a.list(ctx, "work?limit=1&q=order-0")
+	if err == nil && len(p.Items) == 0 {
+		err = errors.New("the engine does not have the items that `million load` makes")
+	}
 	if err != nil {
 		return at, err
-	}
-	var p struct {
-		Items []struct {
-			CreatedAt time.Time `json:"created_at"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(data, &p); err != nil {
-		return at, err
-	}
-	if len(p.Items) == 0 {
-		return at, fmt.Errorf("the engine does not have the items that `million load` makes")
 	}
 	return p.Items[0].CreatedAt, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/streamwright/streamwright/internal/measure"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // screens lists the page's screens, each with the expression that is true once it is
@@ -69,7 +73,7 @@ func look(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "each screen for %v\n\n| screen | there after ms | main thread busy | with script | with layout | 99%% of frames within ms | longest ms | elements | heap MB |\n|---|---|---|---|---|---|---|---|---|\n", o.duration)
+	fmt.Fprintf(out, "each screen for %v\n\n%s", o.duration, measure.Head("screen", "there after ms", "main thread busy", "with script", "with layout", "99 % of frames within ms", "longest ms", "elements", "heap MB"))
 	for _, s := range screens {
 		if o.screen != "" && s.hash != o.screen {
 			continue
@@ -103,10 +107,8 @@ func lookAt(ctx context.Context, hash, there string, d time.Duration, out io.Wri
 	if err := evaluate(ctx, watch, nil); err != nil {
 		return err
 	}
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := sleep.For(ctx, d); err != nil {
+		return err
 	}
 	var s seen
 	if err := evaluate(ctx, `(() => { const g = window.gaps.sort((a, b) => a - b); window.gaps = null; return { P99: g[Math.floor(g.length * 0.99)] ?? 0, Longest: g.at(-1) ?? 0, Nodes: document.querySelectorAll('*').length }; })()`, &s); err != nil {
@@ -119,13 +121,15 @@ func lookAt(ctx context.Context, hash, there string, d time.Duration, out io.Wri
 	if err != nil {
 		return err
 	}
-	share := func(names ...string) (percent float64) {
+	share := func(names ...string) string {
+		percent := 0.0
 		for _, n := range names {
 			percent += 100 * (after[n] - before[n]) / (after["Timestamp"] - before["Timestamp"])
 		}
-		return percent
+		return fmt.Sprintf("%.1f %%", percent)
 	}
-	fmt.Fprintf(out, "| `%s` | %s | %.1f %% | %.1f %% | %.1f %% | %.0f | %.0f | %d | %.1f |\n", hash, millis(shown), share("TaskDuration"), share("ScriptDuration"), share("RecalcStyleDuration", "LayoutDuration"), s.P99, s.Longest, s.Nodes, after["JSHeapUsedSize"]/1e6)
+	fmt.Fprint(out, measure.Row("`"+hash+"`", millis(shown), share("TaskDuration"), share("ScriptDuration"), share("RecalcStyleDuration", "LayoutDuration"),
+		measure.Figure(s.P99), measure.Figure(s.Longest), strconv.Itoa(s.Nodes), measure.Figure(after["JSHeapUsedSize"]/1e6)))
 	return nil
 }
 
