@@ -19,9 +19,8 @@ import (
 const (
 	// latencySlots are those of the worker of a latency: more than are ever taken.
 	latencySlots = 64
-	// nativeRate is the rate, in items a second, at which the latency of native workers is
-	// measured.
-	nativeRate = 300
+	// ackRate is the rate, in items a second, at which the latency of ack workers is measured.
+	ackRate = 300
 )
 
 // plain is a queue to which items are published, and that acknowledges nothing.
@@ -170,29 +169,29 @@ func (r *rig) pickAt(ctx context.Context, depth int) error {
 	return nil
 }
 
-// native is a type with protocol ack, worked off by an ordinary JetStream consumer.
-type native struct {
+// ackQueue is a type with protocol ack, worked off by an ordinary JetStream consumer.
+type ackQueue struct {
 	plain
 	r   *rig
 	typ string
 }
 
-// native makes a type's protocol ack, with room for as many runs as the worker has slots.
-func (r *rig) native(ctx context.Context, typ string) (native, error) {
+// ackQueue makes a type's protocol ack, with room for as many runs as the worker has slots.
+func (r *rig) ackQueue(ctx context.Context, typ string) (ackQueue, error) {
 	_, err := r.client.Types().Configure(ctx, typ, streamwright.Settings{Protocol: new(events.ProtocolAck), Capacity: new(r.o.Slots)})
-	return native{r.published(typ), r, typ}, err
+	return ackQueue{r.published(typ), r, typ}, err
 }
 
 // Work implements [measure.Queue]: it finds the type's consumer as any program would, and
 // handles one message after the other.
-func (n native) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
+func (n ackQueue) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
 	nc, err := n.r.dial()
 	if err != nil {
 		return nil, err
 	}
 	q, err := measure.NewJetStream(nc, "", n.r.o.Slots)
 	for err == nil && q.Consumer == nil {
-		if q.Consumer, err = q.JS.Consumer(ctx, "WORK_NATIVE", n.typ); errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		if q.Consumer, err = q.JS.Consumer(ctx, "WORK_DISPATCH", n.typ); errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			err = sleep.For(ctx, 5*time.Millisecond)
 		}
 	}
@@ -207,33 +206,33 @@ func (n native) Work(ctx context.Context, handle func(measure.Payload)) (func() 
 	return func() error { defer nc.Close(); return stop() }, nil
 }
 
-// measureNative is (h): items of a type with protocol ack, worked off by an
+// measureAck is (h): items of a type with protocol ack, worked off by an
 // ordinary JetStream consumer, and beside them the same items by a registered worker
 // with as many slots, in the same run.
-func (r *rig) measureNative(ctx context.Context) error {
-	n, err := r.native(ctx, "native")
+func (r *rig) measureAck(ctx context.Context) error {
+	n, err := r.ackQueue(ctx, "ack")
 	if err != nil {
 		return err
 	}
 	t := measure.NewTally(r.o.Items)
-	acked, err := r.burnDownBy(ctx, "(h) burn-down by an ordinary consumer, protocol ack", r.queue("native"), t, func() (func() error, error) {
+	acked, err := r.burnDownBy(ctx, "(h) burn-down by an ordinary consumer, protocol ack", r.queue("ack"), t, func() (func() error, error) {
 		return n.Work(ctx, func(measure.Payload) { t.Count() })
 	})
 	if err != nil {
 		return err
 	}
 	t = measure.NewTally(r.o.Items)
-	claimed, err := r.burnDown(ctx, "(h) burn-down by the claim protocol", r.queue("native-claim"), t, counted(t))
+	offered, err := r.burnDown(ctx, "(h) burn-down by offers", r.queue("ack-offer"), t, counted(t))
 	if err != nil {
 		return err
 	}
-	r.t.row("(h) native burn-down, of the claim protocol's", acked/claimed, "×", 0)
-	if n, err = r.native(ctx, "native-latency"); err != nil {
+	r.t.row("(h) ack burn-down, of that by offers", acked/offered, "×", 0)
+	if n, err = r.ackQueue(ctx, "ack-latency"); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("(h) publish to handler at %d/s, protocol ", nativeRate)
-	if err := r.latency(ctx, what+"ack", n, nativeRate); err != nil {
+	what := fmt.Sprintf("(h) publish to handler at %d/s, protocol ", ackRate)
+	if err := r.latency(ctx, what+"ack", n, ackRate); err != nil {
 		return err
 	}
-	return r.latency(ctx, what+"claim", r.published("native-latency-claim"), nativeRate)
+	return r.latency(ctx, what+"offer", r.published("ack-latency-offer"), ackRate)
 }
