@@ -86,12 +86,8 @@ is missed.`,
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part ack)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
 	f.IntVar(&o.Nodes, "nodes", 1, "engines in this process that form a cluster: 1 (none), 3 or 5")
-	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to `file`")
-	f.StringVar(&o.MemProfile, "memprofile", "", "write a profile of all allocations to `file`")
-	f.StringVar(&o.Trace, "trace", "", "write an execution trace, some 10 MB a second, to `file`")
-	f.StringVar(&o.Dir, "tmp", "", "`folder` in which data folders are made (default the system's)")
 	return cmd
 }

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/pprof"
-	"runtime/trace"
 	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // parts are the parts of a run, in order.
@@ -22,7 +23,7 @@ var parts = []struct {
 }{
 	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
 	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
-	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck}, {"kinds", (*rig).measureKinds},
+	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck},
 }
 
 // Parts returns the names of all parts.
@@ -36,24 +37,21 @@ func Parts() (names []string) {
 // Options configure a run.
 type Options struct {
 	Out          io.Writer
-	Dir          string // where data folders are made and removed; default the system's
 	Durabilities []config.Durability
 	Only         []string // parts; empty: all
 	Items        int      // per throughput part; default 100,000 (always: a third of it)
 	Backlog      int      // of the memory part; default 1,000,000
 	DedupKeys    bool     // give each item of the backlog a dedup key
-	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
 	Users        bool // with users: clients have an account of their own
 	Nodes        int  // engines in this process that form a cluster; default 1, which forms none
 	JSON         bool
 	CPUProfile   string // file
-	MemProfile   string // file, of all allocations
-	Trace        string // file, for go tool trace
 }
 
-func (o Options) withDefaults() Options {
+// Run measures, writes each figure as it comes, and at the end the table of goals.
+func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Durabilities) == 0 {
 		o.Durabilities = []config.Durability{config.Interval, config.Always}
 	}
@@ -62,60 +60,27 @@ func (o Options) withDefaults() Options {
 	}
 	o.Items, o.Backlog, o.Nodes = cmp.Or(o.Items, 100_000), cmp.Or(o.Backlog, 1_000_000), cmp.Or(o.Nodes, 1)
 	o.LatencyFor, o.IdleFor = cmp.Or(o.LatencyFor, 10*time.Second), cmp.Or(o.IdleFor, time.Minute)
-	return o
-}
-
-// of returns the options for one durability.
-func (o Options) of(d config.Durability) Options {
-	slots := 200
-	if d == config.Always {
-		o.Items /= 3
-		slots = 500 // what is in flight shares one sync
-	}
-	o.Slots = cmp.Or(o.Slots, slots)
-	return o
-}
-
-func (o Options) validate() error {
-	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 0 || o.Slots > 1000 {
-		return errors.New("items and backlog must be at least 1,000, and slots 1 to 1,000")
+	if o.Items < 1000 || o.Backlog < 1000 {
+		return errors.New("items and backlog must be at least 1,000")
 	}
 	if o.Nodes != 1 && o.Nodes != 3 && o.Nodes != 5 {
 		return errors.New("nodes must be 1, 3 or 5")
 	}
-	return nil
-}
-
-// Run measures, writes each figure as it comes, and at the end the table of goals.
-func Run(ctx context.Context, o Options) (err error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return err
-	}
-	for _, r := range []struct {
-		path       string
-		begin, end func(io.Writer) error
-	}{
-		{o.CPUProfile, pprof.StartCPUProfile, func(io.Writer) error { pprof.StopCPUProfile(); return nil }},
-		{o.Trace, trace.Start, func(io.Writer) error { trace.Stop(); return nil }},
-		{o.MemProfile, func(io.Writer) error { return nil }, func(w io.Writer) error { return pprof.Lookup("allocs").WriteTo(w, 0) }},
-	} {
-		if r.path == "" {
-			continue
-		}
-		f, err := os.Create(r.path)
+	if o.CPUProfile != "" {
+		f, err := os.Create(o.CPUProfile)
 		if err != nil {
 			return err
 		}
-		if err := r.begin(f); err != nil {
-			return errors.Join(err, f.Close())
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, r.end(f), f.Close()) }()
+		defer pprof.StopCPUProfile()
 	}
 	t := &table{w: o.Out, json: o.JSON}
-	t.machine()
+	t.text("%s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	for _, d := range o.Durabilities {
-		if err := measureParts(ctx, o.of(d), d, t); err != nil {
+		if err := measureParts(ctx, o, d, t); err != nil {
 			return fmt.Errorf("durability %s: %w", d, err)
 		}
 	}
@@ -124,17 +89,22 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 func measureParts(ctx context.Context, o Options, d config.Durability, t *table) (err error) {
-	dir, err := os.MkdirTemp(o.Dir, "bench-")
+	slots := 200
+	if d == config.Always {
+		o.Items, slots = o.Items/3, 500 // what is in flight shares one sync
+	}
+	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := startRig(ctx, o, d, t, dir)
-	if err != nil {
+	r := &rig{Options: o, d: d, slots: slots, t: t, dir: dir}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := r.start(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	t.section(d)
+	t.of = d
+	t.text("\ndurability %s\n", d)
 	for _, p := range parts {
 		if !slices.Contains(o.Only, p.name) {
 			continue
@@ -144,4 +114,26 @@ func measureParts(ctx context.Context, o Options, d config.Durability, t *table)
 		}
 	}
 	return nil
+}
+
+// timed does something with n items, and writes how many a second, and what each cost this
+// process, with the server, the clients and the workers in it. On a machine that others
+// share, that tells more than a wall clock.
+func (r *rig) timed(what string, n int, do func() error) (rate float64, err error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start, cpu := time.Now(), measure.Self(measure.SelfCPU)
+	if err := do(); err != nil {
+		return 0, err
+	}
+	rate = measure.PerSecond(n, start)
+	cpu = measure.Self(measure.SelfCPU) - cpu
+	runtime.ReadMemStats(&after)
+	r.t.row(what, rate, perSecond)
+	if r.floor > 0 {
+		r.t.row(what, rate/r.floor, ofFloor)
+	}
+	r.t.row("CPU an item, "+what, 1e6*cpu/float64(n), "µs")
+	r.t.row("objects allocated an item, "+what, float64(after.Mallocs-before.Mallocs)/float64(n), "objects")
+	return rate, nil
 }

@@ -26,8 +26,9 @@ const reachWithin = time.Minute
 
 // rig is one engine under measurement, or one cluster.
 type rig struct {
-	o      Options
+	Options
 	d      config.Durability
+	slots  int // of the worker
 	t      *table
 	dir    string // for data folders
 	nodes  []*embedded.Engine
@@ -36,85 +37,70 @@ type rig struct {
 	floor  float64 // items/s
 }
 
-// startRig starts the nodes and the client.
-func startRig(ctx context.Context, o Options, d config.Durability, t *table, dir string) (_ *rig, err error) {
-	r := &rig{o: o, d: d, t: t, dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.stop())
-		}
-	}()
-	if err := r.startNodes(ctx); err != nil {
-		return nil, err
-	}
-	if o.Nodes > 1 {
-		if err := r.awaitOwner(ctx); err != nil {
-			return nil, err
-		}
-	}
-	r.client, err = r.connect()
-	return r, err
-}
-
-// startNodes starts the nodes at once: those of a cluster await each other.
-func (r *rig) startNodes(ctx context.Context) error {
+// start starts the nodes, at once, since those of a cluster await each other, and the client.
+func (r *rig) start(ctx context.Context) error {
 	c := config.Default()
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
-	if r.o.Users {
+	if r.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
 	}
-	routes, err := loopback.Free(r.o.Nodes)
+	routes, err := loopback.Free(r.Nodes)
 	if err != nil {
 		return err
 	}
-	r.nodes = make([]*embedded.Engine, len(routes))
-	errs := make([]error, len(routes))
-	var all sync.WaitGroup
-	for i, route := range routes {
+	r.nodes = make([]*embedded.Engine, r.Nodes)
+	err = r.all(func(i int) (err error) {
 		o := embedded.Options{Config: c, Dir: filepath.Join(r.dir, nodeName(i)), Durability: r.d, NATSListen: config.Off, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler)}
-		if len(routes) > 1 {
-			o.Cluster, o.NATSListen = config.Cluster{Name: "bench", Node: nodeName(i), Listen: route, Peers: routes}, "127.0.0.1:0"
+		if r.Nodes > 1 {
+			o.Cluster, o.NATSListen = config.Cluster{Name: "bench", Node: nodeName(i), Listen: routes[i], Peers: routes}, "127.0.0.1:0"
 		}
-		all.Go(func() { r.nodes[i], errs[i] = embedded.Start(ctx, o) })
+		r.nodes[i], err = embedded.Start(ctx, o)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	all.Wait()
 	r.eng = r.nodes[0]
-	return errors.Join(errs...)
+	if r.Nodes > 1 {
+		if err := r.awaitOwner(ctx); err != nil {
+			return err
+		}
+	}
+	r.client, err = r.eng.Client(ctx)
+	return err
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
-// connect connects a client to r.eng.
-func (r *rig) connect() (*streamwright.Client, error) {
-	nc, err := r.dial()
-	if err != nil {
-		return nil, err
+// all does something with each node, at once.
+func (r *rig) all(do func(i int) error) error {
+	errs := make([]error, len(r.nodes))
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = do(i) })
 	}
-	return streamwright.New(nc)
+	all.Wait()
+	return errors.Join(errs...)
 }
-
-func (r *rig) dial() (*nats.Conn, error) { return r.eng.Connect(nats.Name("bench")) }
 
 // awaitOwner waits until a node owns the log and the others stand by, and makes it r.eng.
 func (r *rig) awaitOwner(ctx context.Context) error {
-	c, err := r.connect()
+	c, err := r.eng.Client(ctx)
 	if err != nil {
 		return err
 	}
-	defer closeClient(c)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, reachWithin)
 	defer cancel()
 	for {
 		n, err := c.Engine().Nodes(ctx)
-		if err == nil && n.Owner != "" && len(n.Nodes) == len(r.nodes) {
-			for i, e := range r.nodes {
-				if nodeName(i) == n.Owner {
-					r.eng = e
-				}
+		for i, e := range r.nodes {
+			if err == nil && nodeName(i) == n.Owner && len(n.Nodes) == len(r.nodes) {
+				r.eng = e
+				return nil
 			}
-			return nil
 		}
 		if e := sleep.For(ctx, 50*time.Millisecond); e != nil {
 			return fmt.Errorf("no node owns the log: %w", errors.Join(e, err))
@@ -122,31 +108,42 @@ func (r *rig) awaitOwner(ctx context.Context) error {
 	}
 }
 
-func closeClient(c *streamwright.Client) {
-	nc := c.Conn()
-	c.Close()
-	nc.Close()
-}
-
 // stop ends the client and every node.
 func (r *rig) stop() error {
 	if r.client != nil {
-		closeClient(r.client)
+		r.client.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	errs := make([]error, len(r.nodes))
-	var all sync.WaitGroup
-	for i, e := range r.nodes {
-		if e != nil {
-			all.Go(func() { errs[i] = e.Stop(ctx) })
+	return r.all(func(i int) error {
+		if r.nodes[i] == nil {
+			return nil
 		}
-	}
-	all.Wait()
-	return errors.Join(errs...)
+		return r.nodes[i].Stop(ctx)
+	})
 }
 
-// queue returns the queue of a type, with the slots of the options.
-func (r *rig) queue(typ string) *measure.Streamwright {
-	return &measure.Streamwright{Client: r.client, Dial: r.dial, Type: typ, Slots: r.o.Slots}
+func (r *rig) dial() (*nats.Conn, error) { return r.eng.Connect(nats.Name("bench")) }
+
+// queue returns the queue of a type, by requests.
+func (r *rig) queue(typ string, slots int) *measure.Streamwright {
+	return &measure.Streamwright{Client: r.client, Dial: r.dial, Type: typ, Slots: slots}
+}
+
+// plain is a queue to which items are published, and that acknowledges nothing.
+type plain struct {
+	measure.Queue
+	nc      *nats.Conn
+	subject string
+}
+
+// Submit implements [measure.Queue].
+func (p plain) Submit(_ context.Context, v measure.Payload) error {
+	return p.nc.Publish(p.subject, v.JSON())
+}
+
+// published returns the queue of a type, by plain publishes. It has more slots than are ever
+// taken.
+func (r *rig) published(typ string) plain {
+	return plain{r.queue(typ, 64), r.client.Conn(), "work.submit." + typ}
 }

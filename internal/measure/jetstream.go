@@ -75,25 +75,18 @@ func (q *JetStream) Work(_ context.Context, handle func(Payload)) (stop func() e
 }
 
 // Consume passes messages to fn, one after the other, until stop is called.
-func (q *JetStream) Consume(fn func(jetstream.Msg), opts ...jetstream.PullConsumeOpt) (stop func() error, err error) {
-	run, err := q.Consumer.Consume(fn, opts...)
+func (q *JetStream) Consume(fn func(jetstream.Msg)) (stop func() error, err error) {
+	run, err := q.Consumer.Consume(fn)
 	if err != nil {
 		return nil, err
 	}
-	return func() error {
-		run.Stop()
-		<-run.Closed()
-		return nil
-	}, nil
+	return func() error { run.Stop(); <-run.Closed(); return nil }, nil
 }
 
 // Drained implements [Queue].
 func (q *JetStream) Drained(ctx context.Context, _ int) (bool, error) {
 	info, err := q.Consumer.Info(ctx)
-	if err != nil {
-		return false, err
-	}
-	return info.NumPending == 0 && info.NumAckPending == 0, nil
+	return err == nil && info.NumPending+uint64(info.NumAckPending) == 0, err
 }
 
 // Close implements [Queue].

@@ -58,39 +58,39 @@ const (
 	BulkBatch = 1000
 	// BulkCallers is the number of such calls at once.
 	BulkCallers = 4
-	// MaxInFlight bounds the submits of an open loop that await their acknowledgement, as
+	// maxInFlight bounds the submits of an open loop that await their acknowledgement, as
 	// any client does: with thousands, some clients give up waiting for a connection.
 	// Submits beyond it are late.
-	MaxInFlight = 256
+	maxInFlight = 256
 	// drainEach is the time between two looks at what a queue has recorded.
 	drainEach = 5 * time.Millisecond
 )
 
-// Bulk submits n items, numbered from first, in batches, so many at once.
+// Bulk submits n items, numbered from first, in batches, so many at once. With one caller
+// they are in the order of their numbers.
 func Bulk(ctx context.Context, q Queue, first, n, callers int) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(callers)
-	for end := first + n; first < end && ctx.Err() == nil; first += BulkBatch {
-		from := first
-		g.Go(func() error {
-			batch := make([]Payload, min(BulkBatch, end-from))
-			for i := range batch {
-				batch[i] = NewPayload(from + i)
-			}
-			return q.SubmitMany(ctx, batch)
-		})
-	}
-	return g.Wait()
+	return each(ctx, (n+BulkBatch-1)/BulkBatch, callers, func(ctx context.Context, i int) error {
+		batch := make([]Payload, min(BulkBatch, n-i*BulkBatch))
+		for k := range batch {
+			batch[k] = NewPayload(first + i*BulkBatch + k)
+		}
+		return q.SubmitMany(ctx, batch)
+	})
 }
 
 // Single submits n items, numbered from first, one by one, by so many clients at once.
 func Single(ctx context.Context, q Queue, first, n, clients int) error {
+	return each(ctx, n, clients, func(ctx context.Context, i int) error { return q.Submit(ctx, NewPayload(first+i)) })
+}
+
+// each does something n times, by so many goroutines.
+func each(ctx context.Context, n, clients int, do func(context.Context, int) error) error {
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range clients {
 		g.Go(func() error {
-			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				if err := q.Submit(ctx, NewPayload(first+i-1)); err != nil {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
 					return err
 				}
 			}
@@ -122,11 +122,11 @@ func Drain(ctx context.Context, q Queue, t *Tally) error {
 // omission). Otherwise they count from the time at which it was submitted, and leave out
 // how late the timers of this process are.
 func OpenLoop(ctx context.Context, q Queue, t *Tally, rate int, intended bool) error {
-	base := time.Since(t.begun)
+	t.begun = time.Now()
 	g, submitting := errgroup.WithContext(ctx)
-	g.SetLimit(MaxInFlight)
+	g.SetLimit(maxInFlight)
 	for i := range t.from {
-		due := base + time.Duration(float64(i)/float64(rate)*float64(time.Second))
+		due := time.Duration(float64(i) / float64(rate) * float64(time.Second))
 		if wait := due - time.Since(t.begun); wait > 0 && sleep.For(submitting, wait) != nil {
 			break
 		}

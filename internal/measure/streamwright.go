@@ -12,9 +12,6 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// stopWithin bounds the stop of a worker.
-const stopWithin = time.Minute
-
 // Streamwright is the queue of one type of an engine, by the Go client and package
 // workers.
 type Streamwright struct {
@@ -62,14 +59,14 @@ func (q *Streamwright) SubmitMany(ctx context.Context, ps []Payload) error {
 
 // Work implements [Queue].
 func (q *Streamwright) Work(ctx context.Context, handle func(Payload)) (stop func() error, err error) {
-	w, err := q.Worker(ctx, func(_ context.Context, it *workers.RawItem) (any, error) {
+	w, err := StartWorker(ctx, q.Dial, workers.Config{Concurrency: q.Slots}, func(_ context.Context, it *workers.RawItem) (any, error) {
 		var p Payload
 		if err := json.Unmarshal(it.Raw, &p); err != nil {
 			return nil, err
 		}
 		handle(p)
 		return nil, nil
-	})
+	}, q.Type)
 	return w.Stop, err
 }
 
@@ -77,11 +74,6 @@ func (q *Streamwright) Work(ctx context.Context, handle func(Payload)) (stop fun
 type Worker struct {
 	Conn   *nats.Conn
 	worker *workers.Worker
-}
-
-// Worker starts a worker.
-func (q *Streamwright) Worker(ctx context.Context, handle workers.Handler) (*Worker, error) {
-	return StartWorker(ctx, q.Dial, workers.Config{Concurrency: q.Slots}, handle, q.Type)
 }
 
 // StartWorker starts a worker of several types. It logs nothing.
@@ -92,24 +84,22 @@ func StartWorker(ctx context.Context, dial func() (*nats.Conn, error), c workers
 	}
 	c.Logger = slog.New(slog.DiscardHandler)
 	w, err := workers.New(nc, c)
+	if err == nil {
+		for _, t := range types {
+			workers.HandleRaw(w, t, handle)
+		}
+		err = w.Start(ctx)
+	}
 	if err != nil {
 		nc.Close()
-		return nil, err
 	}
-	for _, t := range types {
-		workers.HandleRaw(w, t, handle)
-	}
-	if err := w.Start(ctx); err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return &Worker{nc, w}, nil
+	return &Worker{nc, w}, err
 }
 
 // Stop stops the worker, in order.
 func (w *Worker) Stop() error {
 	defer w.Conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return w.worker.Stop(ctx)
 }
@@ -117,15 +107,12 @@ func (w *Worker) Stop() error {
 // Drained implements [Queue].
 func (q *Streamwright) Drained(ctx context.Context, n int) (bool, error) {
 	s, err := q.Client.Engine().Stats(ctx)
-	if err != nil {
-		return false, err
-	}
 	for _, t := range s.Types {
 		if string(t.Type) == q.Type {
-			return t.States["completed"] >= int64(n), nil
+			return t.States["completed"] >= int64(n), err
 		}
 	}
-	return n == 0, nil
+	return n == 0 && err == nil, err
 }
 
 // Close implements [Queue].

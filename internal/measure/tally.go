@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -67,12 +66,11 @@ func (t *Tally) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Late returns the latencies, the shortest first. REQUIRES: Wait has returned nil.
+// Late returns the latencies. REQUIRES: Wait has returned nil.
 func (t *Tally) Late() []time.Duration {
 	late := make([]time.Duration, len(t.handled))
 	for i := range late {
 		late[i] = time.Duration(t.handled[i].Load()) - t.from[i]
 	}
-	slices.Sort(late)
 	return late
 }
