@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -14,9 +15,6 @@ import (
 
 	"github.com/streamwright/streamwright/internal/measure"
 )
-
-// asynqSystem is Asynq on a Redis of its own.
-type asynqSystem struct{ d Durability }
 
 const (
 	// asynqCheck is the pause of a server that has found nothing. The default of 1 s
@@ -30,43 +28,43 @@ const (
 	asynqSenders = 16
 )
 
-func (s asynqSystem) fsync() string {
-	if s.d == Fsync {
-		return "always"
-	}
-	return "everysec"
-}
-
-func (s asynqSystem) About() About {
-	return About{
-		ID: "asynq-" + s.fsync(), Product: "Asynq", Name: "Asynq, " + s.fsync(), Durability: s.d,
-		Versions: []string{"Asynq " + version("github.com/hibiken/asynq"), "go-redis " + version("github.com/redis/go-redis/v9")},
+// asynqSystem is Asynq on a Redis of its own.
+func asynqSystem(d Durability) System {
+	fsync := d.of("always", "everysec")
+	return System{
+		ID: "asynq-" + fsync, Product: "Asynq", Name: "Asynq, " + fsync, Durability: d,
+		Versions: []string{version("Asynq", "github.com/hibiken/asynq"), version("go-redis", "github.com/redis/go-redis/v9")},
 		Settings: []string{
-			fmt.Sprintf("Redis: `appendonly yes`, `appendfsync %s`, `save \"\"`", s.fsync()),
+			fmt.Sprintf("Redis: `appendonly yes`, `appendfsync %s`, `save \"\"`", fsync),
 			fmt.Sprintf("`TaskCheckInterval` %s (default 1 s): the latency of a task that comes to an empty queue, at the price of CPU while idle", asynqCheck),
 			fmt.Sprintf("`PoolSize` %d; the slots as `Concurrency`", asynqConns),
 			fmt.Sprintf("submits by `EnqueueContext`; it has no call for many, so bulk is %d of these at once for each batch", asynqSenders),
 			"ended tasks are deleted, as by default",
 		},
+		prepare: func(context.Context, *Tools) (string, error) {
+			program, err := exec.LookPath("redis-server")
+			if err != nil {
+				err = fmt.Errorf("%w: install the package redis-server, or choose others with --only", err)
+			}
+			return program, err
+		},
+		start: func(_ context.Context, h *Host, addr string) error {
+			_, port, _ := strings.Cut(addr, ":")
+			return h.Run(nil, h.Servers["Asynq"], "--bind", "127.0.0.1", "--port", port, "--dir", h.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", fsync)
+		},
+		ready: func(ctx context.Context, addr string) error {
+			c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+			defer c.Close()
+			return c.Ping(ctx).Err()
+		},
+		dial: func(_ context.Context, addr string, slots int) (measure.Queue, error) {
+			opt := asynq.RedisClientOpt{Addr: addr, PoolSize: asynqConns}
+			return &asynqQueue{
+				client: asynq.NewClient(opt), rdb: redis.NewClient(&redis.Options{Addr: addr}),
+				server: asynq.NewServer(opt, asynq.Config{Concurrency: slots, TaskCheckInterval: asynqCheck, LogLevel: asynq.FatalLevel}),
+			}, nil
+		},
 	}
-}
-
-func (s asynqSystem) Start(ctx context.Context, h *Host, addr string) error {
-	_, port, _ := strings.Cut(addr, ":")
-	if err := h.Run(nil, h.Tools.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", h.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", s.fsync()); err != nil {
-		return err
-	}
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	defer c.Close()
-	return h.Ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() })
-}
-
-func (s asynqSystem) Dial(_ context.Context, addr string, slots int) (measure.Queue, error) {
-	opt := asynq.RedisClientOpt{Addr: addr, PoolSize: asynqConns}
-	return &asynqQueue{
-		client: asynq.NewClient(opt), rdb: redis.NewClient(&redis.Options{Addr: addr}),
-		server: asynq.NewServer(opt, asynq.Config{Concurrency: slots, TaskCheckInterval: asynqCheck, LogLevel: asynq.FatalLevel}),
-	}, nil
 }
 
 type asynqQueue struct {

@@ -69,7 +69,7 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range systems() {
-		t.Run(s.About().ID, func(t *testing.T) {
+		t.Run(s.ID, func(t *testing.T) {
 			h := &Host{Dir: folder(t), Tools: tools}
 			defer func() {
 				if _, err := h.End(); err != nil {
@@ -80,14 +80,14 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			queue, err := s.Dial(ctx, addr, 20)
+			queue, err := s.dial(ctx, addr, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
 			const n, single = 300, 100
 			r := newRun(Options{}, Case{Items: n}, queue)
 			defer func() {
-				if err := errors.Join(r.end(), queue.Close()); err != nil {
+				if err := errors.Join(r.stop(), queue.Close()); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -97,7 +97,7 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 			if done, err := queue.Drained(ctx, n); err != nil || done {
 				t.Fatalf("with a backlog and no worker, drained is %v (%v)", done, err)
 			}
-			if err := work(ctx, r); err != nil {
+			if err := r.work(ctx, r.saw); err != nil {
 				t.Fatal(err)
 			}
 			if err := measure.Single(ctx, queue, 0, single, 8); err != nil {
@@ -117,15 +117,16 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 func TestQuick(t *testing.T) {
 	need.Seconds(t)
 	dir := folder(t)
+	t.Setenv("TMPDIR", dir)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--quick", "--only", "jetstream", "--loads", "endtoend,pickup,depth", "--out", dir, "--dir", dir}, &out); err != nil {
+	if err := run(t.Context(), []string{"--quick", "--only", "jetstream", "--loads", "endtoend,pickup,depth", "--out", dir}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "COMPARISON.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| End to end | ", "| 300/s | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, ms per 1,000 items | ", "JetStream, sync always** (nats.go "} {
+	for _, want := range []string{"| End to end, items/s | ", "| Pickup at 300/s, p99, ms | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, ms per 1,000 items | ", "JetStream, sync always** (nats.go "} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -163,7 +164,7 @@ func TestEndTellsWhatWasUsed(t *testing.T) {
 	if err := h.Run(nil, "sh", "-c", `sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; : done`); err != nil {
 		t.Fatal(err)
 	}
-	<-h.procs[0].done
+	<-h.done
 	used, err := h.End()
 	if err != nil || used.CPU < 10*time.Millisecond {
 		t.Errorf("used %v (%v)", used, err)
@@ -172,10 +173,9 @@ func TestEndTellsWhatWasUsed(t *testing.T) {
 
 func TestAServerThatEndsIsNotAwaited(t *testing.T) {
 	h := &Host{Dir: t.TempDir()}
-	if err := h.Run(nil, "sh", "-c", "echo no such disk >&2; exit 1"); err != nil {
-		t.Fatal(err)
-	}
-	err := h.Ready(t.Context(), func(context.Context) error { return errors.New("refused") })
+	_, err := h.Start(t.Context(), System{start: func(_ context.Context, h *Host, _ string) error {
+		return h.Run(nil, "sh", "-c", "echo no such disk >&2; exit 1")
+	}})
 	if err == nil || !strings.Contains(err.Error(), "no such disk") {
 		t.Errorf("the error is %v: it should have what the server said", err)
 	}
@@ -186,64 +186,61 @@ func TestAServerThatEndsIsNotAwaited(t *testing.T) {
 
 // made returns a report of samples that are made up: River submits twice as many items
 // in bulk as Streamwright, and has half of them end to end.
-func made(others float64) *report {
-	r := &report{set: settings{Options: Options{Items: 100, Depth: 100, Slots: 1, Rates: []int{300}, Seconds: 1}, rounds: 3}, rounds: 3}
-	for _, s := range []System{streamwrightSystem{Fsync}, riverSystem{Fsync}} {
-		r.systems = append(r.systems, s.About())
-	}
-	add := func(id, load, label string, v Values) {
-		r.samples = append(r.samples, Sample{id, load, Case{Label: label, Items: 100}, v, measure.Usage{Others: others}})
+func made(t *testing.T, others float64) *report {
+	r := &report{Options: Options{Items: 100, Depth: 100, Slots: 1, Rates: []int{300}, Seconds: 1}, Systems: []System{streamwrightSystem(Fsync), riverSystem(Fsync)}, page: filepath.Join(t.TempDir(), "page.md"), plots: "plots"}
+	add := func(id, label string, v Values) {
+		r.samples = append(r.samples, Sample{id, Case{Label: label, Items: 100}, v, Usage{Others: others}})
 	}
 	for _, k := range []float64{1, 1.5, 0.9} {
-		add("streamwright-always", "bulk", "Bulk submit", Values{valueRate: 40_000 * k})
-		add("river-fsync", "bulk", "Bulk submit", Values{valueRate: 80_000 * k})
-		add("streamwright-always", "pickup", "300/s", Values{valueP50: 1, valueP99: 2, valueMax: 3})
-		add("river-fsync", "pickup", "300/s", Values{valueP50: 4, valueP99: 5, valueMax: 6})
+		add("streamwright-always", "Bulk submit", Values{valueRate: 40_000 * k})
+		add("river-fsync", "Bulk submit", Values{valueRate: 80_000 * k})
+		add("streamwright-always", "Pickup at 300/s", Values{valueP50: 1, valueP99: 2, valueMax: 3})
+		add("river-fsync", "Pickup at 300/s", Values{valueP50: 4, valueP99: 5, valueMax: 6})
 	}
 	return r
 }
 
-// The page says where others are ahead, and nothing of where they are not.
-func TestThePageIsFair(t *testing.T) {
-	dir := t.TempDir()
-	r := made(0.01)
-	page := filepath.Join(dir, "page.md")
-	if err := r.write(page, "plots"); err != nil {
+// written is the page of a report.
+func written(t *testing.T, r *report) string {
+	t.Helper()
+	if err := r.write(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(page)
+	b, err := os.ReadFile(r.page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(b)
+	return string(b)
+}
+
+// The page says where others are ahead, and nothing of where they are not.
+func TestThePageIsFair(t *testing.T) {
+	r := made(t, 0.01)
+	text := written(t, r)
 	for _, want := range []string{
-		"| Bulk submit | 40,000 (36,000–60,000) | 80,000 (72,000–120,000) |",
+		"| Bulk submit, items/s | 40,000 (36,000–60,000) | 80,000 (72,000–120,000) |",
 		"| Bulk submit, items/s | River, fsync: 80,000 | Streamwright, always: 40,000 |",
-		"| 300/s | 1.00 (1.00–1.00) / 2.00 (2.00–2.00) / 3.00 (3.00–3.00) | 4.00",
+		"| Pickup at 300/s, p99, ms | 2.00 (2.00–2.00) | 5.00",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "Pickup at 300/s") || strings.Contains(text, "provisional") || strings.Contains(text, "| End to end |") {
+	if strings.Contains(text, "| Pickup at 300/s, p50, ms | River") || strings.Contains(text, "provisional") || strings.Contains(text, "| End to end") {
 		t.Errorf("the page has what was not measured:\n%s", text)
 	}
-	checkXML(t, filepath.Join(dir, "plots", "throughput-fsync.svg"))
-	checkXML(t, filepath.Join(dir, "plots", "pickup-fsync.svg"))
+	checkXML(t, filepath.Join(filepath.Dir(r.page), "plots", "throughput-fsync.svg"))
+	checkXML(t, filepath.Join(filepath.Dir(r.page), "plots", "pickup-fsync.svg"))
 }
 
 func TestANoisyRunSaysSo(t *testing.T) {
-	r := made(0.3)
-	r.failed = []string{"River, fsync, 3000/s: failed: no connection"}
-	page := filepath.Join(t.TempDir(), "page.md")
-	if err := r.write(page, "plots"); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "\n\n- River, fsync, 3000/s: failed: no connection\n") {
-		t.Errorf("%v\n%s", err, b)
-	}
-	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "provisional run, on a noisy machine.** Other programs, or the host, had 30.0 %") {
-		t.Errorf("%v\n%s", err, b)
+	r := made(t, 0.3)
+	r.Failed = []string{"River, fsync, 3000/s: failed: no connection"}
+	text := written(t, r)
+	for _, want := range []string{"\n\n- River, fsync, 3000/s: failed: no connection\n", "provisional run, on a noisy machine.** Other programs, or the host, had 30.0 %"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
 	}
 }
 
@@ -262,9 +259,17 @@ func TestFlags(t *testing.T) {
 	all, err := systemsNamed("river,asynq-always")
 	var ids []string
 	for _, s := range all {
-		ids = append(ids, s.About().ID)
+		ids = append(ids, s.ID)
 	}
 	if want := []string{"river-fsync", "river-async", "asynq-always"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%q (%v)", ids, err)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for want, vs := range map[string][]float64{"–": nil, "3.00": {3}, "2.00 (1.00–3.00)": {3, 1}, "2.00 (1.00–9.00)": {9, 1, 2}} {
+		if got := spreadOf(vs).String(); got != want {
+			t.Errorf("%v: %q, it should be %q", vs, got, want)
+		}
 	}
 }

@@ -47,34 +47,26 @@ func clientMain(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	q, err := s[0].Dial(ctx, o.Addr, o.Options.Slots)
+	q, err := s[0].dial(ctx, o.Addr, o.Options.Slots)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	r := newRun(o.Options, o.Case, q)
-	return errors.Join(r.serve(ctx, l[0], in, out), r.end(), q.Close())
-}
-
-func newRun(o Options, c Case, q measure.Queue) *Run {
-	return &Run{Options: o, Case: c, Queue: q, values: Values{}, tally: measure.NewTally(c.Items)}
-}
-
-// serve does what a client is for.
-func (r *Run) serve(ctx context.Context, l load, in io.Reader, out io.Writer) error {
-	for _, do := range []func(context.Context, *Run) error{l.prepare, l.measure} {
-		if do != nil {
-			if err := do(ctx, r); err != nil {
-				return err
-			}
-		}
+	r.ready = func() error {
 		if err := json.NewEncoder(out).Encode(r.values); err != nil {
 			return err
 		}
-		if _, err := in.Read(make([]byte, 1)); err != nil {
-			return err
-		}
+		_, err := in.Read(make([]byte, 1))
+		return err
 	}
-	return nil
+	if err = l[0].run(ctx, r); err == nil {
+		err = r.ready()
+	}
+	return errors.Join(err, r.stop(), q.Close())
+}
+
+func newRun(o Options, c Case, q measure.Queue) *Run {
+	return &Run{Options: o, Case: c, Queue: q, values: Values{}, tally: measure.NewTally(c.Items), stop: func() error { return nil }}
 }
 
 // client is a client's process.

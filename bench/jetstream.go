@@ -14,65 +14,65 @@ import (
 	"github.com/streamwright/streamwright/internal/measure"
 )
 
-// jetstreamSystem is a work queue stream on a NATS server, without an engine: what
-// Streamwright stands on, and so the floor.
-type jetstreamSystem struct{ d Durability }
-
 const (
 	queueStream  = "BENCH"
 	queueSubject = "bench.work"
 )
 
-func (s jetstreamSystem) About() About {
-	name, id := "JetStream, sync always", "jetstream-always"
-	sync := "`sync_interval: always`"
-	bulk := "bulk by atomic batches of orbit's `jetstreamext`, which share a sync"
-	if s.d == Interval {
-		name, id = "JetStream, sync interval", "jetstream-interval"
-		sync = "`sync_interval: 1s` (default 2 m)"
-		bulk = fmt.Sprintf("bulk by `PublishAsync` with at most %d unacknowledged", measure.MaxPending)
-	}
-	return About{
-		ID: id, Product: "JetStream", Name: name, Durability: s.d,
-		Versions: []string{"nats.go " + version("github.com/nats-io/nats.go")},
+// jetstreamSystem is a work queue stream on a NATS server, without an engine: what
+// Streamwright stands on, and so the floor.
+func jetstreamSystem(d Durability) System {
+	return System{
+		ID: d.of("jetstream-always", "jetstream-interval"), Product: "JetStream", Name: d.of("JetStream, sync always", "JetStream, sync interval"), Durability: d,
+		Versions: []string{version("nats.go", "github.com/nats-io/nats.go")},
 		Settings: []string{
-			sync,
+			d.of("`sync_interval: always`", "`sync_interval: 1s` (default 2 m)"),
 			"a file stream with work queue retention; one pull consumer with explicit acks, read by `Consume`",
-			"submits by `Publish`; " + bulk,
+			"submits by `Publish`; bulk by " + d.of("atomic batches of orbit's `jetstreamext`, which share a sync", fmt.Sprintf("`PublishAsync` with at most %d unacknowledged", measure.MaxPending)),
 			"an ack is sent when the handler returns, and not confirmed",
 			"a message has no history, result, retry policy, priority or status: this is the floor, not a rival",
 		},
-	}
-}
-
-func (s jetstreamSystem) Start(ctx context.Context, h *Host, addr string) error {
-	sync := "always"
-	if s.d == Interval {
-		sync = `"1s"`
-	}
-	file := filepath.Join(h.Dir, "nats.conf")
-	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %s }\n", addr, filepath.Join(h.Dir, "data"), sync)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	if err := h.Run(nil, h.Tools.NATS, "-c", file); err != nil {
-		return err
-	}
-	return h.Ready(ctx, func(ctx context.Context) error {
-		if err := listens(addr); err != nil {
+		prepare: func(ctx context.Context, t *Tools) (string, error) {
+			return t.build(ctx, filepath.Join(t.Root, "bench"), "github.com/nats-io/nats-server/v2") // a tool of that module
+		},
+		start: func(_ context.Context, h *Host, addr string) error {
+			file := filepath.Join(h.Dir, "nats.conf")
+			text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %q }\n", addr, filepath.Join(h.Dir, "data"), d.of("always", "1s"))
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				return err
+			}
+			return h.Run(nil, h.Servers["JetStream"], "-c", file)
+		},
+		ready: func(ctx context.Context, addr string) error {
+			q, err := openJetStream(addr, 0)
+			if err != nil {
+				return err
+			}
+			defer q.Conn.Close()
+			_, err = q.JS.CreateStream(ctx, jetstream.StreamConfig{
+				Name: queueStream, Subjects: []string{queueSubject}, Retention: jetstream.WorkQueuePolicy,
+				Storage: jetstream.FileStorage, AllowAtomicPublish: true,
+			})
 			return err
-		}
-		q, err := openJetStream(addr, 0)
-		if err != nil {
-			return err
-		}
-		defer q.Conn.Close()
-		_, err = q.JS.CreateStream(ctx, jetstream.StreamConfig{
-			Name: queueStream, Subjects: []string{queueSubject}, Retention: jetstream.WorkQueuePolicy,
-			Storage: jetstream.FileStorage, AllowAtomicPublish: true,
-		})
-		return err
-	})
+		},
+		dial: func(ctx context.Context, addr string, slots int) (measure.Queue, error) {
+			q, err := openJetStream(addr, slots)
+			if err != nil {
+				return nil, err
+			}
+			q.Consumer, err = q.JS.CreateOrUpdateConsumer(ctx, queueStream, jetstream.ConsumerConfig{
+				Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 10_000,
+			})
+			if err != nil {
+				q.Conn.Close()
+				return nil, err
+			}
+			if d == Fsync {
+				return atomicJetStream{q}, nil
+			}
+			return q, nil
+		},
+	}
 }
 
 func openJetStream(addr string, slots int) (*measure.JetStream, error) {
@@ -81,24 +81,6 @@ func openJetStream(addr string, slots int) (*measure.JetStream, error) {
 		return nil, err
 	}
 	return measure.NewJetStream(nc, queueSubject, slots)
-}
-
-func (s jetstreamSystem) Dial(ctx context.Context, addr string, slots int) (measure.Queue, error) {
-	q, err := openJetStream(addr, slots)
-	if err != nil {
-		return nil, err
-	}
-	q.Consumer, err = q.JS.CreateOrUpdateConsumer(ctx, queueStream, jetstream.ConsumerConfig{
-		Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 10_000,
-	})
-	if err != nil {
-		q.Conn.Close()
-		return nil, err
-	}
-	if s.d == Fsync {
-		return atomicJetStream{q}, nil
-	}
-	return q, nil
 }
 
 // atomicJetStream submits many items as one batch, which shares a sync.

@@ -1,4 +1,4 @@
-package measure
+package main
 
 import (
 	"errors"
@@ -10,80 +10,58 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// MiB is the number of bytes in one.
-const MiB = 1 << 20
+const mib = 1 << 20
 
-// SelfResident returns the resident memory of this process, in MiB.
-func SelfResident() float64 {
-	p, err := procfs.Self()
-	if err != nil {
-		return 0
-	}
-	s, err := p.Stat()
-	if err != nil {
-		return 0
-	}
-	return float64(s.ResidentMemory()) / MiB
-}
-
-// Counters is what processes have used since their start.
-type Counters struct {
+// Use is what processes have used since their start.
+type Use struct {
 	CPU     time.Duration
 	Written int64 // bytes to disk, as the kernel accounts them
+	Peak    int64 // highest memory, sampled, in bytes
 }
 
-// Plus returns the sum.
-func (c Counters) Plus(d Counters) Counters { return Counters{c.CPU + d.CPU, c.Written + d.Written} }
+func (u Use) plus(v Use) Use  { return Use{u.CPU + v.CPU, u.Written + v.Written, max(u.Peak, v.Peak)} }
+func (u Use) minus(v Use) Use { return Use{u.CPU - v.CPU, u.Written - v.Written, max(u.Peak, v.Peak)} }
 
-// Minus returns the difference.
-func (c Counters) Minus(d Counters) Counters { return Counters{c.CPU - d.CPU, c.Written - d.Written} }
-
-// LifeOf returns what a process that has ended, and those that stemmed from it, had used.
-func LifeOf(s *os.ProcessState) Counters {
+// lifeOf returns what a process that has ended, and those that stemmed from it, had used.
+func lifeOf(s *os.ProcessState) Use {
 	const block = 512 // of Oublock, which is write_bytes of /proc/PID/io
-	return Counters{s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Oublock * block}
+	return Use{s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Oublock * block, 0}
 }
 
-// Usage is what servers and a client have used in a measurement.
+// Usage is what a client and a server have used in a measurement.
 type Usage struct {
-	Server, Client Counters // Written of the servers: see LifeOf
-	ServerPeak     int64    // highest memory, sampled, in bytes
-	ClientPeak     int64
+	Client, Server Use
 	Others         float64 // share of the machine's CPU that others had, or that the host took
 }
 
-// Meter measures servers and a client from its start to its stop.
-type Meter struct {
-	pids    []int // of the client first, then of the servers
-	from    Usage
+// meter measures a client and a server from its start to its stop.
+type meter struct {
+	pids    [2]int // of both
+	from    [2]Use
 	machine procfs.CPUStat
 	quit    chan struct{}
 	ended   chan struct{}
 	peak    [2]int64 // owned by sample until ended
 }
 
-const sampleEvery = 250 * time.Millisecond
-
-// StartMeter reads the counters, and begins to sample the memory. It also returns what the
-// servers have used until then.
-func StartMeter(client int, servers ...int) (m *Meter, before Counters, err error) {
-	m = &Meter{pids: append([]int{client}, servers...), quit: make(chan struct{}), ended: make(chan struct{})}
-	if m.from, m.machine, err = m.read(); err != nil {
-		return nil, before, err
+// startMeter reads the counters, and begins to sample the memory, four times a second.
+func startMeter(client, server int) (m *meter, err error) {
+	m = &meter{pids: [2]int{client, server}, quit: make(chan struct{}), ended: make(chan struct{})}
+	if m.from, m.machine, err = m.read(); err == nil {
+		go m.sample()
 	}
-	go m.sample()
-	return m, m.from.Server, nil
+	return m, err
 }
 
-// Stop returns what was used since Start.
-func (m *Meter) Stop() (Usage, error) {
-	to, now, err := m.read()
+// stop returns what was used since the start.
+func (m *meter) stop() (Usage, error) {
+	to, machine, err := m.read()
 	close(m.quit)
 	<-m.ended
-	u := Usage{Server: to.Server.Minus(m.from.Server), Client: to.Client.Minus(m.from.Client), ServerPeak: m.peak[0], ClientPeak: m.peak[1]}
-	allNow, busyNow := seconds(now)
-	all, busy := seconds(m.machine)
-	if allNow > all {
+	u := Usage{Client: to[0].minus(m.from[0]), Server: to[1].minus(m.from[1])}
+	u.Client.Peak, u.Server.Peak = m.peak[0], m.peak[1]
+	allNow, busyNow := seconds(machine)
+	if all, busy := seconds(m.machine); allNow > all {
 		u.Others = max(0, (busyNow-busy-(u.Server.CPU+u.Client.CPU).Seconds())/(allNow-all))
 	}
 	return u, err
@@ -96,29 +74,39 @@ func seconds(c procfs.CPUStat) (all, busy float64) {
 	return busy + c.Idle + c.Iowait, busy
 }
 
-func (m *Meter) read() (u Usage, machine procfs.CPUStat, err error) {
-	all := families(m.pids...)
-	u.Client, err = used(all[0])
-	for _, f := range all[1:] {
-		c, e := used(f)
-		u.Server, err = u.Server.Plus(c), errors.Join(err, e)
+// read returns the counters of both, and of the machine. Of processes that have ended and
+// been reaped, the kernel adds them to their parent's.
+func (m *meter) read() (used [2]Use, machine procfs.CPUStat, err error) {
+	for i, family := range m.families() {
+		for _, s := range family {
+			p, err := procfs.NewProc(s.PID)
+			if err != nil {
+				continue // it has ended
+			}
+			io, err := p.IO()
+			if errors.Is(err, os.ErrPermission) {
+				return used, machine, err
+			}
+			ticks := int(s.UTime+s.STime) + s.CUTime + s.CSTime
+			used[i] = used[i].plus(Use{time.Duration(ticks) * 10 * time.Millisecond, int64(io.WriteBytes), 0}) // USER_HZ is 100
+		}
 	}
-	proc, e := procfs.NewDefaultFS()
-	if err = errors.Join(err, e); err != nil {
-		return u, machine, err
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return used, machine, err
 	}
 	s, err := proc.Stat()
-	return u, s.CPUTotal, err
+	return used, s.CPUTotal, err
 }
 
-func (m *Meter) sample() {
+func (m *meter) sample() {
 	defer close(m.ended)
-	t := time.NewTicker(sampleEvery)
+	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()
 	for {
-		all := families(m.pids...)
-		m.peak[0] = max(m.peak[0], resident(slices.Concat(all[1:]...)))
-		m.peak[1] = max(m.peak[1], resident(all[0]))
+		for i, family := range m.families() {
+			m.peak[i] = max(m.peak[i], resident(family))
+		}
 		select {
 		case <-m.quit:
 			return
@@ -127,8 +115,8 @@ func (m *Meter) sample() {
 	}
 }
 
-// families returns, for each process, itself and all that stem from it and have not ended.
-func families(pids ...int) [][]procfs.ProcStat {
+// families returns each process and all that stem from it and have not ended.
+func (m *meter) families() (out [2][]procfs.ProcStat) {
 	all := map[int]procfs.ProcStat{}
 	procs, _ := procfs.AllProcs() // none: then it has no figures
 	for _, p := range procs {
@@ -136,34 +124,15 @@ func families(pids ...int) [][]procfs.ProcStat {
 			all[p.PID] = s
 		}
 	}
-	out := make([][]procfs.ProcStat, len(pids))
 	for _, s := range all {
 		for at := s.PID; at > 0; at = all[at].PPID {
-			if i := slices.Index(pids, at); i >= 0 {
+			if i := slices.Index(m.pids[:], at); i >= 0 {
 				out[i] = append(out[i], s)
 				break
 			}
 		}
 	}
 	return out
-}
-
-// used adds up processes, those included that have ended and been reaped, whose figures
-// the kernel adds to their parent's.
-func used(family []procfs.ProcStat) (sum Counters, err error) {
-	for _, s := range family {
-		p, err := procfs.NewProc(s.PID)
-		if err != nil {
-			continue // it has ended
-		}
-		io, err := p.IO()
-		if errors.Is(err, os.ErrPermission) {
-			return sum, err
-		}
-		ticks := int(s.UTime+s.STime) + s.CUTime + s.CSTime
-		sum = sum.Plus(Counters{time.Duration(ticks) * 10 * time.Millisecond, int64(io.WriteBytes)}) // USER_HZ is 100
-	}
-	return sum, nil
 }
 
 // resident returns the memory of processes, without the pages of files: each one's own,

@@ -1,4 +1,4 @@
-package measure
+package main
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestMeter(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	m, before, err := StartMeter(os.Getpid(), cmd.Process.Pid)
+	m, err := startMeter(os.Getpid(), cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestMeter(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	u, err := m.Stop()
+	u, err := m.stop()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,8 @@ func TestMeter(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the shell's read fails at the end of its input
-	life := LifeOf(cmd.ProcessState)
-	if u.Server.CPU < 10*time.Millisecond || before.CPU+u.Server.CPU > life.CPU+20*time.Millisecond || u.ServerPeak == 0 || u.ClientPeak == 0 || u.Others < 0 || u.Others > 1 {
-		t.Errorf("used %+v after %+v, in its life %+v", u, before, life)
-	}
-	if SelfResident() < 1 || SelfCPU() == 0 {
-		t.Errorf("this process has %v MiB and has used %v", SelfResident(), SelfCPU())
+	life := lifeOf(cmd.ProcessState)
+	if u.Server.CPU < 10*time.Millisecond || m.from[1].CPU+u.Server.CPU > life.CPU+20*time.Millisecond || u.Server.Peak == 0 || u.Client.Peak == 0 || u.Others < 0 || u.Others > 1 {
+		t.Errorf("used %+v after %+v, in its life %+v", u, m.from, life)
 	}
 }

@@ -27,98 +27,107 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// line is one figure of the comparison, for every system.
-type line struct {
-	name, unit string
-	// load and label choose the samples, value a figure of each; 0 is shown as well.
-	load, label string
-	value       func(Sample) float64
-	lessIsMore  bool
+// table is a table of the page, and a plot.
+type table struct {
+	title, plot string // plot: the beginning of its file's name; empty: none
+	lines       []line
 }
+
+// line is one figure of the comparison, for every system, from the samples of a case.
+type line struct {
+	name, unit, label string
+	value             func(Sample) float64 // 0 is shown as well
+}
+
+// lessIsMore reports whether less is better.
+func (l line) lessIsMore() bool { return l.unit != "items/s" }
 
 // named returns a value of a sample.
 func named(key string) func(Sample) float64 { return func(s Sample) float64 { return s.Values[key] } }
 
-func serverPeak(s Sample) float64 { return float64(s.Usage.ServerPeak) / measure.MiB }
+func serverPeak(s Sample) float64 { return float64(s.Usage.Server.Peak) / mib }
 
-// throughputLines, pickupLines, costLines and depthLines are the lines of the tables.
-func throughputLines(o Options) (ls []line) {
-	for _, l := range loads[:4] {
+// sides are the processes that are measured.
+var sides = []struct {
+	name string
+	cpu  func(Sample) float64 // in seconds
+}{
+	{"servers", func(s Sample) float64 { return s.Usage.Server.CPU.Seconds() }},
+	{"client", func(s Sample) float64 { return s.Usage.Client.CPU.Seconds() }},
+}
+
+// tables are those of a run.
+func tables(o Options) []table {
+	const endToEnd, burnDown, idle, depth = "End to end", "Burn-down of a backlog", "Idle", "Depth"
+	throughput, pickup, cost := table{"Throughput", "throughput", nil}, table{"Pickup", "pickup", nil}, table{"Cost", "cost", nil}
+	for _, l := range loads {
 		for _, c := range l.cases(o) {
-			ls = append(ls, line{c.Label, "items/s", l.name, c.Label, named(valueRate), false})
+			switch l.name {
+			case "pickup":
+				for _, key := range []string{valueP50, valueP99, valueMax} {
+					pickup.lines = append(pickup.lines, line{c.Label + ", " + key, "ms", c.Label, named(key)})
+				}
+			case "bulk", "single", "endtoend", "burndown":
+				throughput.lines = append(throughput.lines, line{c.Label, "items/s", c.Label, named(valueRate)})
+			}
 		}
 	}
-	return ls
-}
-
-func pickupLines(o Options, key string) (ls []line) {
-	for _, c := range pickupCases(o) {
-		ls = append(ls, line{"Pickup at " + c.Label + ", " + key, "ms", "pickup", c.Label, named(key), true})
-	}
-	return ls
-}
-
-func costLines() (ls []line) {
-	sides := []struct {
-		name string
-		cpu  func(Sample) float64 // in seconds
-	}{
-		{"servers", func(s Sample) float64 { return s.Usage.Server.CPU.Seconds() }},
-		{"client", func(s Sample) float64 { return s.Usage.Client.CPU.Seconds() }},
-	}
-	for _, l := range []struct{ load, label, name string }{{"endtoend", "End to end", "end to end"}, {"burndown", "Burn-down of a backlog", "burn-down"}} {
-		for _, of := range sides {
-			ls = append(ls, line{"CPU of the " + of.name + ", " + l.name, "ms per 1,000 items", l.load, l.label, func(s Sample) float64 { return 1e6 * of.cpu(s) / float64(s.Case.Items) }, true})
-		}
-	}
-	const load, label = "endtoend", "End to end"
-	ls = append(
-		ls,
-		line{"Written to disk, end to end", "MiB per 1,000 items", load, label, func(s Sample) float64 {
-			return 1000 * float64(s.Usage.Server.Written) / measure.MiB / float64(s.Case.Items)
-		}, true},
-		line{"Peak memory of the servers, end to end", "MiB", load, label, serverPeak, true},
-		line{"Peak memory of the client, end to end", "MiB", load, label, func(s Sample) float64 { return float64(s.Usage.ClientPeak) / measure.MiB }, true},
-	)
 	for _, of := range sides {
-		ls = append(ls, line{"CPU of the " + of.name + ", idle", "% of a core", "idle", "Idle", func(s Sample) float64 { return 100 * of.cpu(s) / s.Values[valueSeconds] }, true})
+		cpu := "CPU of the " + of.name + ", "
+		each := func(s Sample) float64 { return 1e6 * of.cpu(s) / float64(s.Case.Items) }
+		cost.lines = append(cost.lines, line{cpu + "end to end", "ms per 1,000 items", endToEnd, each}, line{cpu + "burn-down", "ms per 1,000 items", burnDown, each},
+			line{cpu + "idle", "% of a core", idle, func(s Sample) float64 { return 100 * of.cpu(s) / s.Values[valueSeconds] }})
 	}
-	return ls
+	cost.lines = append(
+		cost.lines,
+		line{"Written to disk, end to end", "MiB per 1,000 items", endToEnd, func(s Sample) float64 { return 1000 * float64(s.Usage.Server.Written) / mib / float64(s.Case.Items) }},
+		line{"Peak memory of the servers, end to end", "MiB", endToEnd, serverPeak},
+		line{"Peak memory of the client, end to end", "MiB", endToEnd, func(s Sample) float64 { return float64(s.Usage.Client.Peak) / mib }},
+	)
+	return []table{throughput, pickup, cost, {"A queue of " + measure.Figure(float64(o.Depth)) + " items", "", []line{
+		{"Filling it", "items/s", depth, named(valueFill)},
+		{"The first " + measure.Figure(float64(min(o.Items, o.Depth))) + " items out of it", "items/s", depth, named(valueRate)},
+		{"Peak memory of the servers", "MiB", depth, serverPeak},
+		{"Peak memory per 1,000 queued items", "KiB", depth, func(s Sample) float64 { return 1024 * 1000 * serverPeak(s) / float64(o.Depth) }},
+	}}}
 }
 
-func depthLines(o Options) []line {
-	const load, label = "depth", "Depth"
-	return []line{
-		{"Filling it", "items/s", load, label, named(valueFill), false},
-		{"The first " + measure.Figure(float64(min(o.Items, o.Depth))) + " items out of it", "items/s", load, label, named(valueRate), false},
-		{"Peak memory of the servers", "MiB", load, label, serverPeak, true},
-		{"Peak memory per 1,000 queued items", "KiB", load, label, func(s Sample) float64 { return 1024 * 1000 * serverPeak(s) / float64(o.Depth) }, true},
-	}
-}
-
-// report writes what was measured.
+// report writes what was measured. The template has its exported fields.
 type report struct {
-	set     settings
-	systems []About
+	Options
+	Flags             string
+	Began             string
+	Systems           []System
+	Machine           []string // facts
+	Failed            []string // measurements, and why
+	Fsync, Interval   string   // tables and plots
+	Ahead             string
+	Took              time.Duration
+	Noisy             bool
+	Others, Worst     string // percent
+	Again, Submitters int    // items that were handled more than once
+	Callers           int
+	Batch             string
+
 	samples []Sample
-	failed  []string
-	rounds  int // that the samples are of
-	took    time.Duration
-	began   time.Time
-	machine []string // facts
-	link    string   // from the page to the folder of the plots
-	plots   string   // that folder
+	page    string // the file to write
+	plots   string // the folder of the plots, from the page's
 }
 
-func newReport(ctx context.Context, set settings, all []System, t *Tools, dir string) *report {
-	r := &report{set: set, began: time.Now(), machine: machineFacts(ctx, t, dir)}
-	servers := map[string]string{"River": filepath.Join(t.PG, "postgres"), "Asynq": t.Redis, "JetStream": t.NATS}
+func newReport(ctx context.Context, set settings, all []System, t *Tools) *report {
+	r := &report{
+		Options: set.Options, Flags: set.flags, Began: time.Now().UTC().Format("2006-01-02 15:04 UTC"), Machine: machineFacts(ctx, t),
+		Submitters: submitters, Callers: measure.BulkCallers, Batch: measure.Figure(measure.BulkBatch),
+		page: filepath.Join(t.Root, "docs", "operate", "COMPARISON.md"), plots: "../plots",
+	}
+	if set.out != "" {
+		r.page, r.plots = filepath.Join(set.out, "COMPARISON.md"), "plots"
+	}
 	for _, s := range all {
-		a := s.About()
-		if server := servers[a.Product]; server != "" {
-			a.Versions = append(a.Versions, ran(ctx, server, "--version"))
+		if s.Product != "Streamwright" {
+			s.Versions = append(s.Versions, ran(ctx, t.Servers[s.Product], "--version"))
 		}
-		r.systems = append(r.systems, a)
+		r.Systems = append(r.Systems, s)
 	}
 	return r
 }
@@ -133,7 +142,7 @@ func ran(ctx context.Context, program string, args ...string) string {
 	return strings.Join(words[:min(3, len(words))], " ")
 }
 
-func machineFacts(ctx context.Context, t *Tools, dir string) []string {
+func machineFacts(ctx context.Context, t *Tools) []string {
 	model, memory := "unknown", "an unknown amount"
 	if fs, err := procfs.NewDefaultFS(); err == nil {
 		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
@@ -147,7 +156,7 @@ func machineFacts(ctx context.Context, t *Tools, dir string) []string {
 		fmt.Sprintf("%d CPUs (%s), %s/%s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH), memory + " of memory",
 		"Linux " + ran(ctx, "uname", "-r"), "built with " + runtime.Version(),
 	}
-	if rate, err := syncRate(dir); err == nil {
+	if rate, err := syncRate(t.dir); err == nil {
 		facts = append(facts, fmt.Sprintf("a 4 KiB write to the data's folder is synced %s times a second, one after the other", measure.Figure(rate)))
 	}
 	if commit, err := output(ctx, t.Root, "git", "describe", "--always", "--dirty"); err == nil {
@@ -178,191 +187,80 @@ func syncRate(dir string) (float64, error) {
 }
 
 // of collects a line's figures for a system.
-func (r *report) of(l line, id string) measure.Spread {
+func (r *report) of(l line, system System) spread {
 	var vs []float64
 	for _, s := range r.samples {
-		if s.System == id && s.Load == l.load && s.Case.Label == l.label {
+		if s.System == system.ID && s.Case.Label == l.label {
 			vs = append(vs, l.value(s))
 		}
 	}
-	return measure.SpreadOf(vs)
+	return spreadOf(vs)
 }
 
-// measured returns the lines for which there is a figure.
-func (r *report) measured(lines []line) (out []line) {
-	for _, l := range lines {
-		if slices.ContainsFunc(r.systems, func(a About) bool { return r.of(l, a.ID).N > 0 }) {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-func (r *report) at(d Durability) (out []About) {
-	for _, a := range r.systems {
-		if a.Durability == d {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// page is what the template shows.
-type page struct {
-	Flags, Began, Took  string
-	Noisy               bool
-	Others, Worst       string // percent
-	Machine, Failed     []string
-	Fsync, Interval     string // tables and plots
-	Ahead               string
-	Options             Options
-	Callers, Submitters int
-	Batch               string
-	Again               int // items that were handled more than once
-	Systems             []About
-}
-
-// write writes the page, and the plots into a folder that is given relative to it.
-func (r *report) write(file, link string) error {
-	r.link, r.plots = link, filepath.Join(filepath.Dir(file), link)
-	if err := os.MkdirAll(r.plots, 0o755); err != nil {
-		return err
-	}
+// write writes the page, and the plots.
+func (r *report) write() (err error) {
 	var others []float64
-	again := 0.0
+	r.Again = 0
 	for _, s := range r.samples {
 		others = append(others, s.Usage.Others)
-		again += s.Values[valueMore]
+		r.Again += int(s.Values[valueMore])
 	}
-	o := measure.SpreadOf(others)
-	p := page{
-		Flags: r.set.flags(r.rounds), Began: r.began.UTC().Format("2006-01-02 15:04 UTC"), Took: r.took.Round(time.Second).String(),
-		Noisy: o.Mid > noisy, Others: measure.Figure(100 * o.Mid), Worst: measure.Figure(100 * o.High), Machine: r.machine, Failed: r.failed, Ahead: r.ahead(),
-		Options: r.set.Options, Callers: measure.BulkCallers, Submitters: submitters, Batch: measure.Figure(measure.BulkBatch), Again: int(again), Systems: r.systems,
-	}
-	var err error
-	if p.Fsync, err = r.tables(Fsync); err != nil {
+	o := spreadOf(others)
+	r.Noisy, r.Others, r.Worst = o.mid > noisy, measure.Figure(100*o.mid), measure.Figure(100*o.high)
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(r.page), r.plots), 0o755); err != nil {
 		return err
 	}
-	if p.Interval, err = r.tables(Interval); err != nil {
+	r.Ahead = ""
+	if r.Fsync, err = r.tables(Fsync, "durable when acknowledged"); err != nil {
+		return err
+	}
+	if r.Interval, err = r.tables(Interval, "durable within about a second"); err != nil {
 		return err
 	}
 	var text bytes.Buffer
-	if err := pageTemplate.Execute(&text, p); err != nil {
+	if err := pageTemplate.Execute(&text, r); err != nil {
 		return err
 	}
-	return os.WriteFile(file, text.Bytes(), 0o644)
+	return os.WriteFile(r.page, text.Bytes(), 0o644)
 }
 
-// flags are those that repeat a run of so many rounds.
-func (s settings) flags(rounds int) string {
-	f := fmt.Sprintf("--rounds %d --items %d --depth %d --slots %d --seconds %g", rounds, s.Items, s.Depth, s.Slots, s.Seconds)
-	if s.only != "" {
-		f += " --only " + s.only
-	}
-	if s.loads != "" {
-		f += " --loads " + s.loads
-	}
-	return f
-}
-
-// tables returns the tables of one durability, and writes their plots.
-func (r *report) tables(d Durability) (string, error) {
-	o, text := r.set.Options, ""
-	what := map[Durability]string{Fsync: ", durable when acknowledged", Interval: ", durable within about a second"}[d]
-	plot := func(kind, title, svg string) error {
-		name := fmt.Sprintf("%s-%s.svg", kind, d)
-		text += fmt.Sprintf("![%s](%s/%s)\n\n", title, r.link, name)
-		return os.WriteFile(filepath.Join(r.plots, name), []byte(svg), 0o644)
-	}
-	bars := func(kind, title string, lines []line) error {
-		var categories, units []string
-		for _, l := range lines {
-			categories, units = append(categories, l.name), append(units, l.unit)
-		}
-		return plot(kind, title+what, measure.Bars(title+what, categories, units, r.series(d, lines)))
-	}
-	if lines := r.measured(throughputLines(o)); len(lines) > 0 {
-		text += r.table("Items a second", d, lines, func(i int) string { return lines[i].name }, lines)
-		if err := bars("throughput", "Items a second", lines); err != nil {
-			return "", err
+// tables returns the tables of one durability, writes their plots, and adds to Ahead each line
+// on which another work queue did better than Streamwright.
+func (r *report) tables(d Durability, what string) (text string, err error) {
+	var systems []System
+	var names []string
+	for _, s := range r.Systems {
+		if s.Durability == d {
+			systems, names = append(systems, s), append(names, s.Name)
 		}
 	}
-	p50, p99 := pickupLines(o, valueP50), pickupLines(o, valueP99)
-	if len(r.measured(p50)) > 0 {
-		text += r.table("Pickup, ms: p50 / p99 / highest", d, p50, func(i int) string { return p50[i].label }, p50, p99, pickupLines(o, valueMax))
-		title := "Pickup by rate" + what
-		if err := plot("pickup", title, measure.Curves(title, o.Rates, r.series(d, p50), r.series(d, p99))); err != nil {
-			return "", err
-		}
-	}
-	if lines := r.measured(costLines()); len(lines) > 0 {
-		text += r.table("Cost", d, lines, func(i int) string { return lines[i].name + ", " + lines[i].unit }, lines)
-		if err := bars("cost", "Cost (less is better)", lines); err != nil {
-			return "", err
-		}
-	}
-	if lines := r.measured(depthLines(o)); len(lines) > 0 {
-		text += r.table(fmt.Sprintf("A queue of %s items", measure.Figure(float64(o.Depth))), d, lines, func(i int) string { return lines[i].name + ", " + lines[i].unit }, lines)
-	}
-	return strings.TrimSuffix(text, "\n"), nil
-}
-
-// table has a row for each line. A cell has the figure of each of several sets of lines.
-func (r *report) table(title string, d Durability, lines []line, name func(i int) string, sets ...[]line) string {
-	head := []string{title}
-	for _, a := range r.at(d) {
-		head = append(head, a.Name)
-	}
-	text := measure.Head(head...)
-	for i := range lines {
-		row := []string{name(i)}
-		for _, a := range r.at(d) {
-			var cell []string
-			for _, set := range sets {
-				cell = append(cell, r.of(set[i], a.ID).String())
-			}
-			row = append(row, strings.Join(cell, " / "))
-		}
-		text += measure.Row(row...)
-	}
-	return text + "\n"
-}
-
-// colours of the products, which are told apart without colour by their order.
-var colours = map[string]string{"Streamwright": "#2563eb", "River": "#059669", "Asynq": "#dc2626", "JetStream": "#6b7280"}
-
-func (r *report) series(d Durability, lines []line) (out []measure.Series) {
-	for _, a := range r.at(d) {
-		s := measure.Series{Name: a.Name, Colour: colours[a.Product]}
-		for _, l := range lines {
-			s.Values = append(s.Values, r.of(l, a.ID))
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// ahead lists every line on which another work queue did better than Streamwright.
-func (r *report) ahead() (rows string) {
-	o := r.set.Options
-	all := slices.Concat(throughputLines(o), pickupLines(o, valueP50), pickupLines(o, valueP99), costLines(), depthLines(o))
-	for _, d := range []Durability{Fsync, Interval} {
-		as := r.at(d)
-		ours := slices.IndexFunc(as, func(a About) bool { return a.Product == "Streamwright" })
-		if ours < 0 {
+	for _, t := range tables(r.Options) {
+		t.lines = slices.DeleteFunc(t.lines, func(l line) bool {
+			return !slices.ContainsFunc(systems, func(s System) bool { return r.of(l, s).n > 0 })
+		})
+		if len(t.lines) == 0 {
 			continue
 		}
-		for _, l := range all {
-			us := r.of(l, as[ours].ID)
-			for _, a := range as {
-				them := r.of(l, a.ID)
-				if a.Product == "JetStream" || them.N == 0 || us.N == 0 || us.Mid == them.Mid || (them.Mid < us.Mid) != l.lessIsMore {
-					continue
+		text += measure.Head(append([]string{t.title}, names...)...)
+		for _, l := range t.lines {
+			cells := []string{l.name + ", " + l.unit}
+			for _, s := range systems {
+				us, them := r.of(l, systems[0]), r.of(l, s)
+				cells = append(cells, them.String())
+				if systems[0].Product == "Streamwright" && s.Product != "JetStream" && us.n > 0 && them.n > 0 && us.mid != them.mid && (them.mid < us.mid) == l.lessIsMore() {
+					r.Ahead += measure.Row(cells[0], s.Name+": "+measure.Figure(them.mid), names[0]+": "+measure.Figure(us.mid))
 				}
-				rows += measure.Row(l.name+", "+l.unit, a.Name+": "+measure.Figure(them.Mid), as[ours].Name+": "+measure.Figure(us.Mid))
+			}
+			text += measure.Row(cells...)
+		}
+		text += "\n"
+		if t.plot != "" {
+			title, file := t.title+", "+what, fmt.Sprintf("%s/%s-%s.svg", r.plots, t.plot, d)
+			text += fmt.Sprintf("![%s](%s)\n\n", title, file)
+			if err := os.WriteFile(filepath.Join(filepath.Dir(r.page), file), []byte(bars(title, t.lines, systems, r.of)), 0o644); err != nil {
+				return "", err
 			}
 		}
 	}
-	return rows
+	return strings.TrimSuffix(text, "\n"), nil
 }

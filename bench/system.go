@@ -11,24 +11,23 @@ import (
 )
 
 // A System is one of the queues that are compared, at one durability.
-type System interface {
-	About() About
-	// Start starts the servers in the host's folder, to listen on a loopback address,
-	// and returns when they answer. The host ends them.
-	Start(ctx context.Context, h *Host, addr string) error
-	// Dial connects a client, which runs in a process of its own, to that address. At
-	// most slots handlers run at once.
-	Dial(ctx context.Context, addr string, slots int) (measure.Queue, error)
-}
-
-// About describes a system to the reader of the report.
-type About struct {
+type System struct {
 	ID         string // for --only
 	Product    string // systems of one product have one colour
 	Name       string
 	Durability Durability
 	Versions   []string
 	Settings   []string // what differs from the defaults, and what was left at them on purpose
+
+	// prepare builds or finds the program of the server, once for a product.
+	prepare func(context.Context, *Tools) (program string, err error)
+	// start starts the server in the host's folder, to listen on a loopback address.
+	start func(ctx context.Context, h *Host, addr string) error
+	// ready makes what clients need, and fails until the server, which listens, answers.
+	ready func(ctx context.Context, addr string) error
+	// dial connects a client, which runs in a process of its own, to that address. At
+	// most slots handlers run at once.
+	dial func(ctx context.Context, addr string, slots int) (measure.Queue, error)
 }
 
 // Durability is what a system has done when it acknowledges a submission.
@@ -42,19 +41,25 @@ const (
 	Interval Durability = "interval"
 )
 
+// of returns what holds at a durability.
+func (d Durability) of(fsync, interval string) string {
+	if d == Fsync {
+		return fsync
+	}
+	return interval
+}
+
 // systems are all that are compared, in the order of the tables.
 func systems() (all []System) {
 	for _, d := range []Durability{Fsync, Interval} {
-		all = append(all, streamwrightSystem{d}, riverSystem{d}, asynqSystem{d}, jetstreamSystem{d})
+		all = append(all, streamwrightSystem(d), riverSystem(d), asynqSystem(d), jetstreamSystem(d))
 	}
 	return all
 }
 
 // systemsNamed returns those that names means, by id or product; all for none.
 func systemsNamed(names string) ([]System, error) {
-	return pick(names, systems(), func(s System, name string) bool {
-		return s.About().ID == name || strings.EqualFold(s.About().Product, name)
-	})
+	return pick(names, systems(), func(s System, name string) bool { return s.ID == name || strings.EqualFold(s.Product, name) })
 }
 
 // pick returns those that are meant by names, which commas separate; all for none.
@@ -76,15 +81,15 @@ func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err e
 	return out, nil
 }
 
-// version is the version of a module that this program was built with.
-func version(module string) string {
+// version names a module that this program was built with.
+func version(name, module string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, d := range info.Deps {
 		if d.Path == module {
-			return strings.TrimPrefix(d.Version, "v")
+			return name + " " + strings.TrimPrefix(d.Version, "v")
 		}
 	}
-	return "unknown"
+	return name
 }
 
 // listens fails unless somebody listens on an address: clients wait long for a server that
