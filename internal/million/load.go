@@ -53,14 +53,21 @@ func (o options) worker(ctx context.Context, id string, slots int, run func(cont
 	return measure.StartWorker(ctx, dial, workers.Config{ID: events.WorkerID(id), Concurrency: slots}, handle, types...)
 }
 
-// load submits the items, works on them, and waits until nothing is left to do.
+// load submits the items, and works on them, until nothing is left to do.
 func load(ctx context.Context, o options, out io.Writer) error {
 	q, err := o.queue(ctx, item)
 	if err != nil {
 		return err
 	}
 	defer q.Client.Close()
-	w, err := o.worker(ctx, "loader", loadSlots, func(context.Context, work) error { return nil }, served...)
+	n := 0
+	for i := range o.items {
+		if it := item(i); it.Delay == 0 && slices.Contains(served, it.Type) {
+			n++
+		}
+	}
+	tally := measure.NewTally(n)
+	w, err := o.worker(ctx, "loader", loadSlots, func(context.Context, work) error { tally.Count(); return nil }, served...)
 	if err != nil {
 		return err
 	}
@@ -71,33 +78,10 @@ func load(ctx context.Context, o options, out io.Writer) error {
 		fmt.Fprintf(out, "%d submitted in %v\n", from+n, time.Since(start).Round(time.Second))
 	}
 	if err == nil {
-		err = settled(ctx, q.Client)
+		err = tally.Wait(ctx)
 	}
 	fmt.Fprintf(out, "%d items in %v\n", o.items, time.Since(start).Round(time.Second))
 	return errors.Join(err, w.Stop())
-}
-
-// settled waits until no item of a served type is left that could run now. An engine
-// that is too busy to say is asked again.
-func settled(ctx context.Context, c *streamwright.Client) error {
-	for {
-		stats, err := c.Engine().Stats(ctx)
-		if err != nil && (ctx.Err() != nil || events.CodeOf(err) != events.CodeTimeout) {
-			return err
-		}
-		busy := stats.States["claimed"] + stats.States["running"]
-		for _, t := range stats.Types {
-			if slices.Contains(served, t.Type) {
-				busy += t.States["queued"] - t.Scheduled
-			}
-		}
-		if err == nil && busy == 0 {
-			return nil
-		}
-		if err := sleep.For(ctx, time.Second); err != nil {
-			return err
-		}
-	}
 }
 
 // drive keeps the engine at so many events a second: items with labels that run

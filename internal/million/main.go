@@ -19,8 +19,6 @@ type options struct {
 	rate     int           // events a second
 	duration time.Duration // of drive, or of look at each screen
 	times    int           // that each question is asked
-	chromium string
-	screen   string // to look at; empty: all
 }
 
 func main() {
@@ -44,8 +42,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&o.rate, "rate", 1000, "drive: events a second")
 	fs.DurationVar(&o.duration, "for", time.Minute, "drive: how long in all, 0 until interrupted; look: how long at each screen")
 	fs.IntVar(&o.times, "times", 20, "ask: how often each question is asked")
-	fs.StringVar(&o.chromium, "chromium", "chromium", "look: the browser's `program`")
-	fs.StringVar(&o.screen, "screen", "", "look: only at this `address`, such as #/events")
 	if len(args) == 0 || commands[args[0]] == nil {
 		fs.Usage()
 		return fmt.Errorf("say what to do: load, drive, ask or look")
