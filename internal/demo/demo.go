@@ -25,7 +25,6 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -89,6 +88,7 @@ type demo struct {
 	worker *workers.Worker
 	conns  [2]*nats.Conn // of the client and of the worker
 	ended  atomic.Int64  // items that have ended
+	gate   chan struct{} // lets a third of the items be submitted
 }
 
 // Run runs the demo. Its error says what was not as it should be.
@@ -107,12 +107,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if len(paths) == 0 {
 		return fmt.Errorf("there is no readable file under %s: name a folder that has some", o.Dir)
 	}
-	data, err := newScratch(o.Program)
-	if err != nil {
+	d := &demo{Options: o, paths: paths}
+	defer func() { err = errors.Join(err, d.stop()) }()
+	if d.data, err = newScratch(o.Program); err != nil {
 		return err
 	}
-	d := &demo{Options: o, paths: paths, data: data}
-	defer func() { err = errors.Join(err, d.stop(), data.remove()) }()
 	start := d.startEngine
 	if o.Cluster {
 		start = d.startNodes
@@ -124,11 +123,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := d.worker.Start(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s under %s, one work item each", events.Count(len(paths), "file"), o.Dir)
+	first := ""
 	if more {
-		fmt.Fprintf(o.Out, " (the first %d)", most)
+		first = fmt.Sprintf(" (the first %d)", most)
 	}
-	fmt.Fprintln(o.Out)
+	fmt.Fprintf(o.Out, "%s under %s, one work item each%s\n", events.Count(len(paths), "file"), o.Dir, first)
 	return d.run(ctx)
 }
 
@@ -170,15 +169,15 @@ func (d *demo) connect(dial func() (*nats.Conn, error)) (err error) {
 			return err
 		}
 	}
-	if d.client, err = streamwright.New(d.conns[0], streamwright.WithPatience(patience)); err != nil {
+	if d.client, err = streamwright.New(d.conns[0], streamwright.WithPatience(nodeWithin)); err != nil {
 		return err
 	}
 	d.worker, err = workers.New(d.conns[1], workers.Config{ID: "demo", Concurrency: slots, Logger: slog.New(slog.DiscardHandler)})
 	return err
 }
 
-// stop ends the worker, the client, and the engine or the nodes. Nothing that nodes hold is
-// needed then, so they are killed.
+// stop ends the worker, the client, and the engine or the nodes, and removes the folder.
+// Nothing that nodes hold is needed then, so they are killed.
 func (d *demo) stop() (err error) {
 	within := 30 * time.Second
 	if d.Cluster {
@@ -187,7 +186,9 @@ func (d *demo) stop() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if d.worker != nil {
-		err = d.worker.Stop(ctx)
+		if err = d.worker.Stop(ctx); d.Cluster {
+			err = nil
+		}
 	}
 	if d.client != nil {
 		d.client.Close()
@@ -197,14 +198,13 @@ func (d *demo) stop() (err error) {
 			nc.Close()
 		}
 	}
-	if d.Cluster {
-		d.killNodes()
-		return nil
-	}
 	if d.eng != nil {
 		err = errors.Join(err, d.eng.Stop(ctx))
 	}
-	return err
+	for _, n := range d.nodes {
+		n.kill()
+	}
+	return errors.Join(err, d.data.remove())
 }
 
 // checksum is the handler.
@@ -214,35 +214,18 @@ func checksum(ctx context.Context, it *workers.Item[file]) (any, error) {
 		return nil, workers.Permanent(err)
 	}
 	defer f.Close()
-	h, out, part := sha256.New(), sum{}, make([]byte, 64<<10)
-	for ctx.Err() == nil {
-		n, err := f.Read(part)
-		h.Write(part[:n])
-		out.Bytes += int64(n)
-		out.Lines += int64(bytes.Count(part[:n], []byte{'\n'}))
-		if errors.Is(err, io.EOF) {
-			out.SHA256 = hex.EncodeToString(h.Sum(nil))
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	h, lines := sha256.New(), lineCounter(0)
+	n, err := io.Copy(io.MultiWriter(h, &lines), f)
+	if err != nil || ctx.Err() != nil {
+		return nil, errors.Join(err, context.Cause(ctx))
 	}
-	return nil, context.Cause(ctx)
+	return sum{hex.EncodeToString(h.Sum(nil)), n, int64(lines)}, nil
 }
 
-// retry asks until there is an answer, as a program does whose request must be done. Each
-// try is bounded.
-func retry[T any](ctx context.Context, within time.Duration, fn func(context.Context) (T, error)) (T, error) {
-	for end := time.Now().Add(nodeWithin); ; {
-		try, cancel := context.WithTimeout(ctx, within)
-		v, err := fn(try)
-		cancel()
-		if err == nil || ctx.Err() != nil || time.Now().After(end) {
-			return v, err
-		}
-		if err := sleep.For(ctx, askEach); err != nil {
-			return v, err
-		}
-	}
+// lineCounter counts the lines that are written to it.
+type lineCounter int64
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	*c += lineCounter(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
 }

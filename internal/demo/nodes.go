@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,15 +22,11 @@ import (
 
 const (
 	clusterNodes = 3
-	// nodeWithin bounds what a node, or the cluster without one, needs to be there.
+	// nodeWithin bounds what a node, or the cluster without one, needs to be there, and so the
+	// retries of a request: on a busy machine, elections and takeovers are slow.
 	nodeWithin = 90 * time.Second
 	// askEach is the time between two looks.
 	askEach = 50 * time.Millisecond
-	// requestWithin bounds one try of a request, which may wait for an owner.
-	requestWithin = 15 * time.Second
-	// patience bounds the retries of a request. On a busy machine, elections and takeovers
-	// are slow.
-	patience = time.Minute
 )
 
 // node is a node: a child process, which may be killed and started again.
@@ -62,7 +58,7 @@ func (d *demo) startNodes(ctx context.Context) error {
 		}
 	}
 	if err := d.connect(func() (*nats.Conn, error) {
-		return nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true), nats.Timeout(requestWithin))
+		return nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true), nats.Timeout(15*time.Second))
 	}); err != nil {
 		return err
 	}
@@ -91,29 +87,22 @@ func (d *demo) launch(n *node) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start node %s: %w", n.name, err)
 	}
-	n.cmd, n.ended = cmd, make(chan struct{})
-	go func(ended chan struct{}) {
+	ended := make(chan struct{})
+	n.cmd, n.ended = cmd, ended
+	go func() {
 		_ = cmd.Wait()
 		close(ended)
-	}(n.ended)
+	}()
 	return nil
 }
 
-// kill ends a node's process at once, as a power cut would.
+// kill ends a node's process at once, if it runs, as a power cut would.
 func (n *node) kill() {
-	_ = n.cmd.Process.Kill() // fails if it has ended
-	<-n.ended
-}
-
-// killNodes kills all that run.
-func (d *demo) killNodes() {
-	var all sync.WaitGroup
-	for _, n := range d.nodes {
-		if n.cmd != nil {
-			all.Go(n.kill)
-		}
+	if n.cmd != nil {
+		_ = n.cmd.Process.Kill() // fails if it has ended
+		<-n.ended
+		n.cmd = nil
 	}
-	all.Wait()
 }
 
 // lastWords returns the end of each node's log, for who wonders why it did not start.
@@ -127,21 +116,18 @@ func (d *demo) lastWords() string {
 	return b.String()
 }
 
-// troubles lets the items be submitted. Of nodes it kills the owner when the first items have
-// ended, and a standby later, and lets the items go on before each is back.
-func (d *demo) troubles(ctx context.Context, open [3]chan struct{}) error {
-	close(open[0])
-	for i, part := range open[1:] {
-		for int(d.ended.Load()) < (2*i+1)*len(d.paths)/6 && d.Cluster {
+// troubles kills the owner when the first items have ended, and a standby later, and lets the
+// items go on before each is back.
+func (d *demo) troubles(ctx context.Context) error {
+	for i := range 2 {
+		for int(d.ended.Load()) < (2*i+1)*len(d.paths)/6 {
 			if err := sleep.For(ctx, askEach); err != nil {
 				return err
 			}
 		}
-		close(part) // while more comes in
-		if d.Cluster {
-			if err := d.trouble(ctx, i == 0); err != nil {
-				return err
-			}
+		d.gate <- struct{}{} // while more comes in
+		if err := d.trouble(ctx, i == 0); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -162,19 +148,15 @@ func (d *demo) trouble(ctx context.Context, owner bool) error {
 	}
 	before, died := d.ended.Load(), time.Now()
 	victim.kill()
-	victim.killed, victim.cmd = true, nil
-	what := "a standby"
+	victim.killed = true
+	what, then := "a standby", ""
 	if owner {
-		what = "the owner"
 		if r, err = d.until(ctx, "another node owns the log", func(r streamwright.Nodes) bool { return r.Owner != "" && r.Owner != victim.name && decides(r) }); err != nil {
 			return err
 		}
+		what, then = "the owner", fmt.Sprintf("; %s decided %s later", r.Owner, since(died))
 	}
-	fmt.Fprintf(d.Out, "%s: killed %s, %s (SIGKILL), after %s", died.Format(time.TimeOnly), victim.name, what, events.Count(before, "item"))
-	if owner {
-		fmt.Fprintf(d.Out, "; %s decided %s later", r.Owner, since(died))
-	}
-	fmt.Fprintln(d.Out)
+	fmt.Fprintf(d.Out, "%s: killed %s, %s (SIGKILL), after %s%s\n", died.Format(time.TimeOnly), victim.name, what, events.Count(before, "item"), then)
 	if err := d.launch(victim); err != nil {
 		return err
 	}
@@ -230,10 +212,5 @@ func online(r streamwright.Nodes) (n int) {
 
 // decides reports whether the owner can decide.
 func decides(r streamwright.Nodes) bool {
-	for _, n := range r.Nodes {
-		if n.Node == r.Owner && n.Role == wire.RoleOwner {
-			return !n.Recovering
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Nodes, func(n wire.Node) bool { return n.Node == r.Owner && n.Role == wire.RoleOwner && !n.Recovering })
 }

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
@@ -20,38 +22,25 @@ import (
 // run submits, makes trouble meanwhile, and proves the outcome.
 func (d *demo) run(ctx context.Context) error {
 	begun := time.Now()
-	run, cancel := context.WithCancel(ctx)
-	defer cancel()
+	g, running := errgroup.WithContext(ctx)
 	// On nodes each third of the items waits for its own, so that there are some in each trouble.
-	open := [3]chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	d.gate = make(chan struct{}, 3)
+	d.gate <- struct{}{}
+	deaths := ""
+	if d.Cluster {
+		deaths = ", both deaths included"
+		g.Go(func() error { return d.troubles(running) })
+	} else {
+		close(d.gate)
+	}
 	var ids []string
-	parts := []func(context.Context) error{
-		func(ctx context.Context) (err error) { ids, err = d.submit(ctx, open); return err },
-		d.watch,
-		func(ctx context.Context) error { return d.troubles(ctx, open) },
-	}
-	errs := make(chan error)
-	for _, part := range parts {
-		go func() { errs <- part(run) }()
-	}
-	var err error
-	for range parts {
-		if e := <-errs; e != nil {
-			cancel() // the others end too, with an error that says only that
-			if err == nil {
-				err = e
-			}
-		}
-	}
-	if err != nil {
+	g.Go(func() (err error) { ids, err = d.submit(running); return err })
+	g.Go(func() error { return d.watch(running) })
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	took := time.Since(begun)
 	d.Report.Files, d.Report.ElapsedMS = len(ids), took.Milliseconds()
-	deaths := ""
-	if d.Cluster {
-		deaths = ", both deaths included"
-	}
 	fmt.Fprintf(d.Out, "done in %s, %.0f items/s%s\n\nproofs\n", since(begun), float64(len(ids))/took.Seconds(), deaths)
 	return d.prove(ctx, ids)
 }
@@ -60,17 +49,19 @@ func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisec
 
 // submit submits an item for each file, a chunk at a time, and each chunk twice: the second
 // time each is recognised by its idempotency key. A try without an answer is repeated.
-func (d *demo) submit(ctx context.Context, open [3]chan struct{}) ([]string, error) {
-	chunk, begun := 1000, time.Now()
+func (d *demo) submit(ctx context.Context) ([]string, error) {
+	chunk, begun, part := 1000, time.Now(), 0
 	if d.Cluster {
 		chunk = 50
 	}
 	ids := make([]string, len(d.paths))
 	for at := 0; at < len(ids); at += chunk {
-		select {
-		case <-open[min(at*len(open)/len(ids), len(open)-1)]:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		for ; part <= at*3/len(ids); part++ {
+			select {
+			case <-d.gate:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		end := min(at+chunk, len(ids))
 		for round := range 2 {
@@ -88,7 +79,7 @@ func (d *demo) submitChunk(ctx context.Context, ids []string, at, end int, again
 	for _, p := range d.paths[at:end] {
 		items = append(items, streamwright.Item{Type: workType, Params: file{Path: p}, IdempotencyKey: p, Source: "demo"})
 	}
-	answers, err := retry(ctx, requestWithin, func(ctx context.Context) ([]streamwright.Submitted, error) { return d.client.SubmitMany(ctx, items) })
+	answers, err := d.client.SubmitMany(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -106,14 +97,10 @@ func (d *demo) submitChunk(ctx context.Context, ids []string, at, end int, again
 
 // watch follows how many items have ended, and draws it, until all have.
 func (d *demo) watch(ctx context.Context) error {
-	out := d.Progress
-	if out == nil {
-		out = io.Discard
-	}
-	bar := progressbar.NewOptions(len(d.paths), progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("hashing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	bar := progressbar.NewOptions(len(d.paths), progressbar.OptionSetWriter(cmp.Or(d.Progress, io.Discard)), progressbar.OptionSetDescription("hashing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
 	defer func() { _ = bar.Finish() }()
 	for {
-		s, err := retry(ctx, requestWithin, d.client.Engine().Stats) // nobody may own the log just now
+		s, err := d.client.Engine().Stats(ctx)
 		if err != nil {
 			return err
 		}
@@ -216,9 +203,11 @@ func (d *demo) proveOnce(ctx context.Context, ids []string) error {
 
 // proveStore has a node replay the log into a second store, and compare; "" is the only one.
 func (d *demo) proveStore(ctx context.Context, what, node, whose string) error {
-	res, err := retry(ctx, nodeWithin, func(ctx context.Context) (streamwright.Proof, error) {
-		return d.client.Engine().VerifyNode(ctx, node, nil)
-	})
+	begun := time.Now()
+	res, err := d.client.Engine().VerifyNode(ctx, node, nil)
+	for err != nil && time.Since(begun) < nodeWithin && sleep.For(ctx, askEach) == nil { // a node may not be able just yet
+		res, err = d.client.Engine().VerifyNode(ctx, node, nil)
+	}
 	if err != nil {
 		return fmt.Errorf("verify %s: %w", whose, err)
 	}
