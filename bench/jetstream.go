@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,10 +13,9 @@ import (
 	"github.com/streamwright/streamwright/internal/measure"
 )
 
-const (
-	queueStream  = "BENCH"
-	queueSubject = "bench.work"
-)
+var queueStream = jetstream.StreamConfig{
+	Name: "BENCH", Subjects: []string{"bench.work"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, AllowAtomicPublish: true,
+}
 
 // jetstreamSystem is a work queue stream on a NATS server, without an engine: what
 // Streamwright stands on, and so the floor.
@@ -44,27 +42,16 @@ func jetstreamSystem(d Durability) System {
 			return h.Run(nil, h.Servers["JetStream"], "-c", file)
 		},
 		ready: func(ctx context.Context, addr string) error {
-			q, err := openJetStream(addr, 0)
+			q, err := openJetStream(ctx, addr, 0)
 			if err != nil {
 				return err
 			}
-			defer q.Conn.Close()
-			_, err = q.JS.CreateStream(ctx, jetstream.StreamConfig{
-				Name: queueStream, Subjects: []string{queueSubject}, Retention: jetstream.WorkQueuePolicy,
-				Storage: jetstream.FileStorage, AllowAtomicPublish: true,
-			})
-			return err
+			q.Conn.Close()
+			return nil
 		},
 		dial: func(ctx context.Context, addr string, slots int) (measure.Queue, error) {
-			q, err := openJetStream(addr, slots)
+			q, err := openJetStream(ctx, addr, slots)
 			if err != nil {
-				return nil, err
-			}
-			q.Consumer, err = q.JS.CreateOrUpdateConsumer(ctx, queueStream, jetstream.ConsumerConfig{
-				Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 10_000,
-			})
-			if err != nil {
-				q.Conn.Close()
 				return nil, err
 			}
 			if d == Fsync {
@@ -75,12 +62,16 @@ func jetstreamSystem(d Durability) System {
 	}
 }
 
-func openJetStream(addr string, slots int) (*measure.JetStream, error) {
+func openJetStream(ctx context.Context, addr string, slots int) (*measure.JetStream, error) {
 	nc, err := nats.Connect("nats://" + addr)
 	if err != nil {
 		return nil, err
 	}
-	return measure.NewJetStream(nc, queueSubject, slots)
+	q, err := measure.OpenJetStream(ctx, nc, queueStream, slots)
+	if err != nil {
+		nc.Close()
+	}
+	return q, err
 }
 
 // atomicJetStream submits many items as one batch, which shares a sync.
@@ -90,7 +81,7 @@ type atomicJetStream struct{ *measure.JetStream }
 func (q atomicJetStream) SubmitMany(ctx context.Context, ps []measure.Payload) error {
 	ms := make([]*nats.Msg, len(ps))
 	for i, p := range ps {
-		ms[i] = &nats.Msg{Subject: queueSubject, Data: p.JSON(), Header: nats.Header{}}
+		ms[i] = &nats.Msg{Subject: q.Subject, Data: p.JSON(), Header: nats.Header{}}
 	}
 	_, err := jetstreamext.PublishMsgBatch(ctx, q.JS, ms)
 	return err

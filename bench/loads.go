@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/internal/measure"
@@ -26,6 +28,13 @@ type Case struct {
 
 // Values are the figures of a measurement, by name.
 type Values map[string]float64
+
+func (v Values) String() (text string) {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		text += name + " " + measure.Figure(v[name]) + "  "
+	}
+	return text
+}
 
 // Names of values.
 const (

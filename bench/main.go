@@ -156,7 +156,7 @@ func (r *report) round(ctx context.Context, round int, todo []load, tools *Tools
 			for i := range r.Systems {
 				s := r.Systems[(i+round)%len(r.Systems)]
 				sample, err := r.measure(ctx, tools, s, l, c)
-				said := fmt.Sprintf("%.4g  cpu %.2f+%.2f s, others %.0f %%", sample.Values, sample.Usage.Server.CPU.Seconds(), sample.Usage.Client.CPU.Seconds(), 100*sample.Usage.Others)
+				said := fmt.Sprintf("%v  cpu %.2f+%.2f s, others %.0f %%", sample.Values, sample.Usage.Server.CPU.Seconds(), sample.Usage.Client.CPU.Seconds(), 100*sample.Usage.Others)
 				switch {
 				case ctx.Err() != nil:
 					return err

@@ -48,21 +48,15 @@ func (r *rig) floorOnce(ctx context.Context) (rate float64, err error) {
 
 // floorQueue makes the raw work queue. end removes it.
 func (r *rig) floorQueue(ctx context.Context) (q *measure.JetStream, end func() error, err error) {
-	const stream, subject = "BENCH_FLOOR", "bench.floor"
+	c := jetstream.StreamConfig{Name: "BENCH_FLOOR", Subjects: []string{"bench.floor"}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy}
 	nc, err := r.dial()
 	if err != nil {
 		return nil, nil, err
 	}
-	if q, err = measure.NewJetStream(nc, subject, r.slots); err == nil {
-		_, err = q.JS.CreateStream(ctx, jetstream.StreamConfig{Name: stream, Subjects: []string{subject}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy})
-	}
-	if err == nil {
-		q.Consumer, err = q.JS.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
-	}
-	if err != nil {
+	if q, err = measure.OpenJetStream(ctx, nc, c, r.slots); err != nil {
 		nc.Close()
 	}
-	return q, func() error { defer nc.Close(); return q.JS.DeleteStream(ctx, stream) }, err
+	return q, func() error { defer nc.Close(); return q.JS.DeleteStream(ctx, c.Name) }, err
 }
 
 func (r *rig) bulk(ctx context.Context, q measure.Queue, first, n int) error {

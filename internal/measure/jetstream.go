@@ -29,6 +29,19 @@ func NewJetStream(nc *nats.Conn, subject string, slots int) (*JetStream, error) 
 	return &JetStream{Conn: nc, JS: js, Subject: subject, Slots: slots}, err
 }
 
+// OpenJetStream makes a stream of one subject, if it is not there, and returns it as a queue.
+func OpenJetStream(ctx context.Context, nc *nats.Conn, c jetstream.StreamConfig, slots int) (*JetStream, error) {
+	q, err := NewJetStream(nc, c.Subjects[0], slots)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := q.JS.CreateOrUpdateStream(ctx, c); err != nil {
+		return nil, err
+	}
+	q.Consumer, err = q.JS.CreateOrUpdateConsumer(ctx, c.Name, jetstream.ConsumerConfig{Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 10_000})
+	return q, err
+}
+
 // Submit implements [Queue].
 func (q *JetStream) Submit(ctx context.Context, p Payload) error {
 	_, err := q.JS.Publish(ctx, q.Subject, p.JSON())

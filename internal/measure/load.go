@@ -53,6 +53,13 @@ func (p Payload) JSON() json.RawMessage {
 	return append(append(append(b, `,"pad":"`...), p.Pad...), `"}`...)
 }
 
+// SeqOf reads only the number of what JSON has encoded.
+func SeqOf(data []byte) (Payload, error) {
+	text, _, _ := strings.Cut(strings.TrimPrefix(string(data), `{"seq":`), ",")
+	seq, err := strconv.Atoi(text)
+	return Payload{Seq: seq}, err
+}
+
 const (
 	// BulkBatch is the number of items in one call of SubmitMany.
 	BulkBatch = 1000

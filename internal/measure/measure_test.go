@@ -157,6 +157,9 @@ func TestPayloadsHaveOneSize(t *testing.T) {
 		if err != nil || len(b) != PayloadBytes || string(b) != string(NewPayload(seq).JSON()) {
 			t.Errorf("item %d is %s and %s (%v)", seq, b, NewPayload(seq).JSON(), err)
 		}
+		if p, err := SeqOf(NewPayload(seq).JSON()); err != nil || p.Seq != seq {
+			t.Errorf("item %d is %d (%v)", seq, p.Seq, err)
+		}
 	}
 }
 

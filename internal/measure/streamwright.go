@@ -21,6 +21,8 @@ type Streamwright struct {
 	Type  string
 	Slots int                                  // of a worker
 	Edit  func(seq int, it *streamwright.Item) // before it is submitted; nil: as it is
+	// Decode reads what an item carries, such as [SeqOf]; nil: all of it.
+	Decode func([]byte) (Payload, error)
 }
 
 var _ Queue = (*Streamwright)(nil)
@@ -59,13 +61,16 @@ func (q *Streamwright) SubmitMany(ctx context.Context, ps []Payload) error {
 
 // Work implements [Queue].
 func (q *Streamwright) Work(ctx context.Context, handle func(Payload)) (stop func() error, err error) {
+	decode := q.Decode
+	if decode == nil {
+		decode = func(data []byte) (p Payload, err error) { return p, json.Unmarshal(data, &p) }
+	}
 	w, err := StartWorker(ctx, q.Dial, workers.Config{Concurrency: q.Slots}, func(_ context.Context, it *workers.RawItem) (any, error) {
-		var p Payload
-		if err := json.Unmarshal(it.Raw, &p); err != nil {
-			return nil, err
+		p, err := decode(it.Raw)
+		if err == nil {
+			handle(p)
 		}
-		handle(p)
-		return nil, nil
+		return nil, err
 	}, q.Type)
 	return w.Stop, err
 }
