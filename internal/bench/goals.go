@@ -122,7 +122,7 @@ func (t *table) line(v any) {
 func (t *table) row(what string, figure float64, unit string) {
 	t.rows = append(t.rows, row{t.of, what, figure, unit})
 	t.line(t.rows[len(t.rows)-1])
-	t.text("  %-56s %10s %s\n", what, measure.Figure(figure), unit)
+	t.text("  %-62s %10s %s\n", what, measure.Figure(figure), unit)
 }
 
 // goals writes the table of the goals whose figures were measured: as Markdown, so that a

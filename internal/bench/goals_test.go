@@ -20,7 +20,7 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 	o := Options{
 		Out: &out, JSON: true, Items: 1000, Backlog: 1000, LatencyFor: time.Second, IdleFor: time.Second,
 		Durabilities: []config.Durability{config.Interval},
-		Only:         []string{"floor", "flow", "burndown", "bulk", "latency", "rebuild", "idle", "memory", "disk"},
+		Only:         []string{"floor", "flow", "burndown", "bulk", "latency", "rebuild", "idle", "memory", "disk", "ack"},
 	}
 	if err := Run(t.Context(), o); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())

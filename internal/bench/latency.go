@@ -154,8 +154,8 @@ type ackQueue struct {
 
 // Work implements [measure.Queue]: it makes the type's protocol ack, with room for as many
 // runs as the worker has slots, and finds its consumer as any program would.
-func (a ackQueue) Work(ctx context.Context, handle func(measure.Payload)) (stop func() error, err error) {
-	_, err = a.r.client.Types().Configure(ctx, a.typ, streamwright.Settings{Protocol: new(events.ProtocolAck), Capacity: new(a.r.slots)})
+func (a ackQueue) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
+	_, err := a.r.client.Types().Configure(ctx, a.typ, streamwright.Settings{Protocol: new(events.ProtocolAck), Capacity: new(a.r.slots)})
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +169,7 @@ func (a ackQueue) Work(ctx context.Context, handle func(measure.Payload)) (stop 
 			err = sleep.For(ctx, 5*time.Millisecond)
 		}
 	}
+	var stop func() error
 	if err == nil {
 		stop, err = q.Work(ctx, handle)
 	}
