@@ -19,14 +19,14 @@ const module = "github.com/streamwright/streamwright"
 // what stands below it in its own folder.
 var layers = [][]string{
 	{"docs", "events", "internal/cron", "internal/directget", "internal/jsongen", "internal/lograte", "internal/leaks", "internal/loopback", "internal/need", "internal/sleep"},
-	{"events/policy", "internal/repeat"},
+	{"events/policy", "internal/natscluster", "internal/repeat"},
 	{"events/core"},
 	{"wire", "schemas", "internal/docs/site"},
 	{"access", "tracing"},
 	{"connect", "access/quota", "internal/standing"},
 	{"blobs"},
 	{"config", "eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
-	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/fakeengine", "internal/logins", "internal/telemetry"},
+	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/faultproxy", "internal/logins", "internal/telemetry"},
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli"},
 	{"embedded"},
