@@ -38,7 +38,7 @@ type Proxy struct {
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
-	conns    map[net.Conn]bool
+	conns    []net.Conn
 	closed   bool
 	faults   map[string][]Fault
 	requests map[string][][]byte
@@ -72,9 +72,17 @@ func New(t testing.TB, url string) *Proxy {
 	}
 	p := &Proxy{
 		URL: "nats://" + ln.Addr().String(), t: t, target: strings.TrimPrefix(url, "nats://"), ln: ln,
-		conns: map[net.Conn]bool{}, faults: map[string][]Fault{}, requests: map[string][][]byte{}, changed: make(chan struct{}),
+		faults: map[string][]Fault{}, requests: map[string][][]byte{}, changed: make(chan struct{}),
 	}
-	p.wg.Go(p.accept)
+	p.wg.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.serve(in) })
+		}
+	})
 	t.Cleanup(p.close)
 	return p
 }
@@ -111,16 +119,6 @@ func (p *Proxy) Await(endpoint string, n int) {
 	}
 }
 
-func (p *Proxy) accept() {
-	for {
-		in, err := p.ln.Accept()
-		if err != nil {
-			return
-		}
-		p.wg.Go(func() { p.serve(in) })
-	}
-}
-
 // serve carries one connection until either end closes.
 func (p *Proxy) serve(in net.Conn) {
 	defer in.Close()
@@ -129,7 +127,11 @@ func (p *Proxy) serve(in net.Conn) {
 		return // the client tries again
 	}
 	defer out.Close()
-	if !p.keep(in, out) {
+	p.mu.Lock()
+	p.conns = append(p.conns, in, out)
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
 		return
 	}
 	p.wg.Go(func() {
@@ -137,84 +139,63 @@ func (p *Proxy) serve(in net.Conn) {
 		in.Close()
 		out.Close()
 	})
-	_ = p.forward(bufio.NewWriter(out), bufio.NewReaderSize(in, 1<<16)) // until the connection breaks
+	p.forward(bufio.NewWriter(out), bufio.NewReaderSize(in, 1<<16))
 }
 
-func (p *Proxy) keep(conns ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		p.conns[c] = true
-	}
-	return !p.closed
-}
-
-// forward passes on what a client sends.
-func (p *Proxy) forward(out *bufio.Writer, in *bufio.Reader) error {
+// forward passes on what a client sends, or what is to be sent instead.
+func (p *Proxy) forward(out *bufio.Writer, in *bufio.Reader) {
 	for {
 		line, err := in.ReadString('\n')
-		if err != nil {
-			return err
+		var body []byte
+		f := strings.Fields(line) // PUB subject [reply] size, HPUB subject [reply] headers size
+		if err == nil && len(f) > 2 && strings.HasSuffix(f[0], "PUB") {
+			size, _ := strconv.Atoi(f[len(f)-1])
+			body = make([]byte, size+len("\r\n"))
+			_, err = io.ReadFull(in, body)
 		}
-		err = p.message(out, in, line)
-		if err == nil && in.Buffered() == 0 {
-			err = out.Flush()
-		}
 		if err != nil {
-			return err
+			return
+		}
+		_, _ = out.WriteString(p.fate(f, line, body)) // an error comes again with Flush
+		if in.Buffered() == 0 && out.Flush() != nil {
+			return
 		}
 	}
 }
 
-// message passes one protocol line on, with the message that it announces, or does to it
-// what is to be done.
-func (p *Proxy) message(out *bufio.Writer, in *bufio.Reader, line string) error {
-	var body []byte
-	f := strings.Fields(line) // PUB subject [reply] size, HPUB subject [reply] headers size
-	fixed := map[string]int{"PUB": 3, "HPUB": 4}[f[0]]
-	if fixed > 0 {
-		size, err := strconv.Atoi(f[len(f)-1])
-		if err != nil {
-			return err
-		}
-		body = make([]byte, size+len("\r\n"))
-		if _, err := io.ReadFull(in, body); err != nil {
-			return err
-		}
-		if endpoint, ok := strings.CutPrefix(f[1], wire.Default.API("")); ok && len(f) > fixed {
-			fault := p.asked(endpoint, f, body)
-			for _, reply := range fault.replies {
-				if _, err := fmt.Fprintf(out, "PUB %s %d\r\n%s\r\n", f[2], len(reply), reply); err != nil {
-					return err
-				}
-			}
-			if fault.replies != nil {
-				return nil
-			}
-			if fault.lose {
-				f[2] = "faultproxy.lost"
-				line = strings.Join(f, " ") + "\r\n"
-			}
-		}
+// fate returns what goes on of a protocol line and the message that it announces.
+func (p *Proxy) fate(f []string, line string, body []byte) string {
+	endpoint, isRequest := "", len(f) == 4 && f[0] == "PUB" || len(f) == 5 && f[0] == "HPUB"
+	if isRequest {
+		endpoint, isRequest = strings.CutPrefix(f[1], wire.Default.API(""))
 	}
-	if _, err := out.WriteString(line); err != nil {
-		return err
+	if !isRequest {
+		return line + string(body)
 	}
-	_, err := out.Write(body)
-	return err
+	fault := p.asked(endpoint, f, body)
+	switch {
+	case fault.lose:
+		f[2] = "faultproxy.lost"
+		return strings.Join(f, " ") + "\r\n" + string(body)
+	case fault.replies != nil:
+		line = ""
+		for _, reply := range fault.replies {
+			line += fmt.Sprintf("PUB %s %d\r\n%s\r\n", f[2], len(reply), reply)
+		}
+		return line
+	}
+	return line + string(body)
 }
 
 // asked notes a request, and returns what is to happen to it.
 func (p *Proxy) asked(endpoint string, f []string, body []byte) (fault Fault) {
-	body = body[:len(body)-len("\r\n")]
+	headers := 0
 	if f[0] == "HPUB" {
-		if headers, err := strconv.Atoi(f[3]); err == nil && headers <= len(body) {
-			body = body[headers:]
-		}
+		headers, _ = strconv.Atoi(f[3])
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requests[endpoint] = append(p.requests[endpoint], body)
+	p.requests[endpoint] = append(p.requests[endpoint], body[headers:len(body)-len("\r\n")])
 	close(p.changed)
 	p.changed = make(chan struct{})
 	if q := p.faults[endpoint]; len(q) > 0 {
@@ -227,7 +208,7 @@ func (p *Proxy) close() {
 	_ = p.ln.Close()
 	p.mu.Lock()
 	p.closed = true
-	for c := range p.conns {
+	for _, c := range p.conns {
 		_ = c.Close()
 	}
 	p.mu.Unlock()
