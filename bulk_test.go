@@ -77,7 +77,7 @@ func TestSubmitManyRepeatsElements(t *testing.T) {
 // A request takes at most half of what the server does.
 func TestSubmitManyIsBoundInBytes(t *testing.T) {
 	e := start(t)
-	c := connect(t, e)
+	c := connect(t, e, streamwright.WithTryTimeout(time.Minute))
 	items := make([]streamwright.Item, 85)
 	for i := range items {
 		items[i] = streamwright.Item{Type: "email", Params: strings.Repeat("x", 100_000)}

@@ -70,7 +70,7 @@ func TestSubmitChoosesAnIDAndReadsItsOwnWrites(t *testing.T) {
 func TestSubmitIsRepeatedWithTheSameID(t *testing.T) {
 	e := start(t)
 	var retried []string
-	c := connect(t, e, streamwright.WithTryTimeout(500*time.Millisecond), streamwright.OnRetry(func(op string, err error) {
+	c := connect(t, e, streamwright.WithTryTimeout(time.Second), streamwright.OnRetry(func(op string, err error) {
 		retried = append(retried, op+" "+string(events.CodeOf(err)))
 	}))
 	e.Next(wire.APISubmit, faultproxy.Lose, faultproxy.Refuse(events.Refuse(events.CodeUnavailable, "no owner")), faultproxy.Refuse(events.Refuse(events.CodeNotOwner, "no longer")))
@@ -240,7 +240,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	e := start(t)
 	c := connect(t, e)
 	sub := submit(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := c.Wait(ctx, sub.ID)
 	if want := "item " + sub.ID + " has not ended in the time given for it: it is queued"; err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, context.DeadlineExceeded) || events.CodeOf(err) != events.CodeTimeout {
@@ -344,10 +344,15 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if s, err := c.Types().Configure(ctx, "email", streamwright.Settings{Capacity: new(7)}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
 		t.Errorf("configure: %+v, %v", s, err)
 	}
-	if err := c.Workers().Drain(ctx, worker); err != nil {
-		t.Error(err)
+	if err := c.Workers().Drain(ctx, string(worker.ID())); err != nil {
+		t.Fatal(err)
 	}
-	if w, err := c.Workers().List(ctx); err != nil || len(w) != 1 || w[0].Worker != worker || w[0].Status != wire.WorkerDraining {
+	select {
+	case <-worker.Drained():
+	case <-ctx.Done():
+		t.Error("the worker is not told to drain")
+	}
+	if w, err := c.Workers().List(ctx); err != nil || len(w) != 1 || w[0].Worker != string(worker.ID()) || w[0].Status != wire.WorkerDraining {
 		t.Errorf("workers: %+v, %v", w, err)
 	}
 	if i, err := c.Engine().Info(ctx); err != nil || i.Version != embedded.Version {

@@ -2,10 +2,12 @@ package streamwright_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
@@ -37,7 +39,7 @@ func start(t testing.TB) *rig {
 // startOnDisk starts an engine that can restart.
 func startOnDisk(t testing.TB) *rig {
 	t.Helper()
-	return startAs(t, embedded.Options{Dir: t.TempDir(), NATSListen: need.Address(t).String(), HTTP: "off"})
+	return startAs(t, embedded.Options{Dir: t.TempDir(), NATSListen: need.Address(t).String(), HTTP: config.Off})
 }
 
 func startAs(t testing.TB, o embedded.Options) *rig {
@@ -73,14 +75,14 @@ func (r *rig) restart() {
 	r.begin()
 }
 
-// work runs a worker with the handler of a type until the test ends, and returns its id.
-func (r *rig) work(typ string, h workers.Handler) string {
+// work runs a worker with the handler of a type until the test ends.
+func (r *rig) work(typ string, h workers.Handler) *workers.Worker {
 	r.t.Helper()
 	c, err := r.engine.Client(testContext(r.t))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	w, err := streamwright.NewWorker(c, workers.Config{})
+	w, err := streamwright.NewWorker(c, workers.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -96,7 +98,7 @@ func (r *rig) work(typ string, h workers.Handler) string {
 		}
 		c.Close()
 	})
-	return string(w.ID())
+	return w
 }
 
 // returns is a handler that returns this at once.
