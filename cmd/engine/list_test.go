@@ -22,7 +22,7 @@ func TestListFilters(t *testing.T) {
 	queued := submit("waiting", "--label", "region=eu", "--dedup-key", "order-4711")
 	dead := submit("failing")
 	engine(t, "", "cancel", cancelled, "--reason", "mistake").wants(t, 0)
-	engine(t, "", "submit", "failing", "--id", dead, "--wait").wants(t, 1, "dead")
+	engine(t, "", "submit", "failing", "--id", dead, "--wait").wants(t, 1, "dead after 1 attempt: no such mailbox (no_mailbox)")
 	all := []string{cancelled, queued, dead}
 	for line, want := range map[string][]string{
 		"--state queued":      {queued},
@@ -71,11 +71,10 @@ func TestErrorWithoutCode(t *testing.T) {
 	e := start(t)
 	e.work("", "email", fails("error", "no such mailbox"))
 	before := strings.Fields(engine(t, "", "submit", "email").wants(t, 0).out)[0]
-	after := strings.Fields(engine(t, "", "submit", "receipt", "--after", before, "--after-policy", "dead").wants(t, 0).out)[0]
-	engine(t, "", "submit", "receipt", "--id", after, "--wait").wants(t, 1)
 	says := "item " + before + ", which it comes after, is dead"
+	engine(t, "", "submit", "receipt", "--id", anID, "--after", before, "--after-policy", "dead", "--wait").wants(t, 1, says)
 	if out := engine(t, "", "list", "--type", "receipt").wants(t, 0, "  "+says).out; strings.Contains(out, ": "+says) {
 		t.Errorf("list says %s", out)
 	}
-	engine(t, "", "show", after).wants(t, 0, says+" (not retryable)\n")
+	engine(t, "", "show", anID).wants(t, 0, says+" (not retryable)\n")
 }
