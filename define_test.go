@@ -65,23 +65,6 @@ func ExampleDefine() {
 	// Output: cat.png.200.webp
 }
 
-// definedEngine returns a client of an engine in memory.
-func definedEngine(t *testing.T) *streamwright.Client {
-	t.Helper()
-	ctx := testContext(t)
-	e, err := embedded.Start(ctx, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Stop(context.WithoutCancel(ctx)) })
-	c, err := streamwright.Connect(ctx, e.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
 func TestDefinitionTakesTheOptionsInOrder(t *testing.T) {
 	it := resize.Item(picture{Width: 1}, func(it *streamwright.Item) { it.DedupKey = "cat" }, func(it *streamwright.Item) { it.MaxAttempts = 2 })
 	if it.Type != "resize" || it.MaxAttempts != 2 || it.DedupKey != "cat" || it.Params != (picture{Width: 1}) {
@@ -93,7 +76,7 @@ func TestDefinitionTakesTheOptionsInOrder(t *testing.T) {
 }
 
 func TestDefinitionWaits(t *testing.T) {
-	c, ctx := definedEngine(t), testContext(t)
+	c, ctx := connect(t, start(t)), testContext(t)
 	w, err := streamwright.NewWorker(c, workers.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +141,7 @@ func TestDefinePanicsForABadName(t *testing.T) {
 }
 
 func TestRefusalsMatchTheirError(t *testing.T) {
-	c, ctx := definedEngine(t), testContext(t)
+	c, ctx := connect(t, start(t)), testContext(t)
 	_, err := c.Get(ctx, "01JD3V6YB2M4C9W8ZK5T7QXRNE")
 	if !errors.Is(err, streamwright.ErrNotFound) || errors.Is(err, streamwright.ErrQueueFull) {
 		t.Errorf("got %v", err)
@@ -167,7 +150,7 @@ func TestRefusalsMatchTheirError(t *testing.T) {
 
 // A typed handler spawns and snoozes by its error; middleware sees neither as a failure.
 func TestDefinitionSpawnsAndSnoozes(t *testing.T) {
-	c, ctx := definedEngine(t), testContext(t)
+	c, ctx := connect(t, start(t)), testContext(t)
 	w, err := streamwright.NewWorker(c, workers.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +208,7 @@ func TestDefinitionSpawnsAndSnoozes(t *testing.T) {
 
 // A definition's settings are put in force from beside the worker, and no others change.
 func TestDefinitionConfigures(t *testing.T) {
-	c, ctx := definedEngine(t), testContext(t)
+	c, ctx := connect(t, start(t)), testContext(t)
 	before, err := c.Types().Configure(ctx, "resize", streamwright.Settings{MaxQueued: new(9), Circuit: &streamwright.CircuitSettings{Consecutive: 3, Probes: 2}})
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +256,7 @@ func TestSettingsAreWhole(t *testing.T) {
 }
 
 func TestNewRefusesOptionsOfAConnection(t *testing.T) {
-	c := definedEngine(t)
+	c := connect(t, start(t))
 	_, err := streamwright.New(c.Conn(), streamwright.WithPatience(0), streamwright.WithUser("a", "b"), streamwright.WithName("x"))
 	if events.CodeOf(err) != events.CodeBadConfig || !strings.Contains(err.Error(), "WithUser, WithName") || strings.Contains(err.Error(), "Patience") {
 		t.Errorf("got %v", err)
@@ -285,7 +268,7 @@ func TestNewRefusesOptionsOfAConnection(t *testing.T) {
 
 // The error of an item that has panicked is a line; the item has the stack.
 func TestOutcomeErrorIsOneLine(t *testing.T) {
-	c, ctx := definedEngine(t), testContext(t)
+	c, ctx := connect(t, start(t)), testContext(t)
 	w, err := streamwright.NewWorker(c, workers.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -2,12 +2,13 @@ package streamwright_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -15,10 +16,10 @@ import (
 // An engine that stands by, or stops, is asked again at once, whatever it says of later:
 // another one takes over in a moment.
 func TestRequestsAreRepeatedWhileTheOwnerChanges(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := start(t)
 	c := connect(t, e)
-	standby := fakeengine.Stumble{Refuse: &events.Error{Code: events.CodeNotOwner, Message: "another one owns the log", RetryAfter: time.Hour}}
-	stopping := fakeengine.Stumble{Refuse: events.ErrShuttingDown}
+	standby := faultproxy.Refuse(&events.Error{Code: events.CodeNotOwner, Message: "another one owns the log", RetryAfter: time.Hour})
+	stopping := faultproxy.Refuse(events.ErrShuttingDown)
 	e.Next(wire.APISubmit, stopping, standby, standby)
 	if s, err := c.Submit(testContext(t), streamwright.Item{Type: "email"}); err != nil || s.ID == "" {
 		t.Errorf("submit: %+v, %v", s, err)
@@ -27,9 +28,7 @@ func TestRequestsAreRepeatedWhileTheOwnerChanges(t *testing.T) {
 	if _, err := c.Engine().Stats(testContext(t)); err != nil { // has two seconds of patience
 		t.Errorf("stats: %v", err)
 	}
-	e.Next(wire.APISubmit, fakeengine.Stumble{Meddle: func() []byte {
-		return []byte(`[{"id":"A","state":"queued","position":"40"},{"error":{"code":"not_owner","message":"no longer"}}]`)
-	}})
+	e.Next(wire.APISubmit, faultproxy.Reply(`[{"id":"A","state":"queued","position":"40"},{"error":{"code":"not_owner","message":"no longer"}}]`))
 	out, err := c.SubmitMany(testContext(t), mails(2))
 	if err != nil || out[0].ID != "A" || out[1].Error != nil || out[1].State != events.StateQueued {
 		t.Errorf("submit many: %+v, %v", out, err)
@@ -45,12 +44,10 @@ func TestRequestsAreRepeatedWhileTheOwnerChanges(t *testing.T) {
 // that has not says soon that there is no engine.
 func TestPatienceLastsForAFailover(t *testing.T) {
 	need.Seconds(t)
-	e := fakeengine.Start(t)
+	e := start(t)
 	c := connect(t, e)
-	standing := make([]fakeengine.Stumble, 14) // more than two seconds, less than four
-	for i := range standing {
-		standing[i].Refuse = events.Refuse(events.CodeNotOwner, "nobody owns the log now")
-	}
+	// More than two seconds, less than four.
+	standing := slices.Repeat([]faultproxy.Fault{faultproxy.Refuse(events.Refuse(events.CodeNotOwner, "nobody owns the log now"))}, 14)
 	e.Next(wire.APIStats, standing...)
 	if _, err := c.Engine().Stats(testContext(t)); events.CodeOf(err) != events.CodeNotOwner {
 		t.Fatalf("a client that nobody has answered: %v", err)
@@ -67,15 +64,15 @@ func TestPatienceLastsForAFailover(t *testing.T) {
 // The reply that an engine has taken with it is not waited for as long as a slow one's.
 func TestRequestIsRepeatedWhenItsEngineDies(t *testing.T) {
 	need.Seconds(t)
-	e := fakeengine.Start(t)
+	e := start(t)
 	c := connect(t, e)
-	e.Next(wire.APIStats, fakeengine.Stumble{Lose: true})
+	e.Next(wire.APIStats, faultproxy.Lose)
 	ctx, cancel := context.WithTimeout(testContext(t), streamwright.DefaultTryTimeout)
 	defer cancel()
 	if _, err := c.Engine().Stats(ctx); err != nil {
 		t.Error(err)
 	}
-	if n := e.Requests(wire.APIStats); n != 2 {
+	if n := len(e.Requests(wire.APIStats)); n != 2 {
 		t.Errorf("%d requests", n)
 	}
 }

@@ -1,35 +1,50 @@
 package streamwright_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
-	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
+// logs has the messages of a type's items logged: one as it begins, one when it is told to go on.
+func logs(e *rig, typ, first, second string) (goOn chan struct{}) {
+	e.t.Helper()
+	goOn = make(chan struct{})
+	e.work(typ, func(ctx context.Context, it *workers.RawItem) (any, error) {
+		it.Log(workers.LevelInfo, first)
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		it.Log(workers.LevelInfo, second)
+		return nil, nil
+	})
+	return goOn
+}
+
 func TestFollowLogsEndsWithItsItem(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := start(t)
 	c, ctx := connect(t, e), testContext(t)
-	s, err := c.Submit(ctx, streamwright.Item{Type: "email"})
-	if err != nil {
+	goOn := logs(e, "email", "one", "two")
+	close(logs(e, "sms", "of another item", "and once more"))
+	if s, err := c.Submit(ctx, streamwright.Item{Type: "sms"}); err != nil {
 		t.Fatal(err)
+	} else if it, err := c.Wait(ctx, s.ID); err != nil || it.State != events.StateCompleted {
+		t.Fatalf("got %+v, %v", it, err)
 	}
-	e.Log("email", s.ID, "one")
-	e.Log("email", "01JD3V6YB2M4C9W8ZK5T7QXRNE", "of another item")
+	s := submit(t, c)
 	var got []string
-	err = c.FollowLogs(ctx, s.ID, func(r streamwright.LogRecord) error {
+	err := c.FollowLogs(ctx, s.ID, func(r streamwright.LogRecord) error {
 		if got = append(got, r.Message); len(got) == 1 {
-			// Logged before the item ends, so it must be told.
-			e.Log("email", s.ID, "two")
-			e.Set(s.ID, func(it *wire.Item) { it.State = events.StateCompleted })
+			close(goOn) // the next is logged before the item ends, so it must be told
 		}
 		return nil
 	})
@@ -41,18 +56,24 @@ func TestFollowLogsEndsWithItsItem(t *testing.T) {
 	if err := c.FollowLogs(ctx, s.ID, func(r streamwright.LogRecord) error { got = append(got, r.Message); return nil }); err != nil || len(got) != 2 {
 		t.Errorf("got %q, %v", got, err)
 	}
-	silent, _ := c.Submit(ctx, streamwright.Item{Type: "email"})
-	e.Set(silent.ID, func(it *wire.Item) { it.State = events.StateDead })
+	silent, err := c.Submit(ctx, streamwright.Item{Type: "silent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Cancel(ctx, silent.ID, ""); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.FollowLogs(ctx, silent.ID, nil); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestFollowLogsEndsEarly(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := start(t)
 	c, ctx := connect(t, e), testContext(t)
-	s, _ := c.Submit(ctx, streamwright.Item{Type: "email"})
-	e.Log("email", s.ID, "one")
+	goOn := logs(e, "email", "one", "two")
+	defer close(goOn)
+	s := submit(t, c)
 	enough := errors.New("enough")
 	if err := c.FollowLogs(ctx, s.ID, func(streamwright.LogRecord) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
@@ -66,31 +87,15 @@ func TestFollowLogsEndsEarly(t *testing.T) {
 	wantCode(t, c.FollowLogs(t.Context(), "x", nil), events.CodeBadID)
 }
 
-var (
-	idA, _ = events.ParseID("01JD3V6YB2M4C9W8ZK5T7QXRNA")
-	idB, _ = events.ParseID("01JD3V6YB2M4C9W8ZK5T7QXRNB")
-)
-
-// decision is events of one item as one decision.
-func decision(id events.ID, typ events.Type, kinds ...events.Kind) []events.Event {
-	bodies := map[events.Kind]events.Body{
-		events.KindCreated: &events.Created{Params: []byte("1")}, events.KindQueued: &events.Queued{Reason: "submitted"},
-		events.KindFailed: &events.Failed{Error: "e"}, events.KindDead: &events.Dead{Reason: "exhausted"},
-		events.KindCompleted: &events.Completed{},
-	}
-	out := make([]events.Event, len(kinds))
-	for i, k := range kinds {
-		out[i] = events.Event{Kind: k, ID: id, Type: typ, At: fakeengine.Now, Body: bodies[k]}
-	}
-	return out
-}
-
-// tailed collects what a tail tells, up to a position.
+// tailed collects what a tail tells of items, up to a position.
 func tailed(t *testing.T, c *streamwright.Client, o streamwright.TailOptions, last events.Seq) (got []events.Seq) {
 	t.Helper()
 	done := errors.New("done")
 	err := c.Tail(testContext(t), o, func(ev streamwright.Event) error {
-		if got = append(got, ev.Seq); ev.Seq >= last {
+		if ev.ID != "" {
+			got = append(got, ev.Seq)
+		}
+		if ev.Seq >= last {
 			return done
 		}
 		return nil
@@ -101,65 +106,96 @@ func tailed(t *testing.T, c *streamwright.Client, o streamwright.TailOptions, la
 	return got
 }
 
-func TestTailTellsOnlyWhatWasDecided(t *testing.T) {
-	e := fakeengine.Start(t)
-	c := connect(t, e)
-	e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...) // frame 1
-	for _, m := range []*nats.Msg{                                             // 2 and 3 are none
-		{Data: []byte("no engine wrote this")},
-		{Header: nats.Header{"Nats-Msg-Id": {"x"}}, Data: append(mustJSON(t, decision(idA, "email", events.KindCompleted)[0]), '\n')},
-	} {
-		m.Subject = wire.Default.Frame(0)
-		if _, err := e.JS.PublishMsg(t.Context(), m); err != nil {
+func TestTailSelects(t *testing.T) {
+	e := start(t)
+	c, ctx := connect(t, e), testContext(t)
+	mail := submit(t, c)
+	text, err := c.Submit(ctx, streamwright.Item{Type: "sms"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.work("email", returns(nil, workers.Permanent(errors.New("no such mailbox"))))
+	e.work("sms", returns(nil, nil))
+	for _, id := range []string{mail.ID, text.ID} {
+		if _, err := c.Wait(ctx, id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e.Append(decision(idB, "sms", events.KindCreated, events.KindQueued)...)
-	e.Append(decision(idA, "email", events.KindFailed, events.KindDead)...)
-	e.Append(decision(idB, "sms", events.KindCompleted)...)
-	at := events.SeqOf
-	all := []events.Seq{at(1, 0), at(1, 1), at(4, 0), at(4, 1), at(5, 0), at(5, 1), at(6, 0)}
+	// What the log has is told by another request.
+	var all []streamwright.Event
+	for _, id := range []string{mail.ID, text.ID} {
+		h, err := c.History(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, h...)
+	}
+	slices.SortFunc(all, func(a, b streamwright.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	at := func(id string, kind events.Kind) events.Seq {
+		i := slices.IndexFunc(all, func(ev streamwright.Event) bool { return ev.ID == id && ev.Kind == kind })
+		if i < 0 {
+			t.Fatalf("item %s was not %s: %+v", id, kind, all)
+		}
+		return all[i].Seq
+	}
+	queued := at(text.ID, events.KindQueued)
+	if queued != at(text.ID, events.KindCreated)+1 {
+		t.Fatalf("an item was not created and queued at once: %+v", all)
+	}
 	for name, tc := range map[string]struct {
 		o    streamwright.TailOptions
-		want []events.Seq
+		want func(streamwright.Event) bool
 	}{
-		"all":                        {streamwright.TailOptions{FromSeq: 1}, all},
-		"from the middle of a frame": {streamwright.TailOptions{FromSeq: at(4, 1)}, all[3:]},
-		"from behind a frame":        {streamwright.TailOptions{FromSeq: at(4, 2)}, all[4:]},
-		"since":                      {streamwright.TailOptions{Since: time.Now().Add(-time.Hour)}, all},
-		"type":                       {streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}}, []events.Seq{at(1, 0), at(1, 1), at(5, 0), at(5, 1)}},
-		"first kind":                 {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"created"}}, []events.Seq{at(1, 0), at(4, 0)}},
-		"last kind":                  {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"dead", "queued"}}, []events.Seq{at(1, 1), at(4, 1), at(5, 1)}},
-		"item":                       {streamwright.TailOptions{FromSeq: 1, ID: "01jd3v6yb2m4c9w8zk5t7qxrnb"}, []events.Seq{at(4, 0), at(4, 1), at(6, 0)}},
-		"item and kind":              {streamwright.TailOptions{FromSeq: 1, ID: idB.String(), Kinds: []string{"created"}}, []events.Seq{at(4, 0)}},
-		"type and kind":              {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []string{"completed"}}, []events.Seq{at(6, 0)}},
+		"all":                        {streamwright.TailOptions{FromSeq: 1}, func(streamwright.Event) bool { return true }},
+		"from the middle of a frame": {streamwright.TailOptions{FromSeq: queued}, func(ev streamwright.Event) bool { return ev.Seq >= queued }},
+		"from behind a frame":        {streamwright.TailOptions{FromSeq: queued + 1}, func(ev streamwright.Event) bool { return ev.Seq > queued }},
+		"since":                      {streamwright.TailOptions{Since: time.Now().Add(-time.Hour)}, func(streamwright.Event) bool { return true }},
+		"type":                       {streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}}, func(ev streamwright.Event) bool { return ev.Type == "email" }},
+		"first kind":                 {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"created"}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCreated }},
+		"last kind": {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"dead", "queued"}}, func(ev streamwright.Event) bool {
+			return ev.Kind == events.KindDead || ev.Kind == events.KindQueued
+		}},
+		"item":          {streamwright.TailOptions{FromSeq: 1, ID: strings.ToLower(text.ID)}, func(ev streamwright.Event) bool { return ev.ID == text.ID }},
+		"item and kind": {streamwright.TailOptions{FromSeq: 1, ID: text.ID, Kinds: []string{"created"}}, func(ev streamwright.Event) bool { return ev.Seq == queued-1 }},
+		"type and kind": {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []string{"completed"}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCompleted }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tailed(t, c, tc.o, tc.want[len(tc.want)-1]); !slices.Equal(got, tc.want) {
-				t.Errorf("got %v, want %v", got, tc.want)
+			var want []events.Seq
+			for _, ev := range all {
+				if tc.want(ev) && (tc.o.Types == nil || slices.Contains(tc.o.Types, ev.Type)) {
+					want = append(want, ev.Seq)
+				}
+			}
+			if got := tailed(t, c, tc.o, want[len(want)-1]); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
 			}
 		})
 	}
 }
 
 func TestTailIsLive(t *testing.T) {
+	e := start(t)
 	for name, kinds := range map[string][]string{"all": nil, "filtered": {"queued"}} {
 		t.Run(name, func(t *testing.T) {
-			e := fakeengine.Start(t)
 			c := connect(t, e)
-			e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...)
-			got := make(chan events.Seq, 10)
+			got := make(chan string, 10)
 			ctx, cancel := context.WithCancel(testContext(t))
 			ended := make(chan error, 1)
+			first := submit(t, c)
 			go func() {
-				ended <- c.Tail(ctx, streamwright.TailOptions{FromSeq: events.SeqOf(1, 1), Kinds: kinds}, func(ev streamwright.Event) error { got <- ev.Seq; return nil })
+				ended <- c.Tail(ctx, streamwright.TailOptions{FromSeq: seqOf(t, first), Kinds: kinds}, func(ev streamwright.Event) error {
+					if ev.Kind == events.KindQueued {
+						got <- ev.ID
+					}
+					return nil
+				})
 			}()
-			if s := <-got; s != events.SeqOf(1, 1) {
-				t.Errorf("told %d", s)
+			if id := <-got; id != first.ID {
+				t.Errorf("told of %s", id)
 			}
-			e.Append(decision(idB, "email", events.KindQueued)...)
-			if s := <-got; s != events.SeqOf(2, 0) {
-				t.Errorf("told %d", s)
+			second := submit(t, c)
+			if id := <-got; id != second.ID {
+				t.Errorf("told of %s", id)
 			}
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -169,8 +205,18 @@ func TestTailIsLive(t *testing.T) {
 	}
 }
 
+// seqOf is where the events of a submission end.
+func seqOf(t *testing.T, s streamwright.Submitted) events.Seq {
+	t.Helper()
+	seq, err := s.Position.Seq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
 func TestTailRefusesBadOptions(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := start(t)
 	c := connect(t, e)
 	many := make([]string, 300)
 	for i := range many {
@@ -188,12 +234,4 @@ func TestTailRefusesBadOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantCode(t, c.Tail(testContext(t), tc.o, nil), tc.code) })
 	}
-}
-
-func mustJSON(t *testing.T, ev events.Event) []byte {
-	data, err := ev.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

@@ -1,7 +1,6 @@
 package streamwright_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -19,39 +17,38 @@ import (
 var reconnectSoon = streamwright.WithNATS(nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 
 func TestSubmitManySurvivesARestart(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := startOnDisk(t)
 	c := connect(t, e, reconnectSoon, streamwright.WithTryTimeout(2*time.Second))
-	items := mails(20_000)
+	items := mails(5000)
 	n := 0
 	err := c.SubmitSeq(testContext(t), slices.Values(items), func(s streamwright.Submitted) error {
 		if s.Error != nil {
 			t.Fatal(s.Error)
 		}
-		if n++; n == 3000 {
-			e.RestartServer() // with requests in flight
+		if n++; n == 750 {
+			e.restart() // with requests in flight
 		}
 		return nil
-	})
-	if err != nil || n != len(items) || e.Len() != len(items) {
-		t.Errorf("%d answers, %d items, %v", n, e.Len(), err)
+	}, streamwright.PerRequest(250))
+	if has := e.count(); err != nil || n != len(items) || has != len(items) {
+		t.Errorf("%d answers, %d items, %v", n, has, err)
 	}
 }
 
 func TestTailSurvivesARestart(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := startOnDisk(t)
 	c := connect(t, e, reconnectSoon)
 	for range 50 {
-		e.Append(decision(idA, "email", events.KindCreated, events.KindQueued)...)
+		submit(t, c)
 	}
 	done := errors.New("done")
 	var got []events.Seq
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	err := c.Tail(ctx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error {
+	options := streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}, Kinds: []string{"created", "queued"}}
+	err := c.Tail(testContext(t), options, func(ev streamwright.Event) error {
 		switch got = append(got, ev.Seq); len(got) {
 		case 100:
-			e.RestartServer()
-			e.Append(decision(idB, "email", events.KindFailed, events.KindDead)...)
+			e.restart()
+			submit(t, c)
 		case 102:
 			return done
 		}
@@ -60,28 +57,23 @@ func TestTailSurvivesARestart(t *testing.T) {
 	if !errors.Is(err, done) {
 		t.Fatal(err)
 	}
-	for i, seq := range got {
-		if seq != events.SeqOf(uint64(i/2+1), i%2) {
-			t.Fatalf("event %d is %d: %v", i, seq, got)
-		}
+	if want := tailed(t, c, options, got[101]); !slices.Equal(got, want) || !slices.IsSorted(got) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestWaitSurvivesARestart(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := startOnDisk(t)
 	c := connect(t, e, reconnectSoon)
-	s, err := c.Submit(testContext(t), streamwright.Item{Type: "email"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := submit(t, c)
 	got := make(chan error, 1)
 	go func() {
 		_, err := c.Wait(testContext(t), s.ID)
 		got <- err
 	}()
-	waitUntil(t, func() bool { return e.Requests(wire.APIWait) == 1 })
-	e.RestartServer()
-	e.Set(s.ID, func(it *wire.Item) { it.State = events.StateCompleted })
+	e.Await(wire.APIWait, 1)
+	e.restart()
+	e.work("email", returns(nil, nil))
 	if err := <-got; err != nil {
 		t.Error(err)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -94,9 +94,12 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*JanitorConfig)) *world {
 	t.Helper()
-	nc := fakeengine.Dial(t, fakeengine.Server(t).ClientURL())
+	nc, err := nats.Connect(natscluster.Alone(t, 0).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
 	w := &world{nc: nc, items: map[events.ID]bool{}}
-	var err error
 	if w.js, err = jetstream.New(nc); err != nil {
 		t.Fatal(err)
 	}

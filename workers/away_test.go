@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -78,9 +78,8 @@ func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
 func TestServerRestartsOnTheSamePort(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	dir := t.TempDir()
 	port := need.Address(t).Port
-	s := fakeengine.ServerAt(t, dir, port)
+	s := natscluster.Alone(t, port)
 	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
@@ -92,7 +91,7 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	s.WaitForShutdown()
 	close(b.release)
 	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	fakeengine.ServerAt(t, dir, port)
+	natscluster.Alone(t, port)
 	need.Eventually(t, "the engine's connection", r.nc.IsConnected)
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)

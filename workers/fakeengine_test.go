@@ -13,7 +13,6 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -90,7 +89,7 @@ type fakeEngine struct {
 
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
 	t.Helper()
-	nc := fakeengine.Dial(t, url)
+	nc := dial(t, url)
 	f := &fakeEngine{t: t, nc: nc, names: wire.Default, lease: 30 * time.Second, timeout: time.Minute, beatMS: 20_000,
 		items: map[string]*fakeItem{}, workers: map[string]string{}, lives: map[string]*fakeLife{}, tokens: uint64(time.Now().UnixNano()), changed: make(chan struct{})}
 	f.back()

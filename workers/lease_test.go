@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
@@ -119,8 +119,7 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 func TestLeaseLostWithoutConnection(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	dir := t.TempDir()
-	s := fakeengine.ServerAt(t, dir, -1)
+	s := natscluster.Alone(t, 0)
 	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
 	r.lease = shortLease
 	b := newBlocker()

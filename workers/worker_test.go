@@ -15,8 +15,8 @@ import (
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -44,15 +44,26 @@ func (r *rig) untilIdle() {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s := fakeengine.ServerAt(t, t.TempDir(), -1)
+	s := natscluster.Alone(t, 0)
 	return &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
+}
+
+// dial connects to a server until the test ends, and again soon where it is lost.
+func dial(t testing.TB, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
 }
 
 // worker makes a worker on a connection of its own.
 func (r *rig) worker(cfg Config) *Worker {
 	r.t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(testWriter{r.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	w, err := New(fakeengine.Dial(r.t, r.url), cfg)
+	w, err := New(dial(r.t, r.url), cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
 // The test's program is the engine if it gets a command of that: engine demo starts more of
@@ -111,7 +114,7 @@ func TestUsage(t *testing.T) {
 
 func TestNoServerAndNoEngine(t *testing.T) {
 	engine(t, "", "status", "--server", "nats://bob:secret@127.0.0.1:1").wants(t, 1, "no NATS server answers at nats://***@127.0.0.1:1", "engine serve")
-	url := fakeengine.Server(t).ClientURL()
+	url := natscluster.Alone(t, 0).ClientURL()
 	engine(t, "", "submit", "email", "--server", url, "--request-timeout", "100ms").wants(t, 1, "no engine answers on work.api.* at "+url, "is `engine serve` running")
 	r := engine(t, "", "list", "--server", url, "--request-timeout", "100ms", "--json").wants(t, 1)
 	var e wire.ErrorReply
@@ -121,13 +124,12 @@ func TestNoServerAndNoEngine(t *testing.T) {
 }
 
 func TestSubmit(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
+	start(t)
 	file := filepath.Join(t.TempDir(), "params.json")
 	if err := os.WriteFile(file, []byte("{\"from\":\"a file\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for params, want := range map[string]string{`{"to":1}`: `{"to":1}`, "-": `"stdin"`, "@" + file: `{"from":"a file"}`, "": ""} {
+	for params, want := range map[string]string{`{"to":1}`: `{"to":1}`, "-": `"stdin"`, "@" + file: `{"from":"a file"}`, "": "null"} {
 		args := []string{"submit", "email", "--json", "--priority", "high", "--label", "k=v,w"}
 		if params != "" {
 			args = append(args, params)
@@ -155,29 +157,22 @@ func TestSubmit(t *testing.T) {
 }
 
 func TestSubmitAndWait(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
-	e.Set(anID, func(it *wire.Item) {
-		it.State, it.Result = events.StateCompleted, json.RawMessage(`{"sent":1}`)
-		it.FinishedAt = it.CreatedAt.Add(1500 * time.Millisecond)
-	})
-	r := engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 0)
-	if r.out != "completed in 1.5s: {\"sent\":1}\n" {
+	e := start(t)
+	e.work("", "email", returns(map[string]int{"sent": 1}, nil))
+	e.work("", "sms", fails("net", "no\x1b[31m route"))
+	r := engine(t, "", "submit", "email", "--wait").wants(t, 0)
+	if !regexp.MustCompile(`^completed in \S+: {"sent":1}\n$`).MatchString(r.out) {
 		t.Errorf("got %q", r.out)
 	}
-	e.Set(anID, func(it *wire.Item) {
-		it.State, it.Attempt, it.Error = events.StateDead, 3, &wire.ItemError{Message: "no\x1b[31m route", Code: "net"}
-	})
-	engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 1, `dead after 3 attempts: no\x1b[31m route (net)`)
-	engine(t, "", "submit", "email", "--id", anID, "--wait", "--json").wants(t, 1, `"state":"dead"`)
+	engine(t, "", "submit", "sms", "--id", anID, "--wait").wants(t, 1, `dead after 1 attempt: no\x1b[31m route (net)`)
+	engine(t, "", "submit", "sms", "--id", anID, "--wait", "--json").wants(t, 1, `"state":"dead"`)
 }
 
 func TestSubmitLines(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
+	start(t)
 	r := engine(t, "{\"n\":1}\n\nnot json\n{\"n\":2}", "submit", "email", "--lines", "-").wants(t, 1, "line 3: bad_params", "; 1 refused")
-	if !strings.HasPrefix(r.out, "2 submitted in ") || e.Len() != 2 {
-		t.Errorf("got %q, %d items", r.out, e.Len())
+	if has := lines(engine(t, "", "list", "--json").wants(t, 0).out); !strings.HasPrefix(r.out, "2 submitted in ") || len(has) != 2 {
+		t.Errorf("got %q, the items %q", r.out, has)
 	}
 	file := filepath.Join(t.TempDir(), "items.jsonl")
 	doc := `{"type":"email","params":1,"dedup_key":"a","priority":0}
@@ -200,81 +195,93 @@ func TestSubmitLines(t *testing.T) {
 }
 
 func TestListAndShow(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
+	e := start(t)
 	engine(t, "", "list").wants(t, 0, "no items")
 	ids := []string{"01JD3V6YB2M4C9W8ZK5T7QXRNA", "01JD3V6YB2M4C9W8ZK5T7QXRNB", "01JD3V6YB2M4C9W8ZK5T7QXRNC"}
-	created := time.Now().Add(-150 * time.Second)
-	for _, id := range ids {
-		e.Set(id, func(it *wire.Item) { it.CreatedAt, it.MaxAttempts = created, 3 })
-	}
-	e.Set(ids[1], func(it *wire.Item) {
-		it.State, it.Attempt, it.Error = events.StateDead, 3, &wire.ItemError{Message: "line one\nline two", Code: "error"}
-		it.Params, it.Labels = json.RawMessage(`{"a":"`+strings.Repeat("x", 90)+`"}`), map[string]string{"region": "eu"}
-	})
-	r := engine(t, "", "list").wants(t, 0, "--cursor "+ids[1])
+	engine(t, "", "submit", "report", "--id", ids[2]).wants(t, 0)
+	e.work("", "email", fails("error", "line one\nline two"))
+	engine(t, "", "submit", "email", "--id", ids[1], "--label", "region=eu", `{"a":"`+strings.Repeat("x", 90)+`"}`, "--wait").wants(t, 1)
+	engine(t, "", "submit", "sms", "--id", ids[0]).wants(t, 0)
+	r := engine(t, "", "list", "--limit", "2").wants(t, 0)
 	got := lines(r.out)
-	if len(got) != 3 || !strings.HasPrefix(got[0], "ID                          TYPE   STATE   PRIO  ATTEMPT  CREATED    NOTE") ||
-		!strings.HasPrefix(got[2], ids[1]+"  email  dead    0     3/3      2m3") {
+	if len(got) != 3 || !strings.HasPrefix(got[0], "ID                          TYPE   STATE   PRIO  ATTEMPT  CREATED") || !strings.HasPrefix(got[1], ids[0]) ||
+		!strings.HasPrefix(got[2], ids[1]+"  email  dead    5     1/3      ") {
 		t.Errorf("got\n%s", r.out)
 	}
 	if !strings.HasSuffix(got[2], "error: line one") { // show has the rest
 		t.Errorf("got\n%s", r.out)
 	}
-	if got := lines(engine(t, "", "list", "--cursor", ids[1], "--json").wants(t, 0).out); len(got) != 1 || !strings.Contains(got[0], ids[2]) {
+	_, cursor, _ := strings.Cut(r.errs, "--cursor ")
+	cursor, _, more := strings.Cut(cursor, ",")
+	if !more {
+		t.Fatalf("no word of another page: %s", r.errs)
+	}
+	if got := lines(engine(t, "", "list", "--limit", "2", "--cursor", cursor, "--json").wants(t, 0).out); len(got) != 1 || !strings.Contains(got[0], ids[2]) {
 		t.Errorf("got %q", got)
 	}
-	if got := lines(engine(t, "", "list", "--all", "--json", "--state", "queued").wants(t, 0).out); len(got) != 2 {
+	if got := lines(engine(t, "", "list", "--all", "--limit", "1", "--json", "--state", "queued").wants(t, 0).out); len(got) != 2 {
 		t.Errorf("got %q", got)
 	}
-	e.Set(ids[0], func(it *wire.Item) { it.State, it.Worker = events.StateRunning, "mailer-1" })
+	e.blocks("mailer-1", "sms")
 	if got := lines(engine(t, "", "list", "--json", "--worker", "mailer-1").wants(t, 0).out); len(got) != 1 || !strings.Contains(got[0], ids[0]) {
 		t.Errorf("got %q", got)
 	}
-	engine(t, "", "show", ids[1]).wants(t, 0, "state           dead\n", "attempt         3 of 3\n", "line one (error, not retryable)\n  line two", "label           region=eu\n", "params          \n  {\n    \"a\"")
+	engine(t, "", "show", ids[1]).wants(t, 0, "state           dead\n", "attempt         1 of 3\n", "line one (error, not retryable)\n  line two", "label           region=eu\n", "params          \n  {\n    \"a\"")
 	engine(t, "", "show", anID).wants(t, 1, "not_found")
 }
 
 func TestHistoryAndLogs(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
-	e.Set(anID, func(it *wire.Item) { it.State = events.StateCompleted })
-	r := engine(t, "", "history", anID).wants(t, 0, "created", "priority=5", "+1s", "w1")
-	if got := lines(r.out); len(got) != 3 || !strings.HasPrefix(got[0], "SEQ  AT") {
+	e := start(t)
+	e.work("w1", "email", func(_ context.Context, it *workers.RawItem) (any, error) {
+		it.Log(workers.LevelWarn, "mind the gap")
+		it.Log(workers.LevelInfo, "another")
+		return nil, nil
+	})
+	engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 0)
+	r := engine(t, "", "history", anID).wants(t, 0, "created", "priority=5", "  +", "claimed", "w1", "completed")
+	if got := lines(r.out); len(got) < 6 || !strings.HasPrefix(got[0], "SEQ ") || !strings.Contains(got[0], " AT ") {
 		t.Errorf("got\n%s", r.out)
 	}
-	if got := lines(engine(t, "", "history", anID, "--json").wants(t, 0).out); len(got) != 3 || !strings.HasPrefix(got[0], `{"seq":1,"kind":"created"`) || got[2] != `{"totals":{}}` {
+	if got := lines(engine(t, "", "history", anID, "--json").wants(t, 0).out); len(got) != 6 || !strings.Contains(got[0], `"kind":"created"`) || !strings.HasPrefix(got[5], `{"totals":{`) {
 		t.Errorf("got %q", got)
 	}
-	engine(t, "", "logs", anID).wants(t, 0, "  warn   #1  mind the gap\n")
-	e.Log("email", anID, "a line")
-	e.Log("email", anID, "another")
-	r = engine(t, "", "logs", anID, "--follow").wants(t, 0)
-	if got := lines(r.out); len(got) != 2 || !strings.HasSuffix(got[1], "  info   #1  another") {
-		t.Errorf("got %q", got)
+	for _, args := range [][]string{{"logs", anID}, {"logs", anID, "--follow"}} {
+		r = engine(t, "", args...).wants(t, 0)
+		if got := lines(r.out); len(got) != 2 || !strings.HasSuffix(got[0], "  warn   #1  mind the gap") || !strings.HasSuffix(got[1], "  info   #1  another") {
+			t.Errorf("%q: got %q", args, got)
+		}
 	}
 }
 
 func TestControl(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
-	e.Set(anID, func(*wire.Item) {})
-	engine(t, "", "reschedule", anID, "--priority", "9", "--at", "2030-01-31T08:00:00Z").wants(t, 0, "  9     0/0")
-	e.Set(anID, func(it *wire.Item) { it.State = events.StateRunning })
+	e := start(t)
+	engine(t, "", "submit", "email", "--id", anID).wants(t, 0)
+	engine(t, "", "reschedule", anID, "--priority", "9", "--at", time.Now().Add(48*time.Hour).Format(time.RFC3339)).wants(t, 0, "  9     0/3")
+	engine(t, "", "reschedule", anID, "--now").wants(t, 0)
+	e.blocks("w1", "email")
+	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
+	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
 	engine(t, "", "cancel", anID, "--reason", "mistake").wants(t, 0, anID+"  cancelled (its worker is being told to stop)\n")
 	engine(t, "", "cancel", anID, "--json").wants(t, 0, `"state":"cancelled","was_running":false`)
 	engine(t, "", "workers", "drain", "w1").wants(t, 0, "w1 is draining\n")
-	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
-	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
 	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     256KiB      -       default")
 	engine(t, "", "types", "set", "email", "capacity=7", "lease=1m", "backoff.initial=2s", "backoff.max=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api", "the lease of 1m holds for runs that begin from now on")
 	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 2, "capacity is 0: it must be 1 to")
+}
+
+// The numbers are an engine's after a long life.
+func TestStatusTable(t *testing.T) {
+	e := start(t)
+	for range 2 {
+		e.Next(wire.APIInfo, faultproxy.Reply(`{"version":"v0","owner":"fake","epoch":1,"durability":"always","position":"7"}`))
+		e.Next(wire.APIStats, faultproxy.Reply(`{"workers":1,"rejected":2,"types":[{"type":"email","states":{"queued":12345,"running":1,"dead":2},"in_flight":3,"capacity":10,"workers":1,"oldest_queued_ms":90000}]}`))
+	}
 	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  0        1        0          2     0          0       3 of 10    1        1m30s")
 	engine(t, "", "status", "--json").wants(t, 0, `{"info":{"version":"v0"`, `"stats":{"types":[`)
 }
 
 func TestWorkChecksBeforeItWaits(t *testing.T) {
-	t.Setenv("NATS_URL", fakeengine.Server(t).ClientURL())
+	t.Setenv("NATS_URL", natscluster.Alone(t, 0).ClientURL())
 	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 2, "bad_type")
 	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
 	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 2, "invalid --id", "letters and digits")
@@ -285,30 +292,31 @@ func TestWorkChecksBeforeItWaits(t *testing.T) {
 }
 
 func TestProve(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
-	engine(t, "", "verify").wants(t, 0, "equal: 300 events, replayed in 12ms, give the live store; digest abc\n")
-	engine(t, "", "rebuild").wants(t, 0, "rebuilt from 300 events, replayed in 12ms; `engine verify`")
-	engine(t, "", "rebuild", "--json").wants(t, 0, `"done":true`)
-	different := func() []byte {
-		return []byte(`{"done":true,"events":5,"total":5,"digest":"a","live":"b","elapsed_ms":1,"diff":["item X"]}`)
+	e := start(t)
+	engine(t, "", "submit", "email").wants(t, 0)
+	proved := `equal: \d+ events, replayed in \S+, give the live store; digest [0-9a-f]+\n$`
+	if r := engine(t, "", "verify").wants(t, 0); !regexp.MustCompile(proved).MatchString(r.out) {
+		t.Errorf("got %q", r.out)
 	}
-	e.Next(wire.APIVerify, fakeengine.Stumble{Meddle: different}, fakeengine.Stumble{Meddle: different})
+	engine(t, "", "rebuild").wants(t, 0, "rebuilt from ", " events, replayed in ", "; `engine verify`")
+	engine(t, "", "rebuild", "--json").wants(t, 0, `"done":true`)
+	different := faultproxy.Reply(`{"done":true,"events":5,"total":5,"digest":"a","live":"b","elapsed_ms":1,"diff":["item X"]}`)
+	e.Next(wire.APIVerify, different, different)
 	engine(t, "", "verify").wants(t, 1, "DIFFERENT", "  item X\n", "engine rebuild")
 	engine(t, "", "verify", "--json").wants(t, 1, `"diff":["item X"]`)
 }
 
 func TestTail(t *testing.T) {
-	e := fakeengine.Start(t)
-	id, _ := events.ParseID(anID)
-	e.Append(events.Event{Kind: events.KindDead, ID: id, Type: "email", At: fakeengine.Now, Attempt: 3, Body: &events.Dead{Reason: "exhausted", Attempts: 3, Code: "error"}})
-	for flag, want := range map[string]string{"--json": `{"seq":4096,"kind":"dead","id":"` + anID + `"`, "--json=false": "      4096  email             dead          " + anID + "  #3  code=error reason=exhausted\n"} {
+	e := start(t)
+	e.work("w1", "email", fails("error", "no such mailbox"))
+	engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 1)
+	for flag, want := range map[string]string{"--json": `,"kind":"dead","id":"` + anID + `"`, "--json=false": "  email             dead          " + anID + "  #1 w1  error=no such mailbox code=error reason=not_retryable "} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &signalWriter{written: make(chan struct{}, 8)}
 		code := make(chan int, 1)
 		var errs bytes.Buffer
 		go func() {
-			code <- run(ctx, []string{"tail", "--server", e.URL, "--type", "email", "--from-seq", "1", flag}, nil, out, &errs)
+			code <- run(ctx, []string{"tail", "--server", e.URL, "--type", "email", "--kind", "dead", "--from-seq", "1", flag}, nil, out, &errs)
 		}()
 		select {
 		case <-out.written:
@@ -324,7 +332,7 @@ func TestTail(t *testing.T) {
 
 // Ctrl-C while --wait waits: the item goes on, and the user is told just that.
 func TestSubmitWaitInterrupted(t *testing.T) {
-	e := fakeengine.Start(t)
+	e := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	errs := &signalWriter{written: make(chan struct{}, 8)}

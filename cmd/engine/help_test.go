@@ -135,7 +135,7 @@ func TestConnectionFlagsHaveATopic(t *testing.T) {
 
 // What people type by mistake, how each program answers, and with which exit code.
 func TestWrongCalls(t *testing.T) {
-	url := fakeEngineURL(t)
+	url := start(t).URL
 	for line, says := range map[string]string{
 		// names of commands
 		"list items":          "`engine list`",

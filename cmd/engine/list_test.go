@@ -1,58 +1,19 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
-	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/wire"
-	"github.com/streamwright/streamwright/workers"
 )
-
-func fakeEngineURL(t *testing.T) string { return fakeengine.Start(t).URL }
 
 // `engine list` has every filter of docs/guides/LISTING.md.
 func TestListFilters(t *testing.T) {
-	const patience = time.Minute
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	e, err := embedded.Start(ctx, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0", HTTP: config.Off})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := e.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Setenv("NATS_URL", e.URL())
-	nc, err := e.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	w, err := workers.New(nc, workers.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	workers.Handle(w, "failing", func(context.Context, *workers.Item[any]) (any, error) {
-		return nil, workers.Permanent(workers.WithCode(errors.New("no such mailbox"), "no_mailbox"))
-	})
-	if err := w.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop(ctx)
+	e := start(t)
+	e.work("", "failing", fails("no_mailbox", "no such mailbox"))
 	submit := func(args ...string) string {
 		out := engine(t, "", append([]string{"submit"}, args...)...).wants(t, 0).out
 		return strings.Fields(out)[0]
@@ -61,14 +22,7 @@ func TestListFilters(t *testing.T) {
 	queued := submit("waiting", "--label", "region=eu", "--dedup-key", "order-4711")
 	dead := submit("failing")
 	engine(t, "", "cancel", cancelled, "--reason", "mistake").wants(t, 0)
-	c, err := e.Client(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if it, err := c.Wait(ctx, dead); err != nil || it.State != events.StateDead {
-		t.Fatalf("got %+v, %v", it, err)
-	}
+	engine(t, "", "submit", "failing", "--id", dead, "--wait").wants(t, 1, "dead after 1 attempt: no such mailbox (no_mailbox)")
 	all := []string{cancelled, queued, dead}
 	for line, want := range map[string][]string{
 		"--state queued":      {queued},
@@ -101,12 +55,10 @@ func TestListFilters(t *testing.T) {
 
 // What is long is cut on a terminal, and whole for programs and files.
 func TestNothingIsCutInAFile(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
+	e := start(t)
 	long := strings.Repeat("a long story ", 40) + "and its end"
-	e.Set(anID, func(it *wire.Item) {
-		it.State, it.Attempt, it.Error = events.StateDead, 3, &wire.ItemError{Message: long, Code: "error"}
-	})
+	e.work("", "email", fails("error", long))
+	engine(t, "", "submit", "email", "--wait").wants(t, 1)
 	engine(t, "", "list").wants(t, 0, long)
 	if got := note(streamwright.WorkItem{Error: &wire.ItemError{Message: long}}, time.Now(), console.TerminalStyle); strings.Contains(got, "its end") || !strings.HasSuffix(got, "…") {
 		t.Errorf("on a terminal: %q", got)
@@ -116,13 +68,13 @@ func TestNothingIsCutInAFile(t *testing.T) {
 // An item that never ran, for what it comes after has ended badly, has an error without
 // a code.
 func TestErrorWithoutCode(t *testing.T) {
-	e := fakeengine.Start(t)
-	t.Setenv("NATS_URL", e.URL)
-	e.Set(anID, func(it *wire.Item) {
-		it.State, it.Error = events.StateDead, &wire.ItemError{Message: "what it comes after is dead"}
-	})
-	if out := engine(t, "", "list").wants(t, 0, "  what it comes after is dead").out; strings.Contains(out, ": what") {
+	e := start(t)
+	e.work("", "email", fails("error", "no such mailbox"))
+	before := strings.Fields(engine(t, "", "submit", "email").wants(t, 0).out)[0]
+	says := "item " + before + ", which it comes after, is dead"
+	engine(t, "", "submit", "receipt", "--id", anID, "--after", before, "--after-policy", "dead", "--wait").wants(t, 1, says)
+	if out := engine(t, "", "list", "--type", "receipt").wants(t, 0, "  "+says).out; strings.Contains(out, ": "+says) {
 		t.Errorf("list says %s", out)
 	}
-	engine(t, "", "show", anID).wants(t, 0, "what it comes after is dead (not retryable)\n")
+	engine(t, "", "show", anID).wants(t, 0, says+" (not retryable)\n")
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
 
 func TestTail(t *testing.T) {
-	e := fakeengine.Start(t)
+	url := natscluster.Alone(t, 0).ClientURL()
 	for name, tc := range map[string]struct {
 		args []string
 		code int
@@ -27,7 +27,7 @@ func TestTail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			args := append([]string{"--server", e.URL}, tc.args...)
+			args := append([]string{"--server", url}, tc.args...)
 			if code := run(t.Context(), args, nil, &out, &errs); code != tc.code || !strings.Contains(out.String()+errs.String(), tc.says) {
 				t.Errorf("exit code %d: %s%s", code, &out, &errs)
 			}
@@ -35,7 +35,7 @@ func TestTail(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := run(ctx, []string{"--server", e.URL}, nil, new(bytes.Buffer), new(bytes.Buffer)); code != 0 {
+	if code := run(ctx, []string{"--server", url}, nil, new(bytes.Buffer), new(bytes.Buffer)); code != 0 {
 		t.Errorf("interrupted at once: exit code %d", code)
 	}
 }

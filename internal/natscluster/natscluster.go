@@ -1,4 +1,4 @@
-// Package natscluster starts clusters of NATS servers for tests.
+// Package natscluster starts NATS servers for tests: clusters, and servers that are alone.
 package natscluster
 
 import (
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -43,4 +44,23 @@ func Start(t testing.TB) []*server.Server {
 		})
 	})
 	return servers
+}
+
+// Alone returns a server with JetStream that is in no cluster, on a port; 0 is for one that
+// is free. It ends with the test.
+func Alone(t testing.TB, port int) *server.Server {
+	t.Helper()
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the NATS server does not become ready")
+	}
+	return s
 }

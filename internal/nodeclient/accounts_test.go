@@ -2,6 +2,7 @@ package nodeclient
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // A producer, a worker and a reader, each as a user in an account of its own.
@@ -52,9 +53,14 @@ func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 	node := built(t)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nats.conf")
-	text := "listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: \"" + dir + "\" }\n" + fakeengine.Accounts("engine", map[string]access.Roles{
-		"submit": access.RolesOf(access.Submit), "work": access.RolesOf(access.Work), "read": access.RolesOf(access.Read),
-	})
+	accounts := access.Accounts{ // as `engine permissions` prints them; each user's name is its password
+		Names: wire.Default, Engine: access.EngineGrant{Names: wire.Default, Partitions: 1, User: "engine"},
+		Login: func(user string) string { return fmt.Sprintf("user: %q, password: %q", user, user) },
+	}
+	for _, role := range []access.Role{access.Read, access.Submit, access.Work} {
+		accounts.Grants = append(accounts.Grants, access.Grant{Names: wire.Default, User: role.String(), Roles: access.RolesOf(role)})
+	}
+	text := "listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: \"" + dir + "\" }\n" + accounts.Config()
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
