@@ -60,7 +60,9 @@ func TestTheIndexesAreWhatIsDispatched(t *testing.T) {
 				}
 			case 4:
 				if d := some("inherited", func(d *Dispatch) bool { return d.Claimed }); d != nil {
-					tab.Inherit(d, "s9")
+					if tab.Inherit(d, "s9"); d.Session != "s9" || !d.Sent {
+						t.Fatalf("inherited: %+v", d)
+					}
 				}
 			case 5:
 				if d := some("leased", func(*Dispatch) bool { return true }); d != nil {
