@@ -3,7 +3,6 @@ package projector
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,59 +18,6 @@ import (
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
-
-func TestPlacesFollowEachOther(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 1000 {
-		p := layout.ListPlace{Seq: events.Seq(1 + rng.IntN(9))}
-		for i := range p.ID {
-			p.ID[i] = []byte{0, 1, 0xff}[rng.IntN(3)]
-		}
-		if p.Next().Prior() != p || p.Prior().Next() != p || p.Next().Compare(p) <= 0 || p.Prior().Compare(p) >= 0 {
-			t.Fatalf("%v is between %v and %v", p, p.Prior(), p.Next())
-		}
-	}
-}
-
-func TestWords(t *testing.T) {
-	many := make([]string, layout.MaxErrorWords+5)
-	for i := range many {
-		many[i] = fmt.Sprintf("word%d", i)
-	}
-	long := strings.Repeat("x", layout.MaxWordBytes)
-	for _, c := range []struct{ code, text, want string }{
-		{"", "", ""},
-		{"", "a, b: c!", ""},
-		{"http_503", "dial tcp 10.0.0.7:5432: Connection REFUSED, connection", "http 503 dial tcp 10 5432 connection refused"},
-		{"", "Größe überschritten \xff\xfe größe", "größe überschritten"},
-		{"", long + "yz end", long + " end"},
-		{"", strings.Repeat("x", layout.MaxWordBytes-1) + "öz", strings.Repeat("x", layout.MaxWordBytes-1) + "z"},
-		{"first code", strings.Join(many, " "), "first code " + strings.Join(many[:layout.MaxErrorWords-2], " ")},
-	} {
-		var w layout.Words
-		w.OfItem(&events.Item{Code: c.code, Error: c.text})
-		if got := join(w.List); got != c.want {
-			t.Errorf("%q %q: %q, want %q", c.code, c.text, got, c.want)
-		}
-	}
-	if got := join(layout.QueryWords(strings.Join(many, " "))); got != strings.Join(many[:layout.MaxQueryWords], " ") {
-		t.Errorf("of a long question count %q", got)
-	}
-	var w layout.Words
-	text := &events.Item{Error: strings.Repeat("connection to 10.0.0.7 refused ", 5), Code: "http_503"}
-	w.OfItem(text)
-	if n := testing.AllocsPerRun(100, func() { w.OfItem(text) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func join(list [][]byte) string {
-	var b []string
-	for _, w := range list {
-		b = append(b, string(w))
-	}
-	return strings.Join(b, " ")
-}
 
 // model is what a listing is to find, said plainly.
 func model(q wire.List, it *events.Item) bool {
