@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestPrune(t *testing.T) {
 			t.Fatalf("before a %s item is due it wakes at %s", step.state, at)
 		}
 		h.at = noon.Add(step.due - time.Nanosecond)
-		if h.settle(); !h.there(kept[step.state]) {
+		if h.settle(); !h.there(kept[step.state]) || h.k.Status().Held != 0 {
 			t.Fatalf("a %s item is gone too soon", step.state)
 		}
 		h.at = noon.Add(step.due)
@@ -152,7 +153,11 @@ func TestRound(t *testing.T) {
 	if s := h.k.Status(); s.First.Frame() != tip.First || s.Phase != "syncing" {
 		t.Fatalf("after a takeover: %+v", s)
 	}
-	h.pass(2 * syncWithin)
+	if h.pass(syncWithin - time.Nanosecond); len(h.cuts) > 0 {
+		t.Fatal("after a takeover the log is cut before its end is surely on disk")
+	}
+	h.pass(time.Nanosecond)
+	h.settle()
 	h.cut() // again, as it is not known that it was
 	if s := h.k.Status(); s.First.Frame() != tip.First || s.Phase != "" {
 		t.Fatalf("after a takeover: %+v", s)
@@ -164,15 +169,19 @@ func TestRound(t *testing.T) {
 // round ends, and what is left of the log gives the live store.
 func TestRoundsWhileItemsMove(t *testing.T) {
 	rounds := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(5) {
 		h := newHouse(t, nil)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var ids []events.ID
 		step := func() {
 			h.ids++
-			var c core.Command = core.Submit{Type: "email", NewID: h.newID(), Params: json.RawMessage(fmt.Sprintf("%d", h.ids)), DedupKey: []string{"", "", "a", "b"}[rng.IntN(4)]}
-			if s, is := c.(core.Submit); is && (len(ids) < 5 || rng.IntN(3) == 0) {
-				ids = append(ids, s.NewID)
+			sub := core.Submit{Type: "email", NewID: h.newID(), Params: json.RawMessage(fmt.Sprintf("%d", h.ids)), DedupKey: []string{"", "", "a", "b"}[rng.IntN(4)]}
+			if n := len(ids); n > 0 && rng.IntN(2) == 0 {
+				sub.After, sub.AfterPolicy = []events.ID{ids[max(0, n-1-rng.IntN(5))]}, events.AfterRun
+			}
+			var c core.Command = sub
+			if len(ids) < 5 || rng.IntN(3) == 0 {
+				ids = append(ids, sub.NewID)
 			} else if id := ids[rng.IntN(len(ids))]; rng.IntN(8) == 0 {
 				c = core.Reject{Type: "email", Rejected: events.Rejected{Code: "bad_params", Message: "no", Text: "{", Intake: events.Intake{Seq: uint64(h.ids)}}}
 			} else {
@@ -198,6 +207,10 @@ func TestRoundsWhileItemsMove(t *testing.T) {
 			if len(h.rest) == 0 { // nothing is decided in the middle of a decision
 				_, err := h.Decide(c)
 				h.ok(err)
+				for _, id := range h.state.TakeFollowUps() {
+					_, err := h.Decide(core.FollowUp{ID: id})
+					h.ok(err)
+				}
 			}
 		}
 		for range 600 {
@@ -287,21 +300,55 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// stops are what keeps a Retention from work, by name.
+var stops = map[string]func(h *house, on bool){
+	"halted": func(h *house, on bool) { h.halted = on },
+	"doubtful": func(h *house, on bool) {
+		if h.server = 0; on {
+			h.server = -2 * clock.MaxBehind
+		}
+		h.clock.Correct(h.at.Add(h.server))
+		if h.clock.Doubtful() != on {
+			h.t.Fatalf("the clock is doubtful: %v", !on)
+		}
+	},
+}
+
+// Rejected submissions are re-stated page by page, in as many batches as they need.
+func TestRoundWithPagesOfRejected(t *testing.T) {
+	h := newHouse(t, nil)
+	text := strings.Repeat("x", 8<<10)
+	for i := range uint64(3 * retainBytes / len(text)) {
+		h.do(core.Reject{Type: "email", Rejected: events.Rejected{Code: "bad_params", Message: "no", Text: text, Intake: events.Intake{Seq: i + 1}}})
+	}
+	h.round()
+	h.pass(2 * syncWithin)
+	h.cut()
+	h.stands()
+}
+
+// A round that keeps others waiting does not do so while the clock is implausible, or once
+// the engine halts, as nothing would end it.
+func TestQuietEnds(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, nil)
+			h.submit(core.Submit{})
+			h.round()
+			h.k.round.quiet = true
+			stop(h, true)
+			h.ok(h.k.Work(h.clock.Now()))
+			if h.k.Quiet() {
+				t.Fatal("others still wait")
+			}
+		})
+	}
+}
+
 // While the clock is implausible, or the engine halts, nothing is begun, and nobody has to
 // wait.
 func TestNothingIsBegun(t *testing.T) {
-	for name, stop := range map[string]func(h *house, on bool){
-		"halted": func(h *house, on bool) { h.halted = on },
-		"doubtful": func(h *house, on bool) {
-			if h.server = 0; on {
-				h.server = -2 * clock.MaxBehind
-			}
-			h.clock.Correct(h.at.Add(h.server))
-			if h.clock.Doubtful() != on {
-				h.t.Fatalf("the clock is doubtful: %v", !on)
-			}
-		},
-	} {
+	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t, nil)
 			h.end(h.submit(core.Submit{}), events.StateCompleted)
