@@ -50,7 +50,7 @@ func TestCountsAreByRank(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	steps := map[events.Type]time.Duration{"a": time.Minute, "b": 10 * time.Second}
 	var all []*events.Item
-	for i := range 400 {
+	for i := range 150 {
 		it := queued(i+1, []events.Type{"a", "b"}[rng.IntN(2)])
 		it.Priority = events.Priority(rng.IntN(int(events.MaxPriority) + 1))
 		it.Capabilities = [][]string{nil, {"gpu"}}[rng.IntN(2)]
