@@ -11,7 +11,6 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -340,32 +339,6 @@ func BenchmarkGet(b *testing.B) {
 		for b.Loop() {
 			id[15]++
 			if _, err := live.Item(id); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-func BenchmarkItemRecord(b *testing.B) {
-	it := sample(events.StateRunning)
-	data := layout.AppendItem(nil, it)
-	b.Run("encode", func(b *testing.B) {
-		b.ReportMetric(float64(len(data)), "bytes")
-		for b.Loop() {
-			data = layout.AppendItem(data[:0], it)
-		}
-	})
-	b.Run("decode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := layout.DecodeItem(it.ID, data); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("json", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := json.Marshal(it); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,14 +1,12 @@
 package projector
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // randomTerms adds what a submission may say of others, and of its time.
@@ -122,17 +120,4 @@ func TestRelationsAreIndexed(t *testing.T) {
 		same("children", kids[id], func(b events.ID) ([]events.ID, error) { return live.Children(id, b, 2) })
 	}
 	same("follow-ups", follow, func(b events.ID) ([]events.ID, error) { return live.FollowUps(b, 2) })
-}
-
-// A history leaves out what is kept beside the item.
-func TestHistoryHasNoDocuments(t *testing.T) {
-	for _, body := range []events.Body{
-		&events.Queued{Reason: "continuation", Outcomes: []byte(`["secret"]`)}, &events.Checkpointed{Checkpoint: []byte(`"secret"`)},
-		&events.Created{Params: []byte(`"secret"`)}, &events.Completed{Result: []byte(`"secret"`)},
-	} {
-		data, err := layout.AppendHistory(nil, events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: body})
-		if err != nil || len(data) == 0 || bytes.Contains(data, []byte("secret")) {
-			t.Errorf("%T: %s, %v", body, data, err)
-		}
-	}
 }

@@ -2,8 +2,6 @@ package projector
 
 import (
 	"bytes"
-	"cmp"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,106 +14,15 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-func TestTextKeepsItsOrderAndEndsItself(t *testing.T) {
-	text := rapid.Custom(func(t *rapid.T) string {
-		return string(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', 'b', 0xfe, 0xff}), 0, 6).Draw(t, "bytes"))
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := text.Draw(t, "a"), text.Draw(t, "b")
-		ka, kb := layout.AppendText(nil, a), layout.AppendText(nil, b)
-		if bytes.Compare(ka, kb) != cmp.Compare(a, b) {
-			t.Fatalf("%q and %q change their order", a, b)
-		}
-		r := layout.KeyReader{B: append(ka, kb...)}
-		if x, y := r.Text(), r.Text(); x != a || y != b || r.Err != nil || len(r.B) > 0 {
-			t.Fatalf("%q %q became %q %q, %v", a, b, x, y, r.Err)
-		}
-	})
-}
-
-func TestTimeKeepsItsOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
-		if bytes.Compare(layout.AppendNanos(nil, a), layout.AppendNanos(nil, b)) != cmp.Compare(a, b) {
-			t.Fatalf("%d and %d change their order", a, b)
-		}
-		r := layout.KeyReader{B: layout.AppendTime(nil, layout.FromNanos(a))}
-		if r.Nanos() != a {
-			t.Fatalf("%d is not read back", a)
-		}
-	})
-	if !layout.FromNanos(layout.Nanos(time.Time{})).IsZero() {
-		t.Fatal("the zero time is not read back")
-	}
-}
-
-func TestAfter(t *testing.T) {
-	for _, c := range []struct{ prefix, want string }{{"a", "b"}, {"a\xff", "b"}, {"\xff\xff", ""}, {"", ""}, {"a\x00", "a\x01"}} {
-		if got := layout.After([]byte(c.prefix)); string(got) != c.want {
-			t.Errorf("after %q comes %q, want %q", c.prefix, got, c.want)
-		}
-	}
-}
-
-// sample is an item with something in every field.
+// sample is an item with something in every field by which it is indexed.
 func sample(state events.ItemState) *events.Item {
 	at := func(s int) time.Time { return time.Date(2026, 5, 6, 7, 8, s, 9, time.UTC) }
 	return &events.Item{
-		ID: events.ID{1, 2, 3, 15: 4}, Type: "email", State: state, Priority: 7, Attempt: 2, MaxAttempts: 3,
-		Timeout: time.Minute, Worker: "w1", Token: 99, DedupKey: "d", IdempotencyKey: "i",
-		Capabilities: []string{"gpu", "eu"}, Tenant: "t", Labels: map[string]string{"a": "1", "b": "2", "c": ""},
-		Provenance: events.Provenance{Source: "s", Trigger: "tr"}, Trace: "00-1", Digest: "abc",
-		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12, MsgID: "m",
-		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
-		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
-		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8, PrunedSeq: 9,
-		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), WaitsFrom: at(11), Estimate: time.Minute, OwnAttempts: true, OwnTimeout: true, AttemptsBefore: 1, LeasesLost: 1, Spared: 1, Probe: true, HasCheckpoint: true,
-		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
+		ID: events.ID{1, 2, 3, 15: 4}, Type: "email", State: state, Priority: 7, Attempt: 2, Worker: "w1", DedupKey: "d", Capabilities: []string{"gpu", "eu"},
+		Tenant: "t", Labels: map[string]string{"a": "1", "b": "2", "c": ""}, Provenance: events.Provenance{Source: events.SourceSchedule, Trigger: "nightly"},
+		MergedInto: events.ID{9}, IntakeSeq: 12, CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), StartBy: at(5), Deadline: at(7), FinishedAt: at(8),
+		Error: "e", Code: "c", CreatedSeq: 5, Seq: 8, Group: "g", ExpiresAt: at(9), Estimate: time.Minute, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
-	}
-}
-
-func TestItemRecordHoldsEveryField(t *testing.T) {
-	full := sample(events.StateRunning)
-	v := reflect.ValueOf(*full)
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Fatalf("the sample lacks %s: add it here and to the record (with a new version)", v.Type().Field(i).Name)
-		}
-	}
-	for _, it := range []*events.Item{full, {ID: full.ID}, {ID: full.ID, CreatedAt: full.CreatedAt, FinishedAt: full.CreatedAt.Add(-time.Hour)}} {
-		data := layout.AppendItem(nil, it)
-		got, err := layout.DecodeItem(it.ID, data)
-		if err != nil || !reflect.DeepEqual(got, it) {
-			t.Fatalf("read back (%v):\n%+v\nwant\n%+v", err, got, it)
-		}
-		for range 20 { // maps are walked in random order
-			if !bytes.Equal(layout.AppendItem(nil, it), data) {
-				t.Fatal("the same item gives different bytes")
-			}
-		}
-	}
-}
-
-func TestDamagedRecords(t *testing.T) {
-	data := layout.AppendItem(nil, sample(events.StateQueued))
-	for n := range data {
-		if it, err := layout.DecodeItem(events.ID{}, data[:n]); err == nil {
-			t.Fatalf("%d of %d bytes were read as %+v", n, len(data), it)
-		}
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		bad := bytes.Clone(data)
-		for range 1 + rng.IntN(3) {
-			bad[rng.IntN(len(bad))] = byte(rng.UintN(256))
-		}
-		_, _ = layout.DecodeItem(events.ID{}, bad) // whatever it says, it must not panic
-	}
-	newer := bytes.Clone(data)
-	newer[0] = layout.RecordVersion + 1
-	if _, err := layout.DecodeItem(events.ID{}, newer); err == nil || !strings.Contains(err.Error(), "newer program") {
-		t.Fatalf("a newer record: %v", err)
 	}
 }
 
@@ -227,41 +134,4 @@ func TestIndexDifferences(t *testing.T) {
 			prev = it
 		}
 	})
-}
-
-func TestEveryKeyHasADescription(t *testing.T) {
-	id := events.ID{7}
-	ref := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "k\x00"}
-	keys := map[string][]byte{
-		"the partition's record":                                            layout.MetaKey(layout.MetaState),
-		"the last event's checksum":                                         layout.MetaKey(layout.MetaChecksum),
-		"the log's identity":                                                layout.MetaKey(layout.MetaIdentity),
-		"type email":                                                        layout.AppendTypeKey(nil, "email"),
-		"item " + id.String():                                               layout.IDKey(layout.PrefixItem, id),
-		"params of item " + id.String():                                     layout.IDKey(layout.PrefixParams, id),
-		"result of item " + id.String():                                     layout.IDKey(layout.PrefixResult, id),
-		"event 3 in the history of item " + id.String():                     layout.AppendSeqKey(nil, layout.PrefixHistory, id, 3),
-		"submission merged into item " + id.String() + " by event 3":        layout.AppendSeqKey(nil, layout.PrefixMerged, id, 3),
-		`dedup key "k\x00" of type email`:                                   layout.AppendHeldKey(nil, ref),
-		`expiry at 1970-01-01T00:00:01Z of dedup key "k\x00" of type email`: layout.AppendExpiryKey(nil, time.Unix(1, 0), ref),
-		"intake message 9":                                                  layout.AppendIntakeKey(nil, 9),
-		"rejected submission of event 9":                                    layout.AppendRejectedKey(nil, 9),
-		"what intake message 9 became":                                      layout.AppendAnswerKey(nil, 9),
-		"the book of rejected submissions":                                  layout.MetaKey(layout.MetaRejected),
-		"item " + id.String() + ` among those with label region="eu\x00", event 4`:      layout.AppendListPlace(layout.AppendTerm(nil, layout.TermLabel, "eu\x00", "region"), layout.ListPlace{Seq: 4, ID: id}),
-		"item " + id.String() + ` among those with the word "refused", event 4`:         layout.AppendListPlace(layout.AppendTerm(nil, layout.TermWord, "refused"), layout.ListPlace{Seq: 4, ID: id}),
-		"item " + id.String() + " among those with parent " + id.String() + ", event 4": layout.AppendListPlace(layout.AppendTerm(nil, layout.TermParent, string(id[:])), layout.ListPlace{Seq: 4, ID: id}),
-		"item " + id.String() + ` among those with schedule "nightly", event 4`:         layout.AppendListPlace(layout.AppendTerm(nil, layout.TermSchedule, "nightly"), layout.ListPlace{Seq: 4, ID: id}),
-		"item " + id.String() + ` among those that are dead of cause "c"`:               layout.AppendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
-	}
-	for want, key := range keys {
-		if got := layout.DescribeKey(key); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	for _, key := range []string{"", "x", "i123", "m", "mz", "l"} {
-		if got := layout.DescribeKey([]byte(key)); !strings.Contains(got, "key") {
-			t.Errorf("%q: %s", key, got)
-		}
-	}
 }

@@ -59,7 +59,7 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
 	w := &writer{state: state, store: store, clock: clk, log: cfg.Log, last: at.Frame()}
 	k := &Retention{Config: Config{State: state, Store: store, Clock: clk, Log: cfg.Logger, Batch: w}, asked: true}
-	carried, total := int64(0), k.retained()
+	total := k.retained()
 	for k.phase != syncs || len(w.events) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("salvage: %w", err)
@@ -72,16 +72,11 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 				return fmt.Errorf("salvage: %w", ErrTooLarge)
 			}
 		}
-		for i := range w.events {
-			if c, ok := w.events[i].Body.(*events.Carried); ok && c.Part == 1 {
-				carried++
-			}
-		}
 		if err := w.write(ctx); err != nil {
 			return fmt.Errorf("salvage: %w", err)
 		}
 		if progress != nil {
-			progress(carried, total)
+			progress(w.carried, total)
 		}
 	}
 	return store.Flush()
@@ -98,6 +93,8 @@ type writer struct {
 	events []events.Event // of the next frame
 	rest   []events.Event // of a decision, of the frames behind that
 	bytes  int            // of events
+
+	carried int64 // items
 }
 
 // Decide implements [Batch].
@@ -125,6 +122,9 @@ func (w *writer) fill() error {
 		ev.Seq = events.SeqOf(w.last+1, len(w.events))
 		if err := w.state.Apply(ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
+		}
+		if c, ok := ev.Body.(*events.Carried); ok && c.Part == 1 {
+			w.carried++
 		}
 		w.bytes += ev.MaxJSON()
 		w.events, w.rest = append(w.events, ev), w.rest[1:]

@@ -108,7 +108,7 @@ func (r *Recorder) Projected(c *core.Changes) {
 
 // resume returns an item's life as it was before the batch.
 func (r *Recorder) resume(ch core.ItemChange, parent trace.SpanContext) *life {
-	l := &life{r: r, item: ch.New, parent: parent, before: ch.New.AttemptsBefore}
+	l := &life{r: r, item: ch.New, parent: parent}
 	old := ch.Old
 	if old == nil {
 		return l

@@ -38,6 +38,8 @@ func describeRest(prefix byte, r *KeyReader) string {
 		return "checkpoint of item " + r.ID().String()
 	case prefixOutcomes:
 		return "how the children of item " + r.ID().String() + " ended"
+	case prefixChildren:
+		return "children of item " + r.ID().String() + " that are still to be made"
 	case PrefixRecord:
 		return fmt.Sprintf("record of kind %c: %s", r.Byte(), r.rest())
 	case PrefixHistory:

@@ -1,4 +1,4 @@
-package projector
+package query_test
 
 import (
 	"errors"

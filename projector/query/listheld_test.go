@@ -1,4 +1,4 @@
-package projector
+package query_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
@@ -27,7 +28,7 @@ func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
 }
 
 // listAll reads all pages of a listing, and the most steps that one has taken.
-func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) {
+func listAll(t *testing.T, store *projector.Store, q wire.List) (ids []string, steps int) {
 	t.Helper()
 	for {
 		var page wire.Listed

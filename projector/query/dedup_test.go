@@ -1,4 +1,4 @@
-package projector
+package query_test
 
 import (
 	"context"
@@ -7,11 +7,12 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 )
 
 func TestDedupHeldListsTheTakenKeys(t *testing.T) {
-	s, err := Open("", Options{InMemory: true})
+	s, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
