@@ -15,8 +15,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// openBlobs makes the object store of large documents, and has it looked after.
-func (e *Engine) openBlobs(ctx context.Context) (err error) {
+// newJanitor makes what looks after the object store of large documents.
+func (e *Engine) newJanitor() (err error) {
 	e.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
 		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxBytes: e.share("blob_max_size", e.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
@@ -25,11 +25,11 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 		},
 		Undecided: e.undecided, Logger: e.log,
 	})
-	if err != nil {
-		return err
-	}
-	return patiently(ctx, e, e.janitor.Start)
+	return err
 }
+
+// startBlobs makes the object store, and has it looked after.
+func (e *Engine) startBlobs(ctx context.Context) error { return patiently(ctx, e, e.janitor.Start) }
 
 // childReader returns the function that reads the children of a large spawn from
 // the object store.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,11 +90,12 @@ func startNodes(t testing.TB, all []Options) []*node {
 
 func startNode(ctx context.Context, o Options) (*node, error) {
 	e := newEngine(o)
-	for _, step := range []func(context.Context) error{func(context.Context) error { return e.cfg.Validate() }, e.openDir, e.openServer} {
-		if err := step(ctx); err != nil {
-			_ = e.Stop(context.Background())
-			return nil, err
-		}
+	err := e.cfg.Validate()
+	if err == nil {
+		err = e.life.start(ctx, slices.Insert(e.serverParts(), 0, e.parts()[0])...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &node{e, o}, nil
 }

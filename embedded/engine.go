@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,11 +159,10 @@ type Engine struct {
 	working    atomic.Pointer[dispatcher.Engine]
 	owns       atomic.Bool // it owns the log
 	janitor    *blobs.Janitor
-	execs      []*execWorker
+	execs      execs
 	spans      *itemspans.Recorder // nil: nothing is traced
 
-	stop sync.Once
-	err  error // of Stop
+	life lifecycle
 }
 
 // Start starts an engine and returns once it answers: it owns its log, or, where another
@@ -179,14 +179,64 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return restoreFolder(ctx, e) }, e.openDir, e.openStarting, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
-		if err := step(ctx); err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-			defer cancel()
-			return nil, errors.Join(e.outside.denied.explain(err), e.Stop(undo))
-		}
+	if err := e.life.start(ctx, e.parts()...); err != nil {
+		return nil, e.outside.denied.explain(err)
 	}
 	return e, nil
+}
+
+// Stop stops in order. It lets the children of the configured commands finish for at most
+// half of the time that ctx gives; then it ends them, and their items go back to the queue.
+// It chooses the node that is to own the log next, refuses new requests, decides and answers
+// the ones that it has taken, hands the log on, flushes the store, and stops the NATS server.
+// Last it lets go of the data folder. If ctx ends first, it cuts short what is under way;
+// nothing is lost by that. Stop returns once nothing of the engine runs any more, the NATS
+// server included, even if ctx has ended before. It may be called again, by several
+// goroutines: each call returns when the engine has stopped.
+func (e *Engine) Stop(ctx context.Context) error { return e.life.stop(ctx) }
+
+// parts returns the parts of an engine in the order of their starts.
+func (e *Engine) parts() []part {
+	folder := []part{{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }}, {"what answers at the start", e.openStarting, e.closeStarting}}
+	if e.restoresFolder() { // which locks it by itself
+		slices.Reverse(folder)
+		folder = slices.Insert(folder, 1, part{"the restore", e.restoreFolder, nil})
+	}
+	return append(folder, []part{
+		{"the profiler", e.startPProf, func(context.Context) error { return e.profiler.stop() }},
+		{"children that are slow to end", nil, func(context.Context) error { return e.execs.wait() }},
+		{"the NATS server", e.startServer, func(context.Context) error { return e.srv.Stop() }},
+		{"the look at the replicas", just(e.watchReplicas), just(e.stopReplicas)},
+		{"the connection", e.openConnection, just(func() { e.nc.Close() })},
+		{"the answers over NATS at the start", e.startsToAnswer, just(func() { e.starting.Stop() })},
+		{"the look at the NATS servers", e.findServer, nil},
+		{"the store", e.openStore, e.closeStore},
+		{"the item log", just(e.openItemLog), just(func() { e.items.Stop() })},
+		{"the buckets", e.openMirror, func(ctx context.Context) error { return e.mirror.stop(ctx) }},
+		{"the lease", e.openLease, e.stopLease},
+		{"the event log", e.openLog, e.closeLog},
+		{"the check of JetStream", e.checkStrict, nil},
+		{"the match of store and log", e.matchStore, nil},
+		{"the dispatcher", e.newDispatcher, func(ctx context.Context) error { return e.dispatcher.Stop(ctx) }},
+		{"the watch on room", just(e.watchSpace), just(func() { e.space.Stop() })},
+		{"the large documents", e.startBlobs, just(func() { e.janitor.Stop() })},
+		{"the API", e.newFaces, func(ctx context.Context) error { return e.service.Stop(ctx) }},
+		{"the ownership", e.takeOver, nil},
+		{"the sites", just(e.watchSites), just(func() { e.sites.stop() })},
+		{"what is done first", e.settle, nil},
+		{"HTTP", e.serveHTTP, e.stopHTTP},
+		{"the answers", e.answer, nil},
+		{"the heir", nil, e.chooseHeir},
+		{"the ends of children", nil, func(ctx context.Context) error { return e.execs.end(ctx, e.log) }},
+		{"the commands", nil, e.execs.finish},
+		{"the types' commands", e.startExecs, nil},
+		{"the repair of replicas", nil, just(e.stopReplicas)},
+	}...)
+}
+
+// serverParts returns the parts of what works on the streams in place of an engine.
+func (e *Engine) serverParts() []part {
+	return []part{{"the NATS server", e.startServer, func(context.Context) error { return e.srv.Stop() }}, {"the connection", e.openConnection, just(func() { e.nc.Close() })}, {"the look at the NATS servers", e.findServer, nil}}
 }
 
 func newEngine(o Options) *Engine {
@@ -195,6 +245,7 @@ func newEngine(o Options) *Engine {
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
+	e.life.log = e.log
 	return e
 }
 
@@ -246,24 +297,12 @@ func (e *Engine) openDir(context.Context) (err error) {
 	return e.dir.checkRestored()
 }
 
-func (e *Engine) openServer(ctx context.Context) (err error) {
-	if e.cfg.Server.NATSURL == "" {
-		e.does("the NATS server starts")
-		if err := e.startServer(ctx); err != nil {
-			return err
-		}
-	}
-	e.replicas.Store(watchReplicas(e))
-	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
-		return err
-	}
-	if err := e.startsToAnswer(); err != nil {
-		return err
-	}
+// findServer sees that the NATS servers are there, and fit.
+func (e *Engine) findServer(ctx context.Context) error {
 	if err := e.awaitQuorum(ctx); err != nil {
 		return err
 	}
-	err = patiently(ctx, e, func(ctx context.Context) error {
+	err := patiently(ctx, e, func(ctx context.Context) error {
 		return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
 	})
 	if err != nil {
@@ -274,6 +313,10 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 
 // startServer starts the embedded NATS server, alone or as a node of its cluster.
 func (e *Engine) startServer(ctx context.Context) (err error) {
+	if e.cfg.Server.NATSURL != "" {
+		return nil
+	}
+	e.does("the NATS server starts")
 	var m *membership
 	if e.cfg.Cluster.On() {
 		if m, err = e.membership(ctx); err != nil {
@@ -292,10 +335,13 @@ func (e *Engine) startServer(ctx context.Context) (err error) {
 			return s.holdAcks(ctx, e.names())
 		}
 	}
-	if e.srv, err = startServer(so); err != nil {
-		return err
-	}
-	return nil
+	e.srv, err = startServer(so)
+	return err
+}
+
+func (e *Engine) openConnection(context.Context) (err error) {
+	e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1))
+	return err
 }
 
 // holdTimeout bounds what is done before a server that starts is used.
@@ -349,12 +395,12 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	return e.outside.connect(opts)
 }
 
-func (e *Engine) startEngine(ctx context.Context) (err error) {
+func (e *Engine) openItemLog() {
 	e.items = itemlog.New(e.log, itemlog.Transitions(e.cfg.Server.LogTransitions))
-	if e.mirror, err = newMirror(e); err != nil {
-		return err
-	}
-	if err := e.openBlobs(ctx); err != nil {
+}
+
+func (e *Engine) newDispatcher(context.Context) (err error) {
+	if err := e.newJanitor(); err != nil {
 		return err
 	}
 	if e.o.Tracing != nil {
@@ -397,13 +443,12 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		c.Traceparent = e.spans.Traceparent
 	}
 	fileSettings(e.cfg, &c)
-	if e.dispatcher, err = dispatcher.New(c); err != nil {
-		return err
-	}
-	e.watchSpace()
-	if err := e.newFaces(ctx); err != nil {
-		return err
-	}
+	e.dispatcher, err = dispatcher.New(c)
+	return err
+}
+
+// takeOver has the engine own the log, or stand by.
+func (e *Engine) takeOver(ctx context.Context) error {
 	e.does("the store is brought up to the log, from position %s", wire.PositionOf(e.store.Applied()))
 	if err := e.dispatcher.Start(ctx); err != nil {
 		if errors.Is(err, events.ErrNewer) {
@@ -412,7 +457,6 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	e.working.Store(e.dispatcher)
-	e.sites = e.watchSites()
 	return nil
 }
 

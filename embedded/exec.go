@@ -3,7 +3,10 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -18,6 +21,54 @@ import (
 type execWorker struct {
 	nc *nats.Conn
 	w  *workers.Worker
+}
+
+// execs are the workers of the types that have a command.
+type execs struct {
+	all   []*execWorker
+	ended chan struct{} // closed when all have stopped; nil before finish
+	errs  []error       // theirs, then
+}
+
+// finish stops all workers at once: their children may finish until ctx ends, and are ended
+// then.
+func (x *execs) finish(ctx context.Context) error {
+	var stopping sync.WaitGroup
+	x.errs, x.ended = make([]error, len(x.all)), make(chan struct{})
+	for i, w := range x.all {
+		stopping.Go(func() { x.errs[i] = w.stop(ctx) })
+	}
+	go func() {
+		defer close(x.ended)
+		stopping.Wait()
+	}()
+	select {
+	case <-x.ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// end waits for the ends of the children, with an engine there to which their workers report.
+func (x *execs) end(ctx context.Context, log *slog.Logger) error {
+	select {
+	case <-x.ended:
+	case <-ctx.Done():
+		log.Warn("children of commands do not end in time: stopping without them")
+	}
+	return nil
+}
+
+// wait waits for the children that were too slow, without an engine to report to.
+func (x *execs) wait() error {
+	if x.ended == nil {
+		return nil
+	}
+	for _, w := range x.all {
+		w.nc.Close() // nobody answers any more
+	}
+	<-x.ended
+	return errors.Join(x.errs...)
 }
 
 // startExecs starts the workers of the types that have a command.
@@ -39,7 +90,7 @@ func (e *Engine) startExecs(ctx context.Context) error {
 			}
 			var started *execWorker
 			if started, err = startExec(ctx, nc, name, x, worker); started != nil {
-				e.execs = append(e.execs, started)
+				e.execs.all = append(e.execs.all, started)
 			}
 		}
 		if err != nil {

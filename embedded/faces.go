@@ -145,24 +145,22 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 	return nil
 }
 
-// startFaces begins to answer, once what the engine does first (recording the
-// file's settings) is done and visible.
-func (e *Engine) startFaces(ctx context.Context) (err error) {
+// settle returns once what the engine does first (recording the file's settings) is done and
+// visible.
+func (e *Engine) settle(ctx context.Context) error {
 	if _, standsBy := e.dispatcher.StandsBy(); !standsBy {
 		e.does("it takes the log over")
 		if _, err := e.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
 			return err
 		}
-		if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
-			return err
-		}
+		return e.dispatcher.Await(ctx, e.dispatcher.Position())
 	}
-	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(ctx); err != nil {
-			return err
-		}
-	}
-	e.started()
+	return nil
+}
+
+// answer begins to answer.
+func (e *Engine) answer(context.Context) error {
+	e.starting.Stop()
 	return e.service.Start()
 }
 

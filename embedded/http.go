@@ -27,6 +27,9 @@ import (
 // serveHTTP puts the faces that are for HTTP on one server, in place of the one that said that
 // the engine starts.
 func (e *Engine) serveHTTP(ctx context.Context) error {
+	if e.http == nil {
+		return nil
+	}
 	documents, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
@@ -43,19 +46,28 @@ func (e *Engine) serveHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.bridge, err = bridge.New(bridge.Config{Key: key, Shared: e.lease != nil, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
+	b, err := bridge.New(bridge.Config{Key: key, Shared: e.lease != nil, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
 	if err != nil {
 		return err
 	}
-	if err := e.bridge.Start(); err != nil {
+	if err := b.Start(); err != nil {
 		return err
 	}
-	s.RegisterWorkers(e.bridge)
+	e.bridge = b
+	s.RegisterWorkers(b)
 	e.live.Start()
 	s.Succeed(e.http)
 	e.http = s
 	e.service.ServesHTTP(s.Addr())
 	return nil
+}
+
+func (e *Engine) stopHTTP(ctx context.Context) error {
+	if e.bridge == nil {
+		return nil
+	}
+	e.live.Stop()
+	return errors.Join(e.bridge.Stop(ctx), e.http.Stop(ctx))
 }
 
 // mountBeside serves what stands beside the API.

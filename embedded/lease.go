@@ -71,6 +71,7 @@ type lease struct {
 	passed   time.Time // the lease is left to others until then
 	passedTo string    // to that one first; empty: to any
 
+	heir   string // at the stop, of the lifecycle; empty: none
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -355,14 +356,28 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// stop releases the lease, so that a standby takes over at once: the heir, if one is named,
-// and then stop waits until it has. Meanwhile this node's server still is there for it.
-func (l *lease) stop(ctx context.Context, heir string) error {
+// chooseHeir notes which node is to own the log after this one.
+func (e *Engine) chooseHeir(ctx context.Context) error {
+	if e.lease != nil && e.owns.Load() {
+		e.lease.heir = chooseHeir(ctx, e)
+	}
+	return nil
+}
+
+// stopLease releases the lease, so that a standby takes over at once: the heir, if there is
+// one, and then stopLease waits until it has. Meanwhile this node's server still is there
+// for it.
+func (e *Engine) stopLease(ctx context.Context) error {
+	l := e.lease
+	if l == nil {
+		return nil
+	}
+	handOver(ctx, e, l.heir)
 	l.cancel()
 	l.ended.Wait()
 	defer l.beat.Close()
-	if l.release(ctx, heir) && heir != "" {
-		l.awaitHeir(ctx, heir)
+	if l.release(ctx, l.heir) && l.heir != "" {
+		l.awaitHeir(ctx, l.heir)
 	}
 	return nil
 }

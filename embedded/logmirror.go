@@ -18,7 +18,6 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
-	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -122,7 +121,6 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.HTTP = cmp.Or(o.Options.HTTP, o.Options.Config.Server.HTTP, "127.0.0.1:8485")
 	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
-	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e := m.e
 	e.given = e.cfg
 	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.openAccess, m.prepareLink} {
@@ -130,14 +128,37 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.openStarting, m.startServer, e.openStore, m.openLog, m.matchStore, m.openRounds, m.startFollowing, m.serve} {
-		if err := step(ctx); err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-			defer cancel()
-			return nil, errors.Join(err, m.Stop(undo))
-		}
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := e.life.start(ctx, m.parts()...); err != nil {
+		m.cancel()
+		return nil, err
 	}
 	return m, nil
+}
+
+// parts returns the parts of a mirror in the order of their starts.
+func (m *Mirror) parts() []part {
+	e := m.e
+	return []part{
+		{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }},
+		{"what answers at the start", e.openStarting, e.closeStarting},
+		{"the answers of the hub", nil, just(m.awaitAnswers)},
+		{"the NATS server", m.startServer, func(context.Context) error { return e.srv.Stop() }},
+		{"the connection", e.openConnection, just(func() { e.nc.Close() })},
+		{"the answers to the NATS server", m.answerServer, just(m.cutOff)},
+		{"the store", e.openStore, e.closeStore},
+		{"the event log", m.openLog, e.closeLog},
+		{"the copy of the items' logs", func(ctx context.Context) error { return m.copyLogs(ctx, false) }, nil},
+		{"the match of store and log", m.matchStore, nil},
+		{"the rounds", m.openRounds, nil},
+		{"the dispatcher", m.newDispatcher, func(ctx context.Context) error { return e.dispatcher.Stop(ctx) }},
+		{"the watch on room", just(e.watchSpace), just(func() { e.space.Stop() })},
+		{"the API", m.newFaces, func(ctx context.Context) error { return e.service.Stop(ctx) }},
+		{"HTTP", nil, e.stopHTTP},
+		{"the link to the hub", just(m.follow), just(m.cutOff)},
+		{"the follower", func(ctx context.Context) error { return e.dispatcher.Start(ctx) }, nil},
+		{"the answers", m.serve, nil},
+	}
 }
 
 // hubURL names the hub for people.
@@ -163,9 +184,11 @@ func (m *Mirror) startServer(context.Context) (err error) {
 		return err
 	}
 	m.e.copies.replicas = 1
-	if m.e.nc, err = m.e.connect(true, nats.Name("streamwright mirror"), nats.MaxReconnects(-1)); err != nil {
-		return err
-	}
+	return nil
+}
+
+// answerServer answers the questions of the NATS server to the hub, once there is a link.
+func (m *Mirror) answerServer(context.Context) (err error) {
 	m.asks, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
 		m.feeds.Go(func() {
 			select {
@@ -195,7 +218,7 @@ func (m *Mirror) openLog(ctx context.Context) error {
 		return err
 	}
 	m.log, m.e.eventLog = l, l
-	return m.copyLogs(ctx, false)
+	return nil
 }
 
 // copyLogs makes the copy of the items' logs, if need be anew.
@@ -263,8 +286,8 @@ func (hubLease) Changed() <-chan struct{} { return nil }
 // Failed implements [dispatcher.Lease].
 func (hubLease) Failed(error, bool) {}
 
-// startFollowing has a standby's follower project the copy.
-func (m *Mirror) startFollowing(ctx context.Context) (err error) {
+// newDispatcher makes a standby's follower, which projects the copy.
+func (m *Mirror) newDispatcher(context.Context) (err error) {
 	e := m.e
 	m.hub = logmirror.NewLink(logmirror.LinkConfig{
 		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
@@ -274,7 +297,6 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 	if m.o.Keep == 0 {
 		m.hub.Cut = m.cut
 	}
-	e.items = itemlog.New(e.log, itemlog.Off)
 	e.openQuotas()
 	c := dispatcher.Config{
 		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
@@ -294,23 +316,21 @@ func (m *Mirror) startFollowing(ctx context.Context) (err error) {
 			},
 		}),
 	}
-	if e.dispatcher, err = dispatcher.New(c); err != nil {
-		return err
-	}
-	e.watchSpace()
-	if err := m.newFaces(); err != nil {
-		return err
-	}
+	e.dispatcher, err = dispatcher.New(c)
+	return err
+}
+
+// follow begins to follow the hub.
+func (m *Mirror) follow() {
 	close(m.ready)
 	m.hub.Start()
 	if m.o.Keep > 0 {
 		m.cuts.Go(m.cutRounds)
 	}
-	return e.dispatcher.Start(ctx)
 }
 
 // newFaces makes the API.
-func (m *Mirror) newFaces() error {
+func (m *Mirror) newFaces(context.Context) error {
 	e := m.e
 	logs, err := api.MirroredLogs(e.nc, e.names())
 	if err != nil {
@@ -352,13 +372,10 @@ func (m *Mirror) serve(ctx context.Context) error {
 	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
 		return err
 	}
-	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(ctx); err != nil {
-			return err
-		}
+	if err := e.serveHTTP(ctx); err != nil {
+		return err
 	}
-	e.started()
-	return e.service.Start()
+	return e.answer(ctx)
 }
 
 // pass answers what only the owner can: it asks the hub for what changes nothing, and
@@ -423,22 +440,26 @@ func (m *Mirror) State() MirrorState {
 	return logmirror.Core{Engine: m.e.dispatcher, Link: m.hub}.State(m.e.store.Applied())
 }
 
-// Stop stops the mirror.
-func (m *Mirror) Stop(ctx context.Context) error {
+// Stop stops the mirror. It is as [Engine.Stop].
+func (m *Mirror) Stop(ctx context.Context) error { return m.e.life.stop(ctx) }
+
+// cutOff ends the link to the hub: first of all, so that no answer waits for it. It may be
+// called again.
+func (m *Mirror) cutOff() {
 	m.cancel()
 	if m.hub != nil {
 		m.hub.Stop()
 	}
-	if m.asked != nil {
-		_ = m.asks.Unsubscribe() // fails when the connection is closed
-		<-m.asked
-		m.feeds.Wait()
-	}
+	_ = m.asks.Unsubscribe() // fails when the connection is closed
+	<-m.asked
+	m.feeds.Wait()
 	m.cuts.Wait()
-	err := m.e.Stop(ctx)
+}
+
+// awaitAnswers returns once no answer is under way any more: the connection is closed.
+func (m *Mirror) awaitAnswers() {
 	m.wg.Wait()
 	if m.hub != nil {
 		m.hub.Wait()
 	}
-	return err
 }

@@ -35,16 +35,23 @@ type mirror struct {
 	gone  bool // a bucket was deleted: show everything again
 }
 
-func newMirror(e *Engine) (*mirror, error) {
+func (e *Engine) openMirror(context.Context) error {
 	js, err := connect.JetStream(e.nc, e.names())
 	if err != nil {
-		return nil, fmt.Errorf("start mirrors: %w", err)
+		return fmt.Errorf("start mirrors: %w", err)
 	}
 	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), owners: kvstate.NewPartitions(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.wg.Go(func() { m.run(ctx) })
-	return m, nil
+	e.mirror = m
+	return nil
+}
+
+func (m *mirror) stop(ctx context.Context) error {
+	m.cancel()
+	m.wg.Wait()
+	return m.stopDedup(ctx)
 }
 
 // snapshot gives the mirror all keys that are taken.
@@ -242,10 +249,4 @@ func (m *mirror) note(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		m.e.log.Warn("a bucket could not be written: trying again later", "error", err)
 	}
-}
-
-func (m *mirror) stop(ctx context.Context) error {
-	m.cancel()
-	m.wg.Wait()
-	return m.stopDedup(ctx)
 }

@@ -74,12 +74,6 @@ func ownPages(auth *httpauth.Authenticator, h http.Handler) http.Handler {
 	})
 }
 
-// stop ends the profiles that are being taken, so a stop need not wait for
-// them.
-func (p *profiler) stop(context.Context) error {
-	return errors.Join(p.srv.Close(), <-p.done)
-}
-
 // startPProf opens the profiler, if there is to be one.
 func (e *Engine) startPProf(context.Context) (err error) {
 	if e.cfg.Server.PProf == config.Off {
@@ -87,6 +81,14 @@ func (e *Engine) startPProf(context.Context) (err error) {
 	}
 	e.profiler, err = startProfiler(e.cfg.Server.PProf, e.auth, e.log.With("part", "pprof"))
 	return err
+}
+
+// stop ends the profiles that are being taken, so a stop need not wait for them.
+func (p *profiler) stop() error {
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.srv.Close(), <-p.done)
 }
 
 // PProf returns the profiler's address, or "" if there is none.

@@ -43,20 +43,21 @@ type replicaWatch struct {
 	found api.ReplicasRead
 }
 
-// watchReplicas begins to read the replicas; nil: there are none of its own.
-func watchReplicas(e *Engine) *replicaWatch {
+// watchReplicas begins to read the replicas, if there are any of its own.
+func (e *Engine) watchReplicas() {
 	if e.srv == nil || e.dir == nil {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &replicaWatch{e: e, cancel: cancel}
 	w.found.Alone = e.srv.member() == nil
 	w.ended.Go(func() { w.run(ctx) })
-	return w
+	e.replicas.Store(w)
 }
 
-func (w *replicaWatch) stop() {
-	if w != nil {
+// stopReplicas ends that. It may be called again.
+func (e *Engine) stopReplicas() {
+	if w := e.replicas.Load(); w != nil {
 		w.cancel()
 		w.ended.Wait()
 	}

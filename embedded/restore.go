@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/backup"
@@ -80,29 +81,24 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	if e.cfg.Server.NATSURL != "" {
-		return done, e.restore(ctx, b, o, &done)
+	parts := e.serverParts()
+	if e.cfg.Server.NATSURL == "" {
+		parts = slices.Insert(parts, 0, part{"the data folder", func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, func(context.Context) error { return e.dir.Close() }})
 	}
-	if err := e.openRestoreDir(b.Manifest.ID); err != nil {
+	if err := e.life.start(ctx, parts...); err != nil {
 		return done, err
 	}
-	done.Dir = e.dir.path
-	if err := e.restore(ctx, b, o, &done); err != nil {
+	done.Dir = e.Dir()
+	err = e.restore(ctx, b, o, &done)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := errors.Join(err, e.life.stop(end)); err != nil || done.Dir == "" {
 		return done, err
 	}
 	return done, restored(done.Dir)
 }
 
-// restore does it, and ends the server.
 func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions, done *Restored) (err error) {
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = errors.Join(err, e.Stop(undo))
-	}()
-	if err := e.openServer(ctx); err != nil {
-		return err
-	}
 	done.Restored, err = b.Restore(ctx, backup.RestoreOptions{
 		Conn: e.nc, Names: e.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
 	})
@@ -115,21 +111,21 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 	return ctx.Err() // whoever has given up does not find it done
 }
 
-// restoreFolder fills the data folder of an engine that stands alone from the backup of
-// Options.RestoreFrom, if the folder is empty, or is what an interrupted restore has left. It
-// does so before the engine's own server starts, since that may sync each message, and here
-// one sync at the end does.
-func restoreFolder(ctx context.Context, e *Engine) error {
+// restoresFolder reports whether the data folder of an engine that stands alone is to be
+// filled from the backup of Options.RestoreFrom: it is empty, or what an interrupted restore
+// has left. Else restoreFirst looks at that backup.
+func (e *Engine) restoresFolder() bool {
 	if e.o.RestoreFrom == "" || e.o.Memory || e.cfg.Server.NATSURL != "" || e.cfg.Cluster.On() {
-		return nil
+		return false
 	}
 	entries, _ := os.ReadDir(e.cfg.Server.Dir) // what can't be read is refused later
-	if _, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile)); len(entries) > 0 && err != nil {
-		return nil // see restoreFirst
-	}
-	if err := e.openStarting(ctx); err != nil {
-		return err
-	}
+	_, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile))
+	return len(entries) == 0 || err == nil
+}
+
+// restoreFolder does that before the engine's own server starts, since that may sync each
+// message, and here one sync at the end does.
+func (e *Engine) restoreFolder(ctx context.Context) error {
 	e.does("the data folder is filled from the backup %s", e.o.RestoreFrom)
 	done, err := Restore(ctx, RestoreOptions{Options: e.o, Backup: e.o.RestoreFrom})
 	if err == nil {
@@ -165,12 +161,12 @@ const stopTimeout = 2 * time.Minute
 
 // project builds the projection of the restored log: in the data folder, or, on an
 // existing NATS, in one that is removed.
-func (e *Engine) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) error {
+func (e *Engine) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) (err error) {
 	log, err := eventlog.Open(ctx, eventlog.Config{Connect: e.logConnect, Names: e.names(), Existing: true, Logger: e.log})
 	if err != nil {
 		return err
 	}
-	e.eventLog = log
+	defer log.Close()
 	end, err := log.End(ctx)
 	if err != nil {
 		return err
@@ -186,7 +182,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		defer os.RemoveAll(tmp)
 		dir = filepath.Join(tmp, storeFolder)
 	}
-	e.store, err = projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
+	store, err := projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
 		if progress != nil {
 			progress("replay events", int64(n), int64(total))
 		}
@@ -194,26 +190,25 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 	if err != nil {
 		return err
 	}
-	if err := e.store.SetIdentity(end.Identity()); err != nil {
+	defer func() { err = errors.Join(err, store.Close()) }() // before its folder may go
+	if err := store.SetIdentity(end.Identity()); err != nil {
 		return err
 	}
-	if done.Digest, err = e.store.Digest(ctx); err != nil {
+	if done.Digest, err = store.Digest(ctx); err != nil {
 		return err
 	}
-	s, err := salvageable(e.store, dir)
+	s, err := salvageable(store, dir)
 	if err != nil {
 		return err
 	}
 	done.Items = s.Items
 	done.InFlight = s.States[events.StateClaimed.String()] + s.States[events.StateRunning.String()]
-	store := e.store
-	e.store = nil // closed before its folder may go
-	return store.Close()
+	return nil
 }
 
 // openRestoreDir takes an empty data folder, or one that an interrupted restore has left,
 // and marks it.
-func (e *Engine) openRestoreDir(id string) error {
+func (e *Engine) openRestoreDir(id string) (err error) {
 	path := e.cfg.Server.Dir
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,6 +228,11 @@ func (e *Engine) openRestoreDir(id string) error {
 	if e.dir, err = openDataDir(path); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.dir.Close())
+		}
+	}()
 	for _, left := range []string{"jetstream", storeFolder} { // of a restore that was interrupted
 		if err := os.RemoveAll(filepath.Join(e.dir.path, left)); err != nil {
 			return fmt.Errorf("restore: remove what an interrupted restore has left: %w", err)

@@ -83,14 +83,14 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	if _, err := os.Stat(e.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
 		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", e.cfg.Server.Dir)
 	}
-	if err := e.openDir(ctx); err != nil {
+	if err := e.life.start(ctx, part{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }}); err != nil {
 		return done, err
 	}
 	work := filepath.Join(e.dir.path, salvageFolder)
 	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		err = errors.Join(err, e.Stop(undo), os.RemoveAll(work))
+		err = errors.Join(err, e.life.stop(end), os.RemoveAll(work))
 	}()
 	from := o.Store
 	if from == "" {
@@ -102,7 +102,11 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
 		return done, err
 	}
-	if e.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(e.o.Memory, e.log)); err != nil {
+	err = e.life.start(ctx, part{"the store", func(context.Context) (err error) {
+		e.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(e.o.Memory, e.log))
+		return err
+	}, e.closeStore})
+	if err != nil {
 		return done, err
 	}
 	if done.Salvageable, err = salvageable(e.store, from); err != nil {
@@ -149,14 +153,14 @@ func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
 
 // writeSalvaged writes the new log from e.store, and proves it.
 func (e *Engine) writeSalvaged(ctx context.Context, done *Salvaged, progress func(done, total int64)) error {
-	if err := e.openServer(ctx); err != nil {
+	if err := e.life.start(ctx, e.serverParts()...); err != nil {
 		return err
 	}
 	log, err := eventlog.Create(ctx, e.logConfig(), e.store.Applied().Frame()+1)
 	if err != nil {
 		return err
 	}
-	e.eventLog = log
+	defer log.Close()
 	done.First = events.SeqOf(e.store.Applied().Frame()+1, 0)
 	err = dispatcher.Salvage(ctx, dispatcher.Config{
 		Log: log, Store: e.store, Names: e.names(), Owner: "salvage", Version: Version, Alone: e.srv != nil,

@@ -383,6 +383,9 @@ func (s *server) inProcess(key nkeys.KeyPair) ([]nats.Option, error) {
 
 // Stop ends the server, and returns when it is down. It may be called again.
 func (s *server) Stop() error {
+	if s == nil {
+		return nil
+	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.stopped = true

@@ -48,11 +48,11 @@ type site struct {
 	behind   bool // its stream ends before what is answered, and that has been logged
 }
 
-// watchSites starts to look after the sites; nil if there are none.
-func (e *Engine) watchSites() *sites {
+// watchSites starts to look after the sites, if there are any.
+func (e *Engine) watchSites() {
 	all := e.cfg.Leaf.Sites
 	if len(all) == 0 {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &sites{e: e, cancel: cancel, all: make([]site, len(all))}
@@ -64,7 +64,7 @@ func (e *Engine) watchSites() *sites {
 			s.wg.Go(func() { s.watch(ctx, i) })
 		}
 	}
-	return s
+	e.sites = s
 }
 
 // serveMirror answers a site that mirrors the log.
@@ -86,6 +86,9 @@ func (s *sites) serveMirror(i int) {
 }
 
 func (s *sites) stop() {
+	if s == nil {
+		return
+	}
 	s.cancel()
 	for _, m := range s.mirrors {
 		m.Stop()

@@ -14,9 +14,6 @@ import (
 // openStarting opens the HTTP server, at which the engine says what it does until it is there,
 // and shows what the node knows of the others.
 func (e *Engine) openStarting(context.Context) error {
-	if e.starting != nil {
-		return nil
-	}
 	e.face = newClusterFace(e)
 	c := api.StartingConfig{Node: wire.Node{Node: e.nodeName(), Version: Version, Settings: e.face.settings}, Logger: e.log}
 	if e.cfg.Cluster.On() || e.cfg.Server.NATSURL != "" {
@@ -47,11 +44,17 @@ func (e *Engine) openStarting(context.Context) error {
 	return nil
 }
 
-// startsToAnswer has the engine say over NATS too that it starts.
-func (e *Engine) startsToAnswer() error {
-	if e.starting == nil {
+// closeStarting ends the HTTP server of a start that has failed.
+func (e *Engine) closeStarting(ctx context.Context) error {
+	e.starting.Stop()
+	if e.http == nil || e.bridge != nil {
 		return nil
 	}
+	return e.http.Stop(ctx)
+}
+
+// startsToAnswer has the engine say over NATS too that it starts.
+func (e *Engine) startsToAnswer(context.Context) error {
 	e.face.link.Store(&link{e.srv, e.nc})
 	return e.starting.Connected(e.nc, e.names(), publicURL(e.URL()))
 }
@@ -60,13 +63,6 @@ func (e *Engine) startsToAnswer() error {
 func (e *Engine) does(format string, args ...any) {
 	if e.starting != nil {
 		e.starting.Doing(fmt.Sprintf(format, args...))
-	}
-}
-
-// started ends what answers while the engine starts.
-func (e *Engine) started() {
-	if e.starting != nil {
-		e.starting.Stop()
 	}
 }
 

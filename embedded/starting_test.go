@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -179,10 +180,10 @@ func TestAnEngineAloneSaysThatItStarts(t *testing.T) {
 	o := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0"}
 	e := newEngine(o)
 	defer stopEngine(t, e)
-	for _, step := range []func(context.Context) error{func(context.Context) error { return e.cfg.Validate() }, func(context.Context) error { return e.openAccess() }, e.openDir, e.openStarting, e.openServer, e.openStore, e.openLog} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	parts := e.parts()
+	replays := slices.IndexFunc(parts, func(p part) bool { return p.name == "the match of store and log" })
+	if err := errors.Join(e.cfg.Validate(), e.openAccess(), e.life.start(t.Context(), parts[:replays]...)); err != nil {
+		t.Fatal(err)
 	}
 	e.does("the log is replayed")
 	saysStarting(t, e.HTTP(), "the log is replayed")
@@ -196,10 +197,8 @@ func TestAnEngineAloneSaysThatItStarts(t *testing.T) {
 		return err == nil && strings.Contains(string(m.Data), "the engine is starting: the log is replayed")
 	})
 	at := e.HTTP()
-	for _, step := range []func(context.Context) error{e.matchStore, e.startEngine, e.startFaces} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	if err := e.life.start(t.Context(), parts[replays:]...); err != nil {
+		t.Fatal(err)
 	}
 	if e.HTTP() != at {
 		t.Errorf("it serves at %s, and started at %s", e.HTTP(), at)

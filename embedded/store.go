@@ -67,6 +67,15 @@ func (e *Engine) openStore(context.Context) (err error) {
 	return err
 }
 
+func (e *Engine) closeStore(context.Context) error {
+	if e.store == nil { // it could not be opened, or made anew
+		return nil
+	}
+	return e.store.Close()
+}
+
+func (e *Engine) closeLog(context.Context) error { return e.eventLog.Close() }
+
 func (e *Engine) openLog(ctx context.Context) error {
 	l, err := e.awaitLog(ctx)
 	if errors.Is(err, eventlog.ErrNoLog) {
@@ -85,8 +94,14 @@ func (e *Engine) openLog(ctx context.Context) error {
 			return d
 		}}
 	}
+	return nil
+}
+
+// checkStrict refuses an existing NATS that isn't: ours is, and would only warn of the
+// question.
+func (e *Engine) checkStrict(ctx context.Context) error {
 	if e.srv != nil {
-		return nil // ours is strict, and would only warn of the question
+		return nil
 	}
 	return checkStrict(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
 }
