@@ -3,6 +3,9 @@ package leaks
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,13 +26,35 @@ func Check(m *testing.M) {
 }
 
 // Since returns a function that fails a test if there are goroutines that were not there when
-// Since was called.
+// Since was called, or, on Linux, open files and sockets.
 func Since(t testing.TB) (check func()) {
-	before := goleak.IgnoreCurrent()
+	before, files := goleak.IgnoreCurrent(), openFiles()
 	return func() {
 		t.Helper()
 		goleak.VerifyNone(t, append([]goleak.Option{before}, known...)...)
+		var left []string
+		for file := range openFiles() {
+			if !files[file] {
+				left = append(left, file)
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("found open files: %v", left)
+		}
 	}
+}
+
+// openFiles returns what this process has open, but for what the runtime shares.
+func openFiles() map[string]bool {
+	const fds = "/proc/self/fd"
+	open := map[string]bool{}
+	entries, _ := os.ReadDir(fds) // none but on Linux
+	for _, e := range entries {
+		if file, err := os.Readlink(filepath.Join(fds, e.Name())); err == nil && !strings.HasPrefix(file, "anon_inode:") {
+			open[file] = true
+		}
+	}
+	return open
 }
 
 // known are the goroutines that are always left.
