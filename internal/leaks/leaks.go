@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -32,16 +33,31 @@ func Since(t testing.TB) (check func()) {
 	return func() {
 		t.Helper()
 		goleak.VerifyNone(t, append([]goleak.Option{before}, known...)...)
-		var left []string
-		for file := range openFiles() {
-			if !files[file] {
-				left = append(left, file)
-			}
+		left := opened(files)
+		for end := time.Now().Add(closeWithin); len(left) > 0 && time.Now().Before(end); left = opened(files) {
+			time.Sleep(closeLook)
 		}
 		if len(left) > 0 {
 			t.Errorf("found open files: %v", left)
 		}
 	}
+}
+
+// closeWithin is how long after its end a NATS server may still close files, and closeLook the
+// time between two looks.
+const (
+	closeWithin = 3 * time.Second
+	closeLook   = 20 * time.Millisecond
+)
+
+// opened returns the open files that are not among some.
+func opened(before map[string]bool) (left []string) {
+	for file := range openFiles() {
+		if !before[file] {
+			left = append(left, file)
+		}
+	}
+	return left
 }
 
 // openFiles returns what this process has open, but for what the runtime shares.
