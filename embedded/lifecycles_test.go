@@ -268,7 +268,7 @@ func (r *lifecycles) shared() {
 				one.stopTwice(e)
 			}
 		})
-		defer one.others.Wait()
+		defer r.others.Go(one.others.Wait) // they end once the engines have
 	}
 	engines.Wait()
 }
