@@ -12,34 +12,50 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 )
 
-// openAccess finds out who may use the engine, and refuses to be open to
+// guard knows who may use the engine, and how much.
+type guard struct {
+	*base
+	ledger *ledger
+
+	auth      *httpauth.Authenticator
+	httpTLS   atomic.Pointer[tls.Config] // for new connections
+	quotas    *quota.Book                // nil: there are none
+	userRoles userRoles
+	reloading sync.Mutex    // one reload at a time
+	given     config.Config // before its connection was resolved
+}
+
+// open finds out who may use the engine, and refuses to be open to
 // anyone who reaches it over a network.
-func (e *Engine) openAccess() error {
-	h := e.cfg.HTTP
-	auth, err := httpauth.New(e.o.httpAuth(h, e.log))
+func (g *guard) open() error {
+	h := g.cfg.HTTP
+	auth, err := httpauth.New(g.o.httpAuth(h, g.log))
 	if err != nil {
 		return err
 	}
-	if addr := e.cfg.Server.HTTP; addr != config.Off && !h.AllowOpen {
+	if addr := g.cfg.Server.HTTP; addr != config.Off && !h.AllowOpen {
 		if err := auth.CheckListen(addr); err != nil {
 			return err
 		}
 	}
-	e.auth = auth
-	if e.cfg.Server.NATSURL != "" {
+	g.auth = auth
+	if g.cfg.Server.NATSURL != "" {
 		return nil
 	}
-	return checkNATSListen(e.cfg.Server.NATSListen, e.cfg.NATS)
+	return checkNATSListen(g.cfg.Server.NATSListen, g.cfg.NATS)
 }
 
 // httpAuth returns who is known on HTTP, except for the CAs of certificates.
@@ -62,17 +78,17 @@ func checkNATSListen(addr string, n config.NATS) error {
 
 // openTLS makes the TLS of the HTTP server, which a reload exchanges; nil for
 // none.
-func (e *Engine) openTLS() (*tls.Config, error) {
-	h := e.cfg.HTTP
+func (g *guard) openTLS() (*tls.Config, error) {
+	h := g.cfg.HTTP
 	if h.TLSCert == "" {
 		return nil, nil
 	}
-	c, _, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, e.auth.HasTokens())
+	c, _, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, g.auth.HasTokens())
 	if err != nil {
 		return nil, err
 	}
-	e.httpTLS.Store(c)
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return e.httpTLS.Load(), nil }}, nil
+	g.httpTLS.Store(c)
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.httpTLS.Load(), nil }}, nil
 }
 
 func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, []*x509.Certificate, error) {

@@ -16,20 +16,22 @@ import (
 )
 
 // newJanitor makes what looks after the object store of large documents.
-func (e *Engine) newJanitor() (err error) {
-	e.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
-		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxBytes: e.share("blob_max_size", e.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+func (d *decider) newJanitor() (err error) {
+	d.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
+		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
-			it, err := e.store.Item(id)
+			it, err := d.ledger.store.Item(id)
 			return it != nil, err
 		},
-		Undecided: e.undecided, Logger: e.log,
+		Undecided: d.undecided, Logger: d.log,
 	})
 	return err
 }
 
 // startBlobs makes the object store, and has it looked after.
-func (e *Engine) startBlobs(ctx context.Context) error { return patiently(ctx, e, e.janitor.Start) }
+func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
+
+func (d *decider) stopBlobs() { d.janitor.Stop() }
 
 // childReader returns the function that reads the children of a large spawn from
 // the object store.
@@ -56,22 +58,22 @@ func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string)
 // if none does. Before it looks it sees to it that the store is up with the
 // log: its own position may be old if another engine has taken over, so the
 // log's end counts.
-func (e *Engine) undecided(ctx context.Context) (time.Time, error) {
+func (d *decider) undecided(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(d.nc, d.names())
 	if err != nil {
 		return time.Time{}, err
 	}
-	s, err := js.Stream(ctx, e.names().IntakeStream())
+	s, err := js.Stream(ctx, d.names().IntakeStream())
 	if err != nil {
 		return time.Time{}, err
 	}
-	end, err := e.eventLog.End(ctx)
+	end, err := d.ledger.eventLog.End(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := e.dispatcher.Await(ctx, end.Last); err != nil {
+	if err := d.dispatcher.Await(ctx, end.Last); err != nil {
 		return time.Time{}, err
 	}
 	if state := s.CachedInfo().State; state.Msgs > 0 {

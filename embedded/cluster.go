@@ -22,7 +22,6 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/events"
 )
 
 const (
@@ -50,18 +49,23 @@ type membership struct {
 	secret        []byte // nil: none
 }
 
-// checkMemory refuses a cluster in memory: a node that starts again with nothing
-// would vote as if it had never voted.
-func checkMemory(e *Engine) error {
-	if e.o.Memory && e.cfg.Cluster.On() {
+// checkCluster refuses what the nodes of a cluster can't do without, and a cluster in memory:
+// a node that starts again with nothing would vote as if it had never voted.
+func (b *base) checkCluster() error {
+	switch {
+	case !b.cfg.Cluster.On():
+		return nil
+	case b.o.Memory:
 		return errors.New("start a cluster: its nodes keep their data in folders: leave out Memory, or the cluster")
+	case b.cfg.Server.NATSListen == config.Off:
+		return errors.New("start a cluster: its NATS servers listen for clients: use --nats-listen 127.0.0.1:0 (any free port) in place of off")
 	}
 	return nil
 }
 
 // membership works out this node's place in the cluster from [cluster].
-func (e *Engine) membership(ctx context.Context) (*membership, error) {
-	c := e.cfg.Cluster
+func (b *base) membership(ctx context.Context) (*membership, error) {
+	c := b.cfg.Cluster
 	host, port, err := net.SplitHostPort(c.ListenAddress())
 	if err != nil {
 		return nil, fmt.Errorf("cluster.listen: %w", err)
@@ -70,7 +74,7 @@ func (e *Engine) membership(ctx context.Context) (*membership, error) {
 	if m.port, err = strconv.Atoi(port); err != nil {
 		return nil, fmt.Errorf("cluster.listen: %w", err)
 	}
-	if m.secret, err = readSecret(c.SecretFile, e.log); err != nil {
+	if m.secret, err = readSecret(c.SecretFile, b.log); err != nil {
 		return nil, err
 	}
 	if c.TLSCert != "" {
@@ -205,12 +209,4 @@ func addressesOf(ctx context.Context, host string) (ips []string) {
 		}
 	}
 	return ips
-}
-
-// checkClusterListen refuses what the nodes of a cluster can't do without.
-func checkClusterListen(e *Engine) error {
-	if e.cfg.Cluster.On() && e.cfg.Server.NATSListen == config.Off {
-		return events.WithCode(events.CodeBadConfig, errors.New("start a cluster: its NATS servers listen for clients: use --nats-listen 127.0.0.1:0 (any free port) in place of off"))
-	}
-	return nil
 }

@@ -180,7 +180,7 @@ func TestStreamsOnACluster(t *testing.T) {
 // release. Replicated buckets have an error code of their own for what is out of date.
 func TestLeaseOnACluster(t *testing.T) {
 	e, _ := startCluster(t)
-	ctx, owners := testContext(t), e.lease.owners
+	ctx, owners := testContext(t), e.ledger.lease.owners
 	const partition = 1 // nobody's
 	me, you := kvstate.Owner{Owner: "me", Node: "A"}, kvstate.Owner{Owner: "you", Node: "B"}
 	lease := func(o kvstate.Owner, rev uint64) uint64 {

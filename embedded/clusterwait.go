@@ -25,24 +25,24 @@ const (
 // awaitQuorum returns when this node's cluster has a leader, which takes most of its
 // nodes. Meanwhile it logs, each few seconds, which nodes it waits for. It ends with
 // ctx.
-func (e *Engine) awaitQuorum(ctx context.Context) error {
-	m := e.srv.member()
+func (b *base) awaitQuorum(ctx context.Context) error {
+	m := b.srv.member()
 	if m == nil {
 		return nil
 	}
 	look := time.NewTicker(quorumLook)
 	defer look.Stop()
 	told, logged := 0, time.Now()
-	for !e.served(ctx) {
-		here := len(e.srv.linked()) + 1
-		if here != told && e.o.WaitingForNodes != nil {
-			e.o.WaitingForNodes(m.cluster, here, len(m.nodes))
+	for !b.served(ctx) {
+		here := len(b.srv.linked()) + 1
+		if here != told && b.o.WaitingForNodes != nil {
+			b.o.WaitingForNodes(m.cluster, here, len(m.nodes))
 		}
 		if here != told || time.Since(logged) > quorumTell {
-			logWaiting(ctx, e, m)
+			b.logWaiting(ctx, m)
 			told, logged = here, time.Now()
 		}
-		if why := e.srv.fault(); why != "" {
+		if why := b.srv.fault(); why != "" {
 			return fmt.Errorf("join the cluster %s: the NATS server of this node does not work: %s", m.cluster, why)
 		}
 		select {
@@ -51,20 +51,20 @@ func (e *Engine) awaitQuorum(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
-	e.does("its NATS servers are asked for the streams")
+	b.does("its NATS servers are asked for the streams")
 	if told > 0 {
-		e.log.Info("the nodes of the cluster have a leader", "cluster", m.cluster, "node", m.node)
+		b.log.Info("the nodes of the cluster have a leader", "cluster", m.cluster, "node", m.node)
 	}
 	return nil
 }
 
 // served reports whether the cluster has a leader that answers. One that has just been
 // elected may drop requests without a word, so each try is short.
-func (e *Engine) served(ctx context.Context) bool {
-	if !e.srv.hasLeader() {
+func (b *base) served(ctx context.Context) bool {
+	if !b.srv.hasLeader() {
 		return false
 	}
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(b.nc, b.names())
 	if err != nil {
 		return false
 	}
@@ -75,14 +75,14 @@ func (e *Engine) served(ctx context.Context) bool {
 }
 
 // logWaiting says which nodes are here, and which addresses don't answer.
-func logWaiting(ctx context.Context, e *Engine, m *membership) {
+func (b *base) logWaiting(ctx context.Context, m *membership) {
 	var silent []string
-	here := e.srv.linked()
+	here := b.srv.linked()
 	if len(here)+1 < len(m.nodes) {
 		silent = m.silent(ctx)
 	}
-	e.waitsForNodes(here, len(m.nodes), silent)
-	e.log.Info("waiting for the other nodes of the cluster", "cluster", m.cluster, "node", m.node, "here", len(here)+1, "of", len(m.nodes),
+	b.waitsForNodes(here, len(m.nodes), silent)
+	b.log.Info("waiting for the other nodes of the cluster", "cluster", m.cluster, "node", m.node, "here", len(here)+1, "of", len(m.nodes),
 		"linked", strings.Join(here, ","), "no_answer", strings.Join(silent, ","))
 }
 

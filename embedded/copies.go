@@ -27,59 +27,59 @@ const copiesWithin = 10 * time.Second
 
 // findCopies finds out how many replicas the streams have: those that are set; else
 // those of the event stream that is there; else three where the servers allow it.
-func (e *Engine) findCopies(ctx context.Context) error {
-	c := e.cfg.Cluster
-	e.copies = copies{replicas: max(c.Replicas, 1), placement: c.Placement}
-	if m := e.srv.member(); m != nil {
-		e.copies.several = true
-		if e.copies.replicas = c.Replicas; c.Replicas == 0 {
-			e.copies.replicas = clusterReplicas
+func (b *base) findCopies(ctx context.Context) error {
+	c := b.cfg.Cluster
+	b.copies = copies{replicas: max(c.Replicas, 1), placement: c.Placement}
+	if m := b.srv.member(); m != nil {
+		b.copies.several = true
+		if b.copies.replicas = c.Replicas; c.Replicas == 0 {
+			b.copies.replicas = clusterReplicas
 		}
-		if n := len(m.nodes); e.copies.replicas > n {
+		if n := len(m.nodes); b.copies.replicas > n {
 			return fmt.Errorf("cluster.replicas is %d, and the cluster has %d nodes: set it to %d or less", c.Replicas, n, n)
 		}
 		return nil
 	}
-	if e.srv != nil {
+	if b.srv != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, copiesWithin)
 	defer cancel()
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(b.nc, b.names())
 	if err != nil {
 		return err
 	}
-	s, err := js.Stream(ctx, e.names().EventStream(0))
+	s, err := js.Stream(ctx, b.names().EventStream(0))
 	switch {
 	case err == nil:
-		e.copies.several = onCluster(s.CachedInfo())
+		b.copies.several = onCluster(s.CachedInfo())
 		have := s.CachedInfo().Config.Replicas
 		if c.Replicas == 0 {
-			e.copies.replicas = max(have, 1)
+			b.copies.replicas = max(have, 1)
 		}
-		if e.copies.several && e.copies.replicas == 1 && c.Replicas == 0 {
-			e.log.Warn("the event stream has one replica on a cluster of servers: set cluster.replicas = 3 to survive the loss of one", "stream", e.names().EventStream(0))
+		if b.copies.several && b.copies.replicas == 1 && c.Replicas == 0 {
+			b.log.Warn("the event stream has one replica on a cluster of servers: set cluster.replicas = 3 to survive the loss of one", "stream", b.names().EventStream(0))
 		}
 		return nil
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return tryCopies(ctx, e, js)
+		return b.tryCopies(ctx, js)
 	}
-	return e.outside.denied.explain(fmt.Errorf("look at the event stream %s: %w", e.names().EventStream(0), err))
+	return b.outside.denied.explain(fmt.Errorf("look at the event stream %s: %w", b.names().EventStream(0), err))
 }
 
 // tryCopies makes the first stream, that of the lease, with as many replicas as are
 // set, or as the servers allow.
-func tryCopies(ctx context.Context, e *Engine, js jetstream.JetStream) error {
+func (b *base) tryCopies(ctx context.Context, js jetstream.JetStream) error {
 	tries := []int{clusterReplicas, 1}
-	if n := e.cfg.Cluster.Replicas; n != 0 {
+	if n := b.cfg.Cluster.Replicas; n != 0 {
 		tries = []int{n}
 	}
 	var err error
 	for _, n := range tries {
 		var info *jetstream.StreamInfo
-		info, err = kvstate.NewPartitions(js, e.names(), e.cfg.Cluster.Lease).Replicate(n, e.copies.placement).Make(ctx)
+		info, err = kvstate.NewPartitions(js, b.names(), b.cfg.Cluster.Lease).Replicate(n, b.copies.placement).Make(ctx)
 		if err == nil {
-			e.copies.replicas, e.copies.several = n, onCluster(info)
+			b.copies.replicas, b.copies.several = n, onCluster(info)
 			return nil
 		}
 		var api *jetstream.APIError

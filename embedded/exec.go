@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -25,6 +24,7 @@ type execWorker struct {
 
 // execs are the workers of the types that have a command.
 type execs struct {
+	*base
 	all   []*execWorker
 	ended chan struct{} // closed when all have stopped; nil before finish
 	errs  []error       // theirs, then
@@ -50,20 +50,20 @@ func (x *execs) finish(ctx context.Context) error {
 }
 
 // end waits for the ends of the children, with an engine there to which their workers report.
-func (x *execs) end(ctx context.Context, log *slog.Logger) error {
+func (x *execs) end(ctx context.Context) error {
 	if x.ended == nil {
 		return nil
 	}
 	select {
 	case <-x.ended:
 	case <-ctx.Done():
-		log.Warn("children of commands do not end in time: stopping without them")
+		x.log.Warn("children of commands do not end in time: stopping without them")
 	}
 	return nil
 }
 
 // wait waits for the children that were too slow, without an engine to report to.
-func (x *execs) wait() error {
+func (x *execs) wait(context.Context) error {
 	if x.ended == nil {
 		return nil
 	}
@@ -74,26 +74,26 @@ func (x *execs) wait() error {
 	return errors.Join(x.errs...)
 }
 
-// startExecs starts the workers of the types that have a command.
-func (e *Engine) startExecs(ctx context.Context) error {
-	connect := e.outside.connectExec
-	if e.srv != nil {
-		connect = func(opts ...nats.Option) (*nats.Conn, error) { return e.srv.connect(false, opts...) }
+// start starts the workers of the types that have a command.
+func (x *execs) start(ctx context.Context) error {
+	connect := x.outside.connectExec
+	if x.srv != nil {
+		connect = func(opts ...nats.Option) (*nats.Conn, error) { return x.srv.connect(false, opts...) }
 	}
-	for _, name := range e.cfg.TypeNames() {
-		x := e.cfg.Types[name].Exec
-		if x == nil {
+	for _, name := range x.cfg.TypeNames() {
+		c := x.cfg.Types[name].Exec
+		if c == nil {
 			continue
 		}
 		nc, err := connect(nats.Name("streamwright exec "+string(name)), nats.MaxReconnects(-1))
 		if err == nil {
 			worker := workers.Config{
-				Concurrency: cmp.Or(x.Concurrency, e.cfg.Settings(name).Capacity), Capabilities: x.Capabilities, Names: e.clientNames(), Logger: e.log,
+				Concurrency: cmp.Or(c.Concurrency, x.cfg.Settings(name).Capacity), Capabilities: c.Capabilities, Names: x.clientNames(), Logger: x.log,
 				Version: Version, ChildrenOnly: true,
 			}
 			var started *execWorker
-			if started, err = startExec(ctx, nc, name, x, worker); started != nil {
-				e.execs.all = append(e.execs.all, started)
+			if started, err = startExec(ctx, nc, name, c, worker); started != nil {
+				x.all = append(x.all, started)
 			}
 		}
 		if err != nil {

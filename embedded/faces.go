@@ -8,7 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/live"
+	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
@@ -20,106 +22,132 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// faces are what answers, over NATS and HTTP.
+type faces struct {
+	*base
+	ledger  *ledger
+	guard   *guard
+	decider *decider
+
+	replicas *replicaWatch
+	sites    *sites
+	face     *clusterFace
+	service  *api.Service
+	http     *rest.Server // says, until it is that of the API, that the engine starts
+	live     *live.Hub    // nil without HTTP
+	bridge   *bridge.Bridge
+}
+
 // hooks tell the faces and the mirrors what happens.
-func (e *Engine) hooks() dispatcher.Hooks {
-	return e.metrics.Hook(dispatcher.Hooks{
-		Appended: func(int, int, time.Duration) { e.service.LogGrew() },
-		Awaited:  func(c *core.Changes) bool { return e.service.Awaits(c.Items) },
+func (f *faces) hooks() dispatcher.Hooks {
+	return f.ledger.metrics.Hook(dispatcher.Hooks{
+		Appended: func(int, int, time.Duration) { f.service.LogGrew() },
+		Awaited:  func(c *core.Changes) bool { return f.service.Awaits(c.Items) },
 		Projected: func(c *core.Changes) {
-			e.service.Notify(c.Items)
-			if !e.owns.Load() {
-				e.service.LogGrew()
+			f.service.Notify(c.Items)
+			if !f.ledger.lease.owns.Load() {
+				f.service.LogGrew()
 			} else {
-				e.mirror.projected(c)
-				e.janitor.Projected(c.Items)
-				if e.spans != nil {
-					e.spans.Projected(c)
+				f.decider.mirror.projected(c)
+				f.decider.janitor.Projected(c.Items)
+				if f.decider.spans != nil {
+					f.decider.spans.Projected(c)
 				}
 			}
-			if e.live != nil {
-				e.live.Projected(c)
+			if f.live != nil {
+				f.live.Projected(c)
 			}
-			e.items.Projected(c)
+			f.decider.items.Projected(c)
 		},
-		Renewed: e.mirror.renewed,
+		Renewed: f.decider.mirror.renewed,
 		Owned: func(epoch events.Epoch) {
-			e.items.Owned(epoch)
-			e.mirror.owned(epoch)
-			e.owns.Store(true)
-			if e.lease != nil {
-				e.log.Info("this engine owns the log now", "epoch", uint64(epoch))
+			f.decider.items.Owned(epoch)
+			f.decider.mirror.owned(epoch)
+			f.ledger.lease.owns.Store(true)
+			if f.ledger.lease != nil {
+				f.log.Info("this engine owns the log now", "epoch", uint64(epoch))
 			}
-			e.roleIs(wire.RoleOwner, e.nodeName())
+			f.roleIs(wire.RoleOwner, f.nodeName())
 		},
-		Lost: e.items.Lost,
+		Lost: f.decider.items.Lost,
 		StandingBy: func(owner string) {
-			e.owns.Store(false)
-			e.mirror.standBy()
-			e.roleIs(wire.RoleStandby, owner)
+			f.ledger.lease.owns.Store(false)
+			f.decider.mirror.standBy()
+			f.roleIs(wire.RoleStandby, owner)
 		},
 		Workers: func(list []wire.WorkerInfo) {
-			e.mirror.workersChanged(list)
-			if e.live != nil {
-				e.live.Touch()
+			f.decider.mirror.workersChanged(list)
+			if f.live != nil {
+				f.live.Touch()
 			}
 		},
 	})
 }
 
 // roleIs has the faces answer by what the engine is now.
-func (e *Engine) roleIs(role wire.NodeRole, owner string) {
-	if err := e.service.Serve(role == wire.RoleOwner); err != nil {
-		e.log.Error("what only the owner of the log answers can't be asked of it", "error", err)
+func (f *faces) roleIs(role wire.NodeRole, owner string) {
+	if err := f.service.Serve(role == wire.RoleOwner); err != nil {
+		f.log.Error("what only the owner of the log answers can't be asked of it", "error", err)
 	}
-	if e.live != nil {
-		e.live.Touch()
+	if f.live != nil {
+		f.live.Touch()
 	}
-	if e.o.Role != nil {
-		e.o.Role(role, owner)
+	if f.o.Role != nil {
+		f.o.Role(role, owner)
 	}
 }
 
-// newFaces makes the API, which answers once it is started.
-func (e *Engine) newFaces(ctx context.Context) error {
+// openAPI makes the API, which answers once it is started.
+func (f *faces) openAPI(ctx context.Context) error {
 	var logs *api.Logs
-	err := patiently(ctx, e, func(ctx context.Context) (err error) {
+	err := f.patiently(ctx, func(ctx context.Context) (err error) {
 		logs, err = api.OpenLogs(ctx, api.LogsConfig{
-			Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_size", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
+			Conn: f.nc, Names: f.names(), Memory: f.o.Memory, Replicas: f.copies.replicas, Placement: f.copies.placement, MaxAge: f.cfg.Limits.LogMaxAge, MaxBytes: f.share("log_max_size", f.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
 		})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defaults := e.cfg.TypeDefaults()
-	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	store, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
-	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+	err = f.newService(api.Config{
+		Core: f.decider.dispatcher, Logs: logs,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
-			return e.cfg.Types[t].Patch.Conflicts(wanted)
+			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
-		TypeDefaults: &defaults,
-		Replicas:     e.replicas.Load().reads(),
-		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Reached:      e.reached(),
-		Node:         e.face.node, Cluster: e.face.look(), RemoveNode: e.face.remover(),
-		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Sites: func() []wire.SiteState { return e.sites.states() },
-		Full:  e.space.Full, Storage: e.space.Use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Node: e.nodeName(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
+		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
+		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,
+		Spans: spanCounts(f.o.Tracing), Blobs: store, MaxQueued: f.cfg.Limits.MaxQueued, MaxRunning: f.cfg.Limits.MaxRunning,
+		Info: wire.InfoReply{Owner: f.decider.dispatcher.Owner(), Node: f.nodeName()},
 	})
-	if err != nil {
-		return err
-	}
-	if e.cfg.Server.HTTP != config.Off { // which alone serves the feed
-		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
+	if err == nil {
+		f.ledger.lease.call = f.service.Call
 	}
 	return err
 }
+
+// newService makes the API, of an engine or a mirror, to which c is particular.
+func (f *faces) newService(c api.Config) (err error) {
+	defaults := f.cfg.TypeDefaults()
+	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
+	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
+	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.guard.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.of
+	c.Full, c.Storage = f.decider.space.Full, f.decider.space.Use
+	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
+	if f.service, err = api.New(c); err != nil {
+		return err
+	}
+	if f.cfg.Server.HTTP != config.Off { // which alone serves the feed
+		f.live, err = live.New(live.Config{Engine: f.service, Totals: f.service.Totals, Logger: f.log.With("part", "live")})
+	}
+	return err
+}
+
+func (f *faces) closeAPI(ctx context.Context) error { return f.service.Stop(ctx) }
 
 // publicURL returns a list of NATS URLs without the users and passwords in them.
 func publicURL(servers string) string {
@@ -145,23 +173,10 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 	return nil
 }
 
-// settle returns once what the engine does first (recording the file's settings) is done and
-// visible.
-func (e *Engine) settle(ctx context.Context) error {
-	if _, standsBy := e.dispatcher.StandsBy(); !standsBy {
-		e.does("it takes the log over")
-		if _, err := e.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
-			return err
-		}
-		return e.dispatcher.Await(ctx, e.dispatcher.Position())
-	}
-	return nil
-}
-
 // answer begins to answer.
-func (e *Engine) answer(context.Context) error {
-	e.starting.Stop()
-	return e.service.Start()
+func (f *faces) answer(context.Context) error {
+	f.starting.Stop()
+	return f.service.Start()
 }
 
 // queries answers the service from the projection.
@@ -170,23 +185,22 @@ type queries struct {
 	query.Reader
 }
 
-// prover replays the log for the API.
-type prover struct{ e *Engine }
-
-func (p prover) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
-	return p.e.store.Verify(ctx, p.e.eventLog, progress)
+// Verify implements [api.Prover].
+func (d *decider) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
+	return d.ledger.store.Verify(ctx, d.ledger.eventLog, progress)
 }
 
-// Rebuild replaces the store, and has the dispatcher start again from it: what
-// it holds in memory may have come from a store that was wrong.
-func (p prover) Rebuild(ctx context.Context, progress projector.Progress) error {
-	if err := p.e.store.Rebuild(ctx, p.e.eventLog, progress); err != nil {
+// Rebuild implements [api.Prover]. It replaces the store, and has the dispatcher start again
+// from it: what it holds in memory may have come from a store that was wrong.
+func (d *decider) Rebuild(ctx context.Context, progress projector.Progress) error {
+	if err := d.ledger.store.Rebuild(ctx, d.ledger.eventLog, progress); err != nil {
 		return err
 	}
-	p.e.dispatcher.Reload()
+	d.dispatcher.Reload()
 	return nil
 }
 
-func (p prover) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
-	return p.e.store.AsOf(ctx, p.e.eventLog, through, until, progress, fn)
+// AsOf implements [api.Prover].
+func (d *decider) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
+	return d.ledger.store.AsOf(ctx, d.ledger.eventLog, through, until, progress, fn)
 }

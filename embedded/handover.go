@@ -25,15 +25,15 @@ const (
 // chooseHeir returns the standby that should own the log after this engine: of those that
 // follow it and have room, and have its settings if any does, the one that is least behind.
 // Empty: there is none.
-func chooseHeir(ctx context.Context, e *Engine) string {
-	if e.service == nil {
+func (l *lease) chooseHeir(ctx context.Context) string {
+	if l.call == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, chooseWithin)
 	defer cancel()
-	r, err := allNodes(ctx, e)
+	r, err := l.allNodes(ctx)
 	if err != nil {
-		e.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
+		l.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
 		return ""
 	}
 	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool {
@@ -54,8 +54,8 @@ func chooseHeir(ctx context.Context, e *Engine) string {
 }
 
 // allNodes asks all nodes how they are.
-func allNodes(ctx context.Context, e *Engine) (r wire.NodesReply, err error) {
-	data, err := e.service.Call(ctx, wire.APINodes, nil)
+func (l *lease) allNodes(ctx context.Context) (r wire.NodesReply, err error) {
+	data, err := l.call(ctx, wire.APINodes, nil)
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
@@ -77,10 +77,10 @@ const (
 
 // bringTogether has the owner's own server lead the log: an append then needs one way less
 // between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
-func bringTogether(ctx context.Context, e *Engine) {
+func (l *lease) bringTogether(ctx context.Context) {
 	apart := 0
 	for sleep.For(ctx, leaderLook) == nil {
-		if !e.owns.Load() || e.srv.leadsLog(e.names()) || e.space.Full() != nil {
+		if !l.owns.Load() || l.srv.leadsLog(l.names()) || l.full() != nil {
 			apart = 0
 			continue
 		}
@@ -88,12 +88,12 @@ func bringTogether(ctx context.Context, e *Engine) {
 			continue
 		}
 		apart = 0
-		e.log.Info("another node's server leads the log: asking for it")
+		l.log.Info("another node's server leads the log: asking for it")
 		try, cancel := context.WithTimeout(ctx, handLogWithin)
-		err := e.Cluster().HandLog(try, e.nodeName())
+		err := l.cluster().HandLog(try, l.nodeName())
 		cancel()
 		if err != nil {
-			e.log.Warn("the log's leadership could not be had", "error", err)
+			l.log.Warn("the log's leadership could not be had", "error", err)
 		}
 		if sleep.For(ctx, leaderRest) != nil {
 			return
@@ -111,10 +111,10 @@ const (
 
 // leaveFull has an owner without room for new work give the log to a standby that has some.
 // If none has, the owner stays, and refuses new work.
-func leaveFull(ctx context.Context, e *Engine) {
+func (l *lease) leaveFull(ctx context.Context) {
 	looks := 0
 	for sleep.For(ctx, fullLook) == nil {
-		if !e.owns.Load() || e.space.Full() == nil {
+		if !l.owns.Load() || l.full() == nil {
 			looks = 0
 			continue
 		}
@@ -122,7 +122,7 @@ func leaveFull(ctx context.Context, e *Engine) {
 			continue
 		}
 		looks = 0
-		handOnFull(ctx, e, e.space.Full())
+		l.handOnFull(ctx, l.full())
 		if sleep.For(ctx, fullRest) != nil {
 			return
 		}
@@ -131,35 +131,35 @@ func leaveFull(ctx context.Context, e *Engine) {
 
 // handOnFull gives the log to a standby, as at a stop: the log's leadership first, and then
 // the lease, so that the heir's first append ends this ownership at the latest.
-func handOnFull(ctx context.Context, e *Engine, full *api.RoomAlarm) {
+func (l *lease) handOnFull(ctx context.Context, full *api.RoomAlarm) {
 	if full == nil {
 		return // there is room again
 	}
-	heir := chooseHeir(ctx, e)
+	heir := l.chooseHeir(ctx)
 	if heir == "" {
-		e.log.Warn("this node owns the log and has no room for new work, and no other has that could own it: new work is refused", "why", full.Fact, "look_again_in", fullRest)
+		l.log.Warn("this node owns the log and has no room for new work, and no other has that could own it: new work is refused", "why", full.Fact, "look_again_in", fullRest)
 		return
 	}
-	e.log.Warn("this node owns the log and has no room for new work: handing the log to one that has", "why", full.Fact, "to", heir)
-	handOver(ctx, e, heir)
-	if e.srv.leadsLog(e.names()) {
-		e.log.Warn("this node's server still leads the log: it stays the owner", "try_again_in", fullRest)
+	l.log.Warn("this node owns the log and has no room for new work: handing the log to one that has", "why", full.Fact, "to", heir)
+	l.handOver(ctx, heir)
+	if l.srv.leadsLog(l.names()) {
+		l.log.Warn("this node's server still leads the log: it stays the owner", "try_again_in", fullRest)
 		return
 	}
-	if e.lease.handOn(ctx, heir, wire.TakeoverFull) {
-		e.log.Info("the log was handed over", "to", heir)
+	if l.handOn(ctx, heir, wire.TakeoverFull) {
+		l.log.Info("the log was handed over", "to", heir)
 	}
 }
 
 // handOver gives the leadership of the log to the heir's server, so that the heir appends
 // where its log is, and no election is needed when this server stops.
-func handOver(ctx context.Context, e *Engine, heir string) {
-	if heir == "" || !e.cfg.Cluster.On() {
+func (l *lease) handOver(ctx context.Context, heir string) {
+	if heir == "" || !l.cfg.Cluster.On() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, handLogWithin)
 	defer cancel()
-	if err := e.Cluster().HandLog(ctx, heir); err != nil {
-		e.log.Warn("the log's leadership was not handed on: its servers choose another leader", "to", heir, "error", err)
+	if err := l.cluster().HandLog(ctx, heir); err != nil {
+		l.log.Warn("the log's leadership was not handed on: its servers choose another leader", "to", heir, "error", err)
 	}
 }

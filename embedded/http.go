@@ -26,48 +26,67 @@ import (
 
 // serveHTTP puts the faces that are for HTTP on one server, in place of the one that said that
 // the engine starts.
-func (e *Engine) serveHTTP(ctx context.Context) error {
-	if e.http == nil {
+func (f *faces) serveHTTP(ctx context.Context) error {
+	if f.http == nil {
 		return nil
 	}
-	documents, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	documents, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
 	s, err := rest.New(rest.Config{
-		Engine: e.service, Events: e.service.Feed(), Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, Version: Version, Logger: e.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth, Quotas: f.guard.quotas, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
 		return err
 	}
 	mountPage(s)
-	mountBeside(s, e.service, e.live)
-	key, err := sessionKey(ctx, e)
+	mountBeside(s, f.service, f.live)
+	key, err := f.sessionKey(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := bridge.New(bridge.Config{Key: key, Shared: e.lease != nil, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
+	b, err := bridge.New(bridge.Config{Key: key, Shared: f.ledger.lease.shared(), Conn: f.nc, Engine: f.service, Names: f.names(), Documents: documents, Gone: f.cfg.Workers.DeadAfter, Logger: f.log.With("part", "bridge")})
 	if err != nil {
 		return err
 	}
 	if err := b.Start(); err != nil {
 		return err
 	}
-	e.bridge = b
+	f.bridge = b
 	s.RegisterWorkers(b)
-	e.live.Start()
-	s.Succeed(e.http)
-	e.http = s
-	e.service.ServesHTTP(s.Addr())
+	f.live.Start()
+	s.Succeed(f.http)
+	f.http = s
+	f.service.ServesHTTP(s.Addr())
 	return nil
 }
 
-func (e *Engine) stopHTTP(ctx context.Context) error {
-	if e.bridge == nil {
+// addr returns the address of the HTTP server; empty without one.
+func (f *faces) addr() string {
+	if f.http == nil {
+		return ""
+	}
+	return f.http.Addr()
+}
+
+// url returns the beginning of a URL of the HTTP server that can be opened on this machine.
+func (f *faces) url() string {
+	switch {
+	case f.http == nil:
+		return ""
+	case f.cfg.HTTP.TLSCert != "":
+		return "https://" + reachable(f.addr())
+	}
+	return "http://" + reachable(f.addr())
+}
+
+func (f *faces) stopHTTP(ctx context.Context) error {
+	if f.bridge == nil {
 		return nil
 	}
-	e.live.Stop()
-	return errors.Join(e.bridge.Stop(ctx), e.http.Stop(ctx))
+	f.live.Stop()
+	return errors.Join(f.bridge.Stop(ctx), f.http.Stop(ctx))
 }
 
 // mountBeside serves what stands beside the API.
@@ -104,27 +123,27 @@ const (
 
 // sessionKey returns the key that signs the sessions of HTTP workers: the folder's,
 // or, where other engines can reach the log, theirs.
-func sessionKey(ctx context.Context, e *Engine) (key []byte, err error) {
-	mine, err := e.dir.sessionKey()
-	if err != nil || e.lease == nil {
+func (f *faces) sessionKey(ctx context.Context) (key []byte, err error) {
+	mine, err := f.dir.sessionKey()
+	if err != nil || !f.ledger.lease.shared() {
 		return mine, err
 	}
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(f.nc, f.names())
 	if err != nil {
 		return nil, err
 	}
-	keys := kvstate.NewKeys(js, e.names()).Replicate(e.copies.replicas, e.copies.placement)
-	err = patiently(ctx, e, func(ctx context.Context) error {
+	keys := kvstate.NewKeys(js, f.names()).Replicate(f.copies.replicas, f.copies.placement)
+	err = f.patiently(ctx, func(ctx context.Context) error {
 		key, err = keys.Share(ctx, sessionKeyName, mine)
 		return err
 	})
 	if err == nil && len(key) != bridge.KeyBytes {
-		err = fmt.Errorf("the key of HTTP workers' sessions that the engines share has %d bytes: delete the bucket %s", len(key), e.names().Bucket("keys"))
+		err = fmt.Errorf("the key of HTTP workers' sessions that the engines share has %d bytes: delete the bucket %s", len(key), f.names().Bucket("keys"))
 	}
 	if err != nil || bytes.Equal(key, mine) {
 		return key, err
 	}
-	return key, e.dir.keepSessionKey(key)
+	return key, f.dir.keepSessionKey(key)
 }
 
 // sessionKey reads the folder's key, or makes one. Without a folder it is made up.

@@ -84,12 +84,3 @@ func (s *server) leafAddr() string {
 	}
 	return net.JoinHostPort(s.opts.LeafNode.Host, strconv.Itoa(s.opts.LeafNode.Port))
 }
-
-// LeafURL returns where sites at the edge connect; empty if they can't.
-func (e *Engine) LeafURL() string {
-	addr := e.srv.leafAddr()
-	if addr == "" {
-		return ""
-	}
-	return "nats-leaf://" + reachable(addr)
-}

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
@@ -54,7 +56,13 @@ const (
 // seconds although the owner is well, and an entry that could not be renewed in time would
 // then change hands for nothing.
 type lease struct {
-	e      *Engine
+	*base
+	owns    atomic.Bool                       // this engine owns the log
+	working atomic.Pointer[dispatcher.Engine] // nil until it has begun to own it, or to stand by
+	full    func() *api.RoomAlarm             // why there is no room for new work; nil: there is some
+	// ask asks an endpoint of the API; nil until there is one.
+	call func(ctx context.Context, endpoint string, data []byte) ([]byte, error)
+
 	ttl    time.Duration
 	owners *kvstate.Partitions
 	me     kvstate.Owner
@@ -97,43 +105,41 @@ func (d *dataDir) node() (string, error) {
 	return name, os.WriteFile(path, []byte(name+"\n"), 0o600)
 }
 
-// openLease prepares the lease, where another engine can reach the log. It does not
-// take it.
-func (e *Engine) openLease(context.Context) error {
-	if e.srv != nil && !e.cfg.Cluster.On() {
-		return nil // nobody else has this server's data
+// shared reports whether other engines can reach the log. Only then the lease is needed.
+func (l *lease) shared() bool { return l.cfg.Server.NATSURL != "" || l.cfg.Cluster.On() }
+
+// start prepares the lease. It does not take it.
+func (l *lease) start(context.Context) error {
+	if !l.shared() {
+		return nil
 	}
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(l.nc, l.names())
 	if err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
-	node, err := e.dir.node()
+	node, err := l.dir.node()
 	if err != nil {
 		return fmt.Errorf("prepare the lease: name the data folder: %w", err)
 	}
-	ttl := e.cfg.Cluster.Lease
-	l := &lease{
-		e: e, ttl: ttl, owners: kvstate.NewPartitions(js, e.names(), ttl).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
-		wake: make(chan struct{}, 1),
-	}
-	l.beat, err = beat.Listen(beat.Config{Conn: e.nc, Names: e.names(), Owner: l.me.Owner, Node: node, TTL: ttl, Leads: l.leads})
+	l.ttl, l.me, l.wake = l.cfg.Cluster.Lease, kvstate.Owner{Owner: l.nodeName(), Node: node}, make(chan struct{}, 1)
+	l.owners = kvstate.NewPartitions(js, l.names(), l.ttl).Replicate(l.copies.replicas, l.copies.placement)
+	l.beat, err = beat.Listen(beat.Config{Conn: l.nc, Names: l.names(), Owner: l.me.Owner, Node: node, TTL: l.ttl, Leads: l.leads})
 	if err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.ended.Go(func() { l.renew(run) })
-	if e.cfg.Cluster.On() {
-		l.ended.Go(func() { bringTogether(run, e) })
+	if l.cfg.Cluster.On() {
+		l.ended.Go(func() { l.bringTogether(run) })
 	}
-	l.ended.Go(func() { leaveFull(run, e) })
-	e.lease = l
+	l.ended.Go(func() { l.leaveFull(run) })
 	return nil
 }
 
 // leads reports whether this node is to take a free lease first: its server leads the log,
 // or no node has a server.
-func (l *lease) leads() bool { return l.e.srv == nil || l.e.srv.leadsLog(l.e.names()) }
+func (l *lease) leads() bool { return l.srv == nil || l.srv.leadsLog(l.names()) }
 
 // Take implements [dispatcher.Lease]. When the owner is not heard and the lease can't be asked
 // for, since its bucket has no leader yet either, the node whose server leads the log goes
@@ -147,7 +153,7 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	} else if passing {
 		return "", dispatcher.ErrPassed
 	}
-	within, leads := leaseAsk, l.e.srv.leadsLog(l.e.names())
+	within, leads := leaseAsk, l.srv.leadsLog(l.names())
 	if leads {
 		within = leaderAsk
 	}
@@ -157,7 +163,7 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	case errors.As(err, &held):
 		return held.By.Owner, nil
 	case err != nil && silence(err) && leads:
-		l.e.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
+		l.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
 		return "", nil
 	case err != nil && silence(err):
 		// An owner may be there, and not be heard yet: this node may have been cut off until now.
@@ -198,9 +204,9 @@ func (l *lease) Failed(why error, final bool) {
 	}
 	pause := time.Duration(min(minPass<<min(l.passes, 8), maxPass)) * l.ttl
 	if l.passes++; final {
-		l.e.log.Error("this engine holds the lease of the log and can't serve it: leaving it to others", "error", why)
+		l.log.Error("this engine holds the lease of the log and can't serve it: leaving it to others", "error", why)
 	} else {
-		l.e.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
+		l.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
 	}
 	l.failing, l.passed, l.passedTo = time.Time{}, now.Add(pause), ""
 	l.giveUp(context.Background(), beat.Word{})
@@ -212,8 +218,8 @@ func (l *lease) handOn(ctx context.Context, heir string, because wire.TakeoverCa
 	l.mu.Lock()
 	l.passed, l.passedTo = time.Now().Add(minPass*l.ttl), heir
 	l.mu.Unlock()
-	l.e.working.Load().Reload()
-	for end := time.Now().Add(endsWithin); l.e.owns.Load() && time.Now().Before(end); {
+	l.working.Load().Reload()
+	for end := time.Now().Add(endsWithin); l.owns.Load() && time.Now().Before(end); {
 		if sleep.For(ctx, endsLook) != nil {
 			return false
 		}
@@ -231,7 +237,7 @@ func (l *lease) awaitHeir(ctx context.Context, heir string) bool {
 	case <-l.beat.Taken():
 		return true
 	case <-time.After(takenWithin):
-		l.e.log.Warn("the heir has not said that it owns the log", "heir", heir, "after", takenWithin)
+		l.log.Warn("the heir has not said that it owns the log", "heir", heir, "after", takenWithin)
 	case <-ctx.Done():
 	}
 	return false
@@ -252,10 +258,10 @@ func (l *lease) giveUp(ctx context.Context, w beat.Word) bool {
 		err = l.beat.Say(w)
 	}
 	if err == nil {
-		err = l.e.nc.FlushWithContext(ctx)
+		err = l.nc.FlushWithContext(ctx)
 	}
 	if l.rev = 0; err != nil {
-		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
+		l.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
 	}
 	return err == nil
 }
@@ -306,7 +312,7 @@ func (l *lease) holds() bool {
 // wants reports whether this engine owns the log, and does not leave it to others.
 func (l *lease) wants() bool {
 	_, passing := l.passing()
-	return l.e.owns.Load() && !passing
+	return l.owns.Load() && !passing
 }
 
 func (l *lease) poke() { signal(l.wake) }
@@ -324,7 +330,7 @@ func signal(ch chan struct{}) {
 func (l *lease) renew(ctx context.Context) {
 	tick := time.NewTicker(l.ttl / 6)
 	defer tick.Stop()
-	trouble := lograte.NewTrouble(l.e.log, "the lease of the log could not be renewed")
+	trouble := lograte.NewTrouble(l.log, "the lease of the log could not be renewed")
 	defer trouble.Stop()
 	for odd := false; ; {
 		select {
@@ -346,8 +352,8 @@ func (l *lease) renew(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 		case errors.As(err, &held) && !had: // the last owner's, which ends soon
 		case errors.As(err, &held):
-			l.e.log.Warn("the lease of the log has gone to another engine", "owner", held.By.Owner)
-			if d := l.e.working.Load(); d != nil {
+			l.log.Warn("the lease of the log has gone to another engine", "owner", held.By.Owner)
+			if d := l.working.Load(); d != nil {
 				d.Reload()
 			}
 		default:
@@ -356,23 +362,22 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// chooseHeir notes which node is to own the log after this one.
-func (e *Engine) chooseHeir(ctx context.Context) error {
-	if e.lease != nil && e.owns.Load() {
-		e.lease.heir = chooseHeir(ctx, e)
+// choose notes which node is to own the log after this one.
+func (l *lease) choose(ctx context.Context) error {
+	if l.shared() && l.owns.Load() {
+		l.heir = l.chooseHeir(ctx)
 	}
 	return nil
 }
 
-// stopLease releases the lease, so that a standby takes over at once: the heir, if there is
-// one, and then stopLease waits until it has. Meanwhile this node's server still is there
+// stop releases the lease, so that a standby takes over at once: the heir, if there is
+// one, and then stop waits until it has. Meanwhile this node's server still is there
 // for it.
-func (e *Engine) stopLease(ctx context.Context) error {
-	l := e.lease
-	if l == nil {
+func (l *lease) stop(ctx context.Context) error {
+	if !l.shared() {
 		return nil
 	}
-	handOver(ctx, e, l.heir)
+	l.handOver(ctx, l.heir)
 	l.cancel()
 	l.ended.Wait()
 	defer l.beat.Close()

@@ -199,7 +199,7 @@ func (r *lifecycles) fault(e *Engine) {
 				r.t.Errorf("restart: %v", err)
 			}
 		case 2:
-			e.dispatcher.Reload()
+			e.decider.dispatcher.Reload()
 		}
 	})
 }
@@ -486,7 +486,7 @@ func TestStartBreaksOffAtAnyPart(t *testing.T) {
 			t.Run(of.name+"/"+name, func(t *testing.T) {
 				check := leaks.Since(t)
 				e := newEngine(o)
-				if err := errors.Join(e.cfg.Validate(), e.resolve(), e.openAccess()); err != nil {
+				if err := errors.Join(e.cfg.Validate(), e.resolve(), e.guard.open()); err != nil {
 					t.Fatal(err)
 				}
 				start, cancelStart := context.WithCancel(t.Context())

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/api"
-	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
@@ -23,7 +22,6 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
-	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -122,8 +120,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
 	e := m.e
-	e.given = e.cfg
-	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.openAccess, m.prepareLink} {
+	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.guard.open, m.prepareLink} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
@@ -138,25 +135,26 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 
 // parts returns the parts of a mirror in the order of their starts.
 func (m *Mirror) parts() []part {
-	e := m.e
+	b, l, w, f := m.e.base, m.e.ledger, m.e.decider, m.e.faces
 	return []part{
-		{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }},
-		{"what answers at the start", e.openStarting, e.closeStarting},
+		{"the data folder", b.openDir, b.closeDir},
+		{"what answers at the start", f.openStarting, f.closeStarting},
 		{"the answers of the hub", nil, just(m.awaitAnswers)},
-		{"the NATS server", m.startServer, func(context.Context) error { return e.srv.Stop() }},
-		{"the connection", e.openConnection, just(func() { e.nc.Close() })},
+		{"the NATS server", m.startServer, b.stopServer},
+		{"the connection", b.openConnection, just(b.closeConnection)},
 		{"the answers to the NATS server", m.answerServer, just(m.cutOff)},
-		{"the store", e.openStore, e.closeStore},
-		{"the event log", m.openLog, e.closeLog},
+		{"the store", l.openStore, l.closeStore},
+		{"the event log", m.openLog, l.closeLog},
 		{"the copy of the items' logs", func(ctx context.Context) error { return m.copyLogs(ctx, false) }, nil},
 		{"the match of store and log", m.matchStore, nil},
 		{"the rounds", m.openRounds, nil},
-		{"the dispatcher", m.newDispatcher, func(ctx context.Context) error { return e.dispatcher.Stop(ctx) }},
-		{"the watch on room", just(e.watchSpace), just(func() { e.space.Stop() })},
-		{"the API", m.newFaces, func(ctx context.Context) error { return e.service.Stop(ctx) }},
-		{"HTTP", nil, e.stopHTTP},
+		{"the quotas", just(m.e.guard.openQuotas), nil},
+		{"the dispatcher", m.newDispatcher, func(ctx context.Context) error { return w.dispatcher.Stop(ctx) }},
+		{"the watch on room", just(w.watchSpace), just(w.closeSpace)},
+		{"the API", m.openAPI, f.closeAPI},
+		{"HTTP", nil, f.stopHTTP},
 		{"the link to the hub", just(m.follow), just(m.cutOff)},
-		{"the follower", func(ctx context.Context) error { return e.dispatcher.Start(ctx) }, nil},
+		{"the follower", func(ctx context.Context) error { return w.dispatcher.Start(ctx) }, nil},
 		{"the answers", m.serve, nil},
 	}
 }
@@ -211,13 +209,13 @@ func (m *Mirror) origin() eventlog.Origin {
 }
 
 func (m *Mirror) openLog(ctx context.Context) error {
-	c := m.e.logConfig()
+	c := m.e.ledger.logConfig()
 	c.Existing, c.Gaps = false, m.o.Keep > 0
 	l, err := eventlog.OpenMirror(ctx, c, m.origin())
 	if err != nil {
 		return err
 	}
-	m.log, m.e.eventLog = l, l
+	m.log, m.e.ledger.eventLog = l, l
 	return nil
 }
 
@@ -257,21 +255,21 @@ func (m *Mirror) matchStore(ctx context.Context) error {
 		return err
 	}
 	e := m.e
-	e.metrics.CountFrom(end.Last)
-	why := e.unread
+	e.ledger.metrics.CountFrom(end.Last)
+	why := e.ledger.unread
 	if why == nil {
-		why = e.store.CheckLog(ctx, end.Identity(), m.log)
+		why = e.ledger.store.CheckLog(ctx, end.Identity(), m.log)
 	}
 	switch {
-	case why == nil, e.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
-	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
+	case why == nil, e.ledger.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
+	case e.ledger.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the copy's own error
 	default:
-		if err := e.renewStore(why); err != nil {
+		if err := e.ledger.renewStore(why); err != nil {
 			return err
 		}
 	}
-	return e.store.SetIdentity(end.Identity())
+	return e.ledger.store.SetIdentity(end.Identity())
 }
 
 // hubLease is never this process's.
@@ -291,32 +289,31 @@ func (m *Mirror) newDispatcher(context.Context) (err error) {
 	e := m.e
 	m.hub = logmirror.NewLink(logmirror.LinkConfig{
 		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
-		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
+		Position: func() events.Seq { return e.decider.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
 		LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
 	})
 	if m.o.Keep == 0 {
 		m.hub.Cut = m.cut
 	}
-	e.openQuotas()
 	c := dispatcher.Config{
-		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
+		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.ledger.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
 		Lease: hubLease{m.hubURL()}, Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
-		Hooks: e.metrics.Hook(dispatcher.Hooks{
+		Hooks: e.ledger.metrics.Hook(dispatcher.Hooks{
 			Projected: func(c *core.Changes) {
-				e.service.Notify(c.Items)
-				e.service.LogGrew()
-				if e.live != nil {
-					e.live.Projected(c)
+				e.faces.service.Notify(c.Items)
+				e.faces.service.LogGrew()
+				if e.faces.live != nil {
+					e.faces.live.Projected(c)
 				}
 			},
 			StandingBy: func(string) {
-				if e.live != nil {
-					e.live.Touch()
+				if e.faces.live != nil {
+					e.faces.live.Touch()
 				}
 			},
 		}),
 	}
-	e.dispatcher, err = dispatcher.New(c)
+	e.decider.dispatcher, err = dispatcher.New(c)
 	return err
 }
 
@@ -329,25 +326,17 @@ func (m *Mirror) follow() {
 	}
 }
 
-// newFaces makes the API.
-func (m *Mirror) newFaces(context.Context) error {
-	e := m.e
-	logs, err := api.MirroredLogs(e.nc, e.names())
+// openAPI makes the API.
+func (m *Mirror) openAPI(context.Context) error {
+	f := m.e.faces
+	logs, err := api.MirroredLogs(f.nc, f.names())
 	if err != nil {
 		return err
 	}
-	defaults := e.cfg.TypeDefaults()
-	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: logmirror.Core{Engine: e.dispatcher, Link: m.hub}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
-		Mirror: answeredHere, Written: e.dispatcher.Position, TypeDefaults: &defaults, RefuseStale: e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Full: e.space.Full, Storage: e.space.Use,
-		Info: wire.InfoReply{Version: Version, Owner: m.hubURL(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+	return f.newService(api.Config{
+		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: logs, Mirror: answeredHere, Written: f.decider.dispatcher.Position,
+		Info: wire.InfoReply{Owner: m.hubURL(), Node: m.o.Site},
 	})
-	if err == nil && e.cfg.Server.HTTP != config.Off {
-		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
-	}
-	return err
 }
 
 // answeredHere reports whether a mirror answers an endpoint of the owner by its projection.
@@ -372,10 +361,10 @@ func (m *Mirror) serve(ctx context.Context) error {
 	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
 		return err
 	}
-	if err := e.serveHTTP(ctx); err != nil {
+	if err := e.faces.serveHTTP(ctx); err != nil {
 		return err
 	}
-	return e.answer(ctx)
+	return e.faces.answer(ctx)
 }
 
 // pass answers what only the owner can: it asks the hub for what changes nothing, and
@@ -437,7 +426,7 @@ type MirrorState = logmirror.State
 
 // State says how the mirror is.
 func (m *Mirror) State() MirrorState {
-	return logmirror.Core{Engine: m.e.dispatcher, Link: m.hub}.State(m.e.store.Applied())
+	return logmirror.Core{Engine: m.e.decider.dispatcher, Link: m.hub}.State(m.e.ledger.store.Applied())
 }
 
 // Stop stops the mirror. It is as [Engine.Stop].

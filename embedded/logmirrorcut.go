@@ -23,7 +23,7 @@ func (m *Mirror) cut(ctx context.Context, first uint64) error {
 	if err != nil || tip.First >= first {
 		return err
 	}
-	if err := m.e.store.Flush(); err != nil { // else a crash would have it made anew
+	if err := m.e.ledger.store.Flush(); err != nil { // else a crash would have it made anew
 		return err
 	}
 	m.e.log.Info("the mirror drops what its hub has dropped", "below", first)
@@ -114,7 +114,7 @@ func (m *Mirror) cutRounds() {
 // cutRound cuts the copy and the store at the last round that ended longer than Keep ago:
 // what was pruned by then has been kept for that long.
 func (m *Mirror) cutRound() error {
-	meta, err := m.e.store.Meta()
+	meta, err := m.e.ledger.store.Meta()
 	if err == nil {
 		err = m.rounds.note(meta, m.o.Keep)
 	}
@@ -128,7 +128,7 @@ func (m *Mirror) cutRound() error {
 	if err != nil || tip.First >= at.Begin.Frame() {
 		return err
 	}
-	err = m.e.store.DropPruned(at.End, func() error {
+	err = m.e.ledger.store.DropPruned(at.End, func() error {
 		trim, cancel := context.WithTimeout(m.ctx, trimWithin)
 		defer cancel()
 		return m.log.Trim(trim, at.Begin.Frame())
@@ -150,12 +150,12 @@ func (m *Mirror) whyPruned(request []byte) *wire.WhyReply {
 	if err != nil {
 		return nil
 	}
-	it, err := m.e.store.Item(id)
+	it, err := m.e.ledger.store.Item(id)
 	if err != nil || it == nil || it.PrunedSeq == 0 {
 		return nil
 	}
 	return &wire.WhyReply{
-		ID: it.ID.String(), Type: string(it.Type), State: it.State, At: time.Now().UTC(), Position: wire.PositionOf(m.e.store.Applied()),
+		ID: it.ID.String(), Type: string(it.Type), State: it.State, At: time.Now().UTC(), Position: wire.PositionOf(m.e.ledger.store.Applied()),
 		Reasons: core.Explain(nil, it, time.Time{}),
 	}
 }

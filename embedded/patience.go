@@ -28,8 +28,8 @@ const (
 // Where there is one server, or it has refused something, it does it once. fn must be fit to be
 // repeated. A node of a cluster waits for a leader until ctx ends, as it does for its quorum:
 // on busy machines one election may follow another.
-func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) error {
-	if e.srv != nil && !e.cfg.Cluster.On() {
+func (b *base) patiently(ctx context.Context, fn func(context.Context) error) error {
+	if b.srv != nil && !b.cfg.Cluster.On() {
 		return fn(ctx)
 	}
 	var told time.Time
@@ -38,13 +38,13 @@ func patiently(ctx context.Context, e *Engine, fn func(context.Context) error) e
 		err := fn(try)
 		cancel()
 		late := time.Now().After(end)
-		again := !late && (silence(err) || gathering(err)) || e.cfg.Cluster.On() && leaderless(err)
-		if err == nil || ctx.Err() != nil || !again || e.outside.denied.any() {
+		again := !late && (silence(err) || gathering(err)) || b.cfg.Cluster.On() && leaderless(err)
+		if err == nil || ctx.Err() != nil || !again || b.outside.denied.any() {
 			return err
 		}
-		e.does("the NATS servers do not answer yet: %v", err)
+		b.does("the NATS servers do not answer yet: %v", err)
 		if time.Since(told) > startTell {
-			e.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
+			b.log.Warn("the NATS servers do not answer yet: trying again", "error", err)
 			told = time.Now()
 		}
 		if sleep.For(ctx, startAgain) != nil {

@@ -17,15 +17,15 @@ import (
 func (s *server) hasAccounts() bool { return s != nil && s.isolated }
 
 // openQuotas makes what counts against the quotas, if there are any.
-func (e *Engine) openQuotas() {
-	e.userRoles.set(e.cfg.NATS, e.cfg.Leaf)
-	e.quotas = quota.New(quota.Config{
-		Settings: e.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(e.store, t) }, Refused: e.metrics.QuotaRefused,
+func (g *guard) openQuotas() {
+	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
+	g.quotas = quota.New(quota.Config{
+		Settings: g.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(g.ledger.store, t) }, Refused: g.ledger.metrics.QuotaRefused,
 		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
-		Now: func() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(g.ledger.advanced.Load())) },
 	})
-	if e.quotas != nil && e.auth.Open() && !e.srv.hasAccounts() {
-		e.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
+	if g.quotas != nil && g.auth.Open() && !g.srv.hasAccounts() {
+		g.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
 	}
 }
 

@@ -27,53 +27,55 @@ import (
 // to the embedded NATS server, and their live feeds and long polls on HTTP.
 // Other differences are logged as waiting for a restart, and returned.
 // Concurrent calls take turns.
-func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
-	e.reloading.Lock()
-	defer e.reloading.Unlock()
+func (e *Engine) Reload(c config.Config) (waiting []string, err error) { return e.guard.reload(c) }
+
+func (g *guard) reload(c config.Config) (waiting []string, err error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
 	defer func() {
 		if err != nil {
-			e.log.Error("the configuration was not read again: all is as it was", "error", err)
+			g.log.Error("the configuration was not read again: all is as it was", "error", err)
 			err = events.WithCode(events.CodeBadConfig, err)
 		}
 	}()
-	o := e.o
+	o := g.o
 	o.Config = c
 	c = o.config()
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	next, secure, err := e.prepareHTTP(c.HTTP)
+	next, secure, err := g.prepareHTTP(c.HTTP)
 	if err != nil {
 		return nil, err
 	}
 	users := 0
-	if e.srv != nil {
-		so := e.serverOptions()
+	if g.srv != nil {
+		so := g.serverOptions()
 		so.Access = c.NATS
-		if err := e.srv.reload(so); err != nil {
+		if err := g.srv.reload(so); err != nil {
 			return nil, err
 		}
 		users = len(c.NATS.Users)
 	}
 	// From here on nothing can fail.
 	if secure != nil {
-		e.httpTLS.Store(secure)
+		g.httpTLS.Store(secure)
 	}
 	next.Apply()
-	e.userRoles.set(c.NATS, e.cfg.Leaf)
-	waiting = config.NeedsRestart(e.given, c)
-	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
+	g.userRoles.set(c.NATS, g.cfg.Leaf)
+	waiting = config.NeedsRestart(g.given, c)
+	g.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
 	if len(waiting) > 0 {
-		e.log.Warn("changed, needs a restart: "+strings.Join(waiting, ", "), "settings", len(waiting))
+		g.log.Warn("changed, needs a restart: "+strings.Join(waiting, ", "), "settings", len(waiting))
 	}
 	return waiting, nil
 }
 
 // prepareHTTP reads the tokens and certificates for HTTP. secure is nil if
 // there is no new TLS configuration.
-func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
-	next, err = e.auth.Prepare(e.o.httpAuth(h, e.log))
-	if err != nil || h.TLSCert == "" || e.httpTLS.Load() == nil {
+func (g *guard) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
+	next, err = g.auth.Prepare(g.o.httpAuth(h, g.log))
+	if err != nil || h.TLSCert == "" || g.httpTLS.Load() == nil {
 		return next, nil, err
 	}
 	secure, roots, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, next.HasTokens())

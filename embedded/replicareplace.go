@@ -33,8 +33,8 @@ const (
 // replaceDamaged replaces the damaged replicas of this node by copies of the leaders', once
 // most of the servers of each have it whole and current. Until then it says what is lacking.
 func (w *replicaWatch) replaceDamaged(ctx context.Context) {
-	found := w.reads()()
-	if len(found.Damaged) == 0 || found.Alone || w.e.working.Load() == nil {
+	found := w.seen()
+	if len(found.Damaged) == 0 || found.Alone || w.lease.working.Load() == nil {
 		return
 	}
 	if again := w.replacedAt.Add(replaceRest); !w.replacedAt.IsZero() && time.Now().Before(again) {
@@ -59,27 +59,26 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
 	defer cancel()
-	e := w.e
 	to, err := w.mayReplace(ctx, streams)
 	if err != nil {
 		return err
 	}
-	if e.owns.Load() {
-		heir := chooseHeir(ctx, e)
+	if w.lease.owns.Load() {
+		heir := w.lease.chooseHeir(ctx)
 		if heir == "" {
 			return errors.New("this node owns the log, and no other can")
 		}
-		e.log.Warn("this node owns the log, and replaces its damaged replicas: handing the log over", "to", heir)
-		handOver(ctx, e, heir)
-		if !e.lease.handOn(ctx, heir, wire.TakeoverHandedOver) {
+		w.log.Warn("this node owns the log, and replaces its damaged replicas: handing the log over", "to", heir)
+		w.lease.handOver(ctx, heir)
+		if !w.lease.handOn(ctx, heir, wire.TakeoverHandedOver) {
 			return fmt.Errorf("this node owns the log, and %s has not taken it over", heir)
 		}
 	}
 	for _, stream := range streams {
-		if !e.srv.ns().JetStreamIsStreamLeader(e.names().Account(), stream) {
+		if !w.srv.ns().JetStreamIsStreamLeader(w.names().Account(), stream) {
 			continue
 		}
-		if err := e.Cluster().Hand(ctx, stream, to[stream]); err != nil {
+		if err := w.cluster().Hand(ctx, stream, to[stream]); err != nil {
 			return err
 		}
 	}
@@ -91,11 +90,11 @@ func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 	}
 	w.becomes(beingReplaced)
 	w.replacedAt = time.Now()
-	e.log.Warn("this node's NATS server is restarted without its damaged replicas, which the others replace", "streams", strings.Join(streams, ","))
-	own := slices.DeleteFunc(e.srv.ownStreams(e.names()), func(st natsserver.StreamDetail) bool { return !slices.Contains(streams, st.Name) })
-	return e.srv.restartAfter(func() (err error) {
+	w.log.Warn("this node's NATS server is restarted without its damaged replicas, which the others replace", "streams", strings.Join(streams, ","))
+	own := slices.DeleteFunc(w.srv.ownStreams(w.names()), func(st natsserver.StreamDetail) bool { return !slices.Contains(streams, st.Name) })
+	return w.srv.restartAfter(func() (err error) {
 		for _, st := range own {
-			err = errors.Join(err, e.srv.dropReplica(e.names(), st))
+			err = errors.Join(err, w.srv.dropReplica(w.names(), st))
 		}
 		return err
 	})
@@ -104,16 +103,15 @@ func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 // mayReplace returns a node for each of the streams that may lead it; or why this node can't
 // replace them now.
 func (w *replicaWatch) mayReplace(ctx context.Context, streams []string) (to map[string]string, err error) {
-	e := w.e
 	var states []StreamState
-	for _, st := range e.srv.ownStreams(e.names()) {
-		states = append(states, e.Cluster().stream(ctx, st.Name))
+	for _, st := range w.srv.ownStreams(w.names()) {
+		states = append(states, w.cluster().stream(ctx, st.Name))
 	}
-	r, err := allNodes(ctx, e)
+	r, err := w.lease.allNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return judgeReplace(e.nodeName(), streams, states, r.Nodes)
+	return judgeReplace(w.nodeName(), streams, states, r.Nodes)
 }
 
 // judgeReplace says who may lead the damaged streams while a node replaces its replicas of them,
@@ -173,8 +171,8 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 // copied reports whether this node has what the leaders of the streams have.
 func (w *replicaWatch) copied(ctx context.Context, streams []string) bool {
 	for _, stream := range streams {
-		s := w.e.Cluster().stream(ctx, stream)
-		if !slices.ContainsFunc(s.Replicas, func(r NodeState) bool { return r.Name == w.e.nodeName() && r.Online && r.Current }) {
+		s := w.cluster().stream(ctx, stream)
+		if !slices.ContainsFunc(s.Replicas, func(r NodeState) bool { return r.Name == w.nodeName() && r.Online && r.Current }) {
 			return false
 		}
 	}
@@ -188,7 +186,7 @@ func (w *replicaWatch) becomes(what string) {
 	all := slices.Clone(w.found.Damaged)
 	for i := range all {
 		if all[i].Repair != what {
-			w.e.log.Warn("a damaged replica", "stream", all[i].Stream, "repair", what)
+			w.log.Warn("a damaged replica", "stream", all[i].Stream, "repair", what)
 		}
 		all[i].Repair = what
 	}

@@ -33,8 +33,9 @@ const (
 // when it hears of a leader again, a minute after either, and once a day. Those that are damaged
 // it replaces from the others.
 type replicaWatch struct {
-	e      *Engine
-	cancel context.CancelFunc
+	*base
+	lease  *lease
+	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
 	replacedAt time.Time // run's
@@ -43,21 +44,25 @@ type replicaWatch struct {
 	found api.ReplicasRead
 }
 
-// watchReplicas begins to read the replicas, if there are any of its own.
-func (e *Engine) watchReplicas() {
-	if e.srv == nil || e.dir == nil {
+// own reports whether there are replicas of its own to read.
+func (w *replicaWatch) own() bool { return w.srv != nil && w.dir != nil }
+
+// start begins to read the replicas.
+func (w *replicaWatch) start() {
+	if !w.own() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &replicaWatch{e: e, cancel: cancel}
-	w.found.Alone = e.srv.member() == nil
+	w.cancel = cancel
+	w.mu.Lock()
+	w.found.Alone = w.srv.member() == nil
+	w.mu.Unlock()
 	w.ended.Go(func() { w.run(ctx) })
-	e.replicas.Store(w)
 }
 
-// stopReplicas ends that. It may be called again.
-func (e *Engine) stopReplicas() {
-	if w := e.replicas.Load(); w != nil {
+// stop ends that. It may be called again.
+func (w *replicaWatch) stop() {
+	if w.cancel != nil {
 		w.cancel()
 		w.ended.Wait()
 	}
@@ -65,14 +70,14 @@ func (e *Engine) stopReplicas() {
 
 func (w *replicaWatch) run(ctx context.Context) {
 	every, soon := replicasEvery, replicasSoon
-	if again := w.e.o.replicasAgain; again != 0 {
+	if again := w.o.replicasAgain; again != 0 {
 		every, soon = again, again
 	}
 	var of *natsserver.Server // whose replicas were read
 	var next time.Time
 	led := false
 	for ctx.Err() == nil {
-		now, leads := w.e.srv.ns(), w.e.srv.member() == nil || w.e.srv.hasLeader()
+		now, leads := w.srv.ns(), w.srv.member() == nil || w.srv.hasLeader()
 		returned := now != of || leads && !led
 		led = leads
 		if returned || !time.Now().Before(next) {
@@ -92,13 +97,12 @@ func (w *replicaWatch) run(ctx context.Context) {
 // read reads all replicas, and reports whether it came to their end. Without a leader among the
 // nodes there may be more of them.
 func (w *replicaWatch) read(ctx context.Context, led bool) bool {
-	e := w.e
 	var streams []string
-	for _, st := range e.srv.ownStreams(e.names()) {
+	for _, st := range w.srv.ownStreams(w.names()) {
 		name := st.Name
 		r, err := replicas.Reader{
-			Dir: e.srv.streamDir(e.names(), name), Stream: name, Rate: replicasRate, Gapless: strings.HasPrefix(name, strings.TrimSuffix(e.names().EventStream(0), "0")),
-			State: func() (replicas.State, bool) { return e.srv.streamState(e.names(), name) },
+			Dir: w.srv.streamDir(w.names(), name), Stream: name, Rate: replicasRate, Gapless: strings.HasPrefix(name, strings.TrimSuffix(w.names().EventStream(0), "0")),
+			State: func() (replicas.State, bool) { return w.srv.streamState(w.names(), name) },
 		}.Read(ctx)
 		if ctx.Err() != nil {
 			return false
@@ -128,13 +132,13 @@ func (w *replicaWatch) note(stream string, r replicas.Replica) {
 	switch {
 	case r.Damage == "" && at >= 0:
 		all = slices.Delete(all, at, at+1)
-		w.e.log.Info("this node's replica of a stream is whole again", "stream", stream, "messages", r.Messages)
+		w.log.Info("this node's replica of a stream is whole again", "stream", stream, "messages", r.Messages)
 	case r.Damage != "" && at >= 0:
 		all[at].Damage = r.Damage
 	case r.Damage != "":
 		d := wire.DamagedReplica{Stream: stream, Damage: r.Damage, Since: r.At.UTC().Truncate(time.Millisecond), Repair: w.advice()}
 		all = append(all, d)
-		w.e.log.Error("this node's replica of a stream is damaged", "stream", stream, "damage", d.Damage, "repair", d.Repair)
+		w.log.Error("this node's replica of a stream is damaged", "stream", stream, "damage", d.Damage, "repair", d.Repair)
 	}
 	w.found.Damaged = all
 	if !slices.Contains(w.found.Streams, stream) {
@@ -144,7 +148,7 @@ func (w *replicaWatch) note(stream string, r replicas.Replica) {
 
 // advice says what to do about a damaged replica.
 func (w *replicaWatch) advice() string {
-	if w.e.srv.member() == nil {
+	if w.srv.member() == nil {
 		return "there is no other replica to replace it from: see that the disk is sound, make a backup of what can be read (engine backup), and restore the last good one into an empty folder (engine restore)"
 	}
 	return "it will be replaced from the others"
@@ -152,22 +156,22 @@ func (w *replicaWatch) advice() string {
 
 // reads returns what says what was found; nil: nothing is read.
 func (w *replicaWatch) reads() func() api.ReplicasRead {
-	if w == nil {
+	if !w.own() {
 		return nil
 	}
-	return func() api.ReplicasRead {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.found
-	}
+	return w.seen
+}
+
+func (w *replicaWatch) seen() api.ReplicasRead {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found
 }
 
 // node adds what was found to what a node says of itself.
 func (w *replicaWatch) node(n *wire.Node) {
-	if w != nil {
-		found := w.reads()()
-		n.ReplicasRead, n.Damaged = found.At, found.Damaged
-	}
+	found := w.seen()
+	n.ReplicasRead, n.Damaged = found.At, found.Damaged
 }
 
 // streamDir returns the folder of a stream.

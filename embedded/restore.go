@@ -71,7 +71,8 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 		return done, err
 	}
 	defer b.Close()
-	e := newEngine(o.Options)
+	e := newBase(o.Options)
+	life := lifecycle{log: e.log}
 	// Everything is synced at the end: see syncTree.
 	e.cfg.Server.Durability = config.Interval
 	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
@@ -81,31 +82,34 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	parts := e.serverParts()
+	parts, whole := e.serverParts(), false
 	if e.cfg.Server.NATSURL == "" {
-		parts = slices.Insert(parts, 0, part{"the data folder", func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, func(context.Context) error { return e.dir.Close() }})
+		parts = slices.Insert(parts, 0, part{"the data folder", func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, e.closeDir}, part{"the mark on the folder", nil, func(context.Context) error {
+			if !whole {
+				return nil
+			}
+			return restored(e.dir.path)
+		}})
 	}
-	if err := e.life.start(ctx, parts...); err != nil {
+	if err := life.start(ctx, parts...); err != nil {
 		return done, err
 	}
-	done.Dir = e.Dir()
+	done.Dir = e.dir.root()
 	err = e.restore(ctx, b, o, &done)
+	whole = err == nil
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := errors.Join(err, e.life.stop(end)); err != nil || done.Dir == "" {
-		return done, err
-	}
-	return done, restored(done.Dir)
+	return done, errors.Join(err, life.stop(end))
 }
 
-func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions, done *Restored) (err error) {
-	done.Restored, err = b.Restore(ctx, backup.RestoreOptions{
-		Conn: e.nc, Names: e.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
+func (b *base) restore(ctx context.Context, from *backup.Backup, o RestoreOptions, done *Restored) (err error) {
+	done.Restored, err = from.Restore(ctx, backup.RestoreOptions{
+		Conn: b.nc, Names: b.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.project(ctx, done, o.Progress); err != nil {
+	if err := b.project(ctx, done, o.Progress); err != nil {
 		return fmt.Errorf("restore: replay the restored log: %w", err)
 	}
 	return ctx.Err() // whoever has given up does not find it done
@@ -114,44 +118,44 @@ func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions
 // restoresFolder reports whether the data folder of an engine that stands alone is to be
 // filled from the backup of Options.RestoreFrom: it is empty, or what an interrupted restore
 // has left. Else restoreFirst looks at that backup.
-func (e *Engine) restoresFolder() bool {
-	if e.o.RestoreFrom == "" || e.o.Memory || e.cfg.Server.NATSURL != "" || e.cfg.Cluster.On() {
+func (b *base) restoresFolder() bool {
+	if b.o.RestoreFrom == "" || b.o.Memory || b.cfg.Server.NATSURL != "" || b.cfg.Cluster.On() {
 		return false
 	}
-	entries, _ := os.ReadDir(e.cfg.Server.Dir) // what can't be read is refused later
-	_, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile))
+	entries, _ := os.ReadDir(b.cfg.Server.Dir) // what can't be read is refused later
+	_, err := os.Stat(filepath.Join(b.cfg.Server.Dir, restoreFile))
 	return len(entries) == 0 || err == nil
 }
 
 // restoreFolder does that before the engine's own server starts, since that may sync each
 // message, and here one sync at the end does.
-func (e *Engine) restoreFolder(ctx context.Context) error {
-	e.does("the data folder is filled from the backup %s", e.o.RestoreFrom)
-	done, err := Restore(ctx, RestoreOptions{Options: e.o, Backup: e.o.RestoreFrom})
+func (b *base) restoreFolder(ctx context.Context) error {
+	b.does("the data folder is filled from the backup %s", b.o.RestoreFrom)
+	done, err := Restore(ctx, RestoreOptions{Options: b.o, Backup: b.o.RestoreFrom})
 	if err == nil {
-		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)
+		b.log.Info("restored from the backup", "folder", b.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)
 	}
 	return err
 }
 
 // restoreFirst fills the streams from the backup of Options.RestoreFrom, before there is a
 // log. One that was restored from that backup before is left alone.
-func restoreFirst(ctx context.Context, e *Engine) error {
-	if e.o.RestoreFrom == "" {
+func (b *base) restoreFirst(ctx context.Context) error {
+	if b.o.RestoreFrom == "" {
 		return nil
 	}
-	b, err := backup.Open(e.o.RestoreFrom)
+	from, err := backup.Open(b.o.RestoreFrom)
 	if err != nil {
 		return err
 	}
-	done, err := b.Restore(ctx, backup.RestoreOptions{Conn: e.nc, Names: e.names(), Replicas: e.copies.replicas, Placement: connect.Placement(e.copies.placement)})
+	done, err := from.Restore(ctx, backup.RestoreOptions{Conn: b.nc, Names: b.names(), Replicas: b.copies.replicas, Placement: connect.Placement(b.copies.placement)})
 	switch {
 	case errors.Is(err, backup.ErrExists):
 		return fmt.Errorf("%w: start without --restore, or with empty folders on all nodes", err)
 	case err != nil:
 		return err
 	case !done.Already:
-		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last))
+		b.log.Info("restored from the backup", "folder", b.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last))
 	}
 	return nil
 }
@@ -161,8 +165,8 @@ const stopTimeout = 2 * time.Minute
 
 // project builds the projection of the restored log: in the data folder, or, on an
 // existing NATS, in one that is removed.
-func (e *Engine) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) (err error) {
-	log, err := eventlog.Open(ctx, eventlog.Config{Connect: e.logConnect, Names: e.names(), Existing: true, Logger: e.log})
+func (b *base) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) (err error) {
+	log, err := eventlog.Open(ctx, eventlog.Config{Connect: b.logConnect, Names: b.names(), Existing: true, Logger: b.log})
 	if err != nil {
 		return err
 	}
@@ -172,8 +176,8 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		return err
 	}
 	dir := ""
-	if e.dir != nil {
-		dir = e.dir.store()
+	if b.dir != nil {
+		dir = b.dir.store()
 	} else {
 		tmp, err := os.MkdirTemp("", "streamwright-restore-")
 		if err != nil {
@@ -182,7 +186,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		defer os.RemoveAll(tmp)
 		dir = filepath.Join(tmp, storeFolder)
 	}
-	store, err := projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
+	store, err := projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, b.log), func(n, total uint64) {
 		if progress != nil {
 			progress("replay events", int64(n), int64(total))
 		}
@@ -208,8 +212,8 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 
 // openRestoreDir takes an empty data folder, or one that an interrupted restore has left,
 // and marks it.
-func (e *Engine) openRestoreDir(id string) (err error) {
-	path := e.cfg.Server.Dir
+func (b *base) openRestoreDir(id string) (err error) {
+	path := b.cfg.Server.Dir
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("restore: %w", err)
@@ -225,16 +229,16 @@ func (e *Engine) openRestoreDir(id string) (err error) {
 	if err := replaceFile(filepath.Join(path, restoreFile), id+"\n", true); err != nil {
 		return fmt.Errorf("restore: mark the folder: %w", err)
 	}
-	if e.dir, err = openDataDir(path); err != nil {
+	if b.dir, err = openDataDir(path); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.dir.Close())
+			err = errors.Join(err, b.dir.Close())
 		}
 	}()
 	for _, left := range []string{"jetstream", storeFolder} { // of a restore that was interrupted
-		if err := os.RemoveAll(filepath.Join(e.dir.path, left)); err != nil {
+		if err := os.RemoveAll(filepath.Join(b.dir.path, left)); err != nil {
 			return fmt.Errorf("restore: remove what an interrupted restore has left: %w", err)
 		}
 	}

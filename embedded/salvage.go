@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,53 +74,52 @@ type Salvaged struct {
 // at the end the data folder's store is set aside, since it does not belong to
 // the new log.
 func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
-	e := newEngine(o.Options)
+	l := newLedger(newBase(o.Options))
+	life := lifecycle{log: l.log}
 	// The server is for this process alone, and what is written must stay.
-	e.cfg.Server.Durability = config.Always
-	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
-	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
+	l.cfg.Server.Durability = config.Always
+	l.cfg.Server.NATSListen, l.cfg.Server.HTTP, l.cfg.Server.PProf = config.Off, config.Off, config.Off
+	if err := errors.Join(l.cfg.Validate(), l.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	if _, err := os.Stat(e.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
-		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", e.cfg.Server.Dir)
+	if _, err := os.Stat(l.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", l.cfg.Server.Dir)
 	}
-	if err := e.life.start(ctx, part{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }}); err != nil {
-		return done, err
-	}
-	work := filepath.Join(e.dir.path, salvageFolder)
+	var work string
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		err = errors.Join(err, e.life.stop(end), os.RemoveAll(work))
+		err = errors.Join(err, life.stop(end))
 	}()
-	from := o.Store
-	if from == "" {
-		from = e.dir.store()
-	}
-	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700)); err != nil {
-		return done, fmt.Errorf("salvage: %w", err)
-	}
-	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
-		return done, err
-	}
-	err = e.life.start(ctx, part{"the store", func(context.Context) (err error) {
-		e.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(e.o.Memory, e.log))
-		return err
-	}, e.closeStore})
+	err = life.start(ctx, part{"the data folder", l.openDir, l.closeDir}, part{"the folder for a copy of the store", func(context.Context) error {
+		work = filepath.Join(l.dir.path, salvageFolder)
+		return errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700))
+	}, func(context.Context) error { return os.RemoveAll(work) }})
 	if err != nil {
 		return done, err
 	}
-	if done.Salvageable, err = salvageable(e.store, from); err != nil {
+	from := cmp.Or(o.Store, l.dir.store())
+	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
+		return done, err
+	}
+	err = life.start(ctx, part{"the store", func(context.Context) (err error) {
+		l.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(l.o.Memory, l.log))
+		return err
+	}, l.closeStore})
+	if err != nil {
+		return done, err
+	}
+	if done.Salvageable, err = salvageable(l.store, from); err != nil {
 		return done, err
 	}
 	if o.Confirm == nil || !o.Confirm(done.Salvageable) {
 		return done, nil
 	}
-	if err := e.writeSalvaged(ctx, &done, o.Progress); err != nil {
+	if err := l.writeSalvaged(ctx, &life, &done, o.Progress); err != nil {
 		return done, err
 	}
 	if o.Store == "" {
-		done.Aside, err = setAside(e.dir.store())
+		done.Aside, err = setAside(l.dir.store())
 	}
 	return done, err
 }
@@ -151,29 +151,29 @@ func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
 	return out, nil
 }
 
-// writeSalvaged writes the new log from e.store, and proves it.
-func (e *Engine) writeSalvaged(ctx context.Context, done *Salvaged, progress func(done, total int64)) error {
-	if err := e.life.start(ctx, e.serverParts()...); err != nil {
+// writeSalvaged writes the new log from the store, and proves it.
+func (l *ledger) writeSalvaged(ctx context.Context, life *lifecycle, done *Salvaged, progress func(done, total int64)) error {
+	if err := life.start(ctx, l.serverParts()...); err != nil {
 		return err
 	}
-	log, err := eventlog.Create(ctx, e.logConfig(), e.store.Applied().Frame()+1)
+	log, err := eventlog.Create(ctx, l.logConfig(), l.store.Applied().Frame()+1)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	done.First = events.SeqOf(e.store.Applied().Frame()+1, 0)
+	done.First = events.SeqOf(l.store.Applied().Frame()+1, 0)
 	err = dispatcher.Salvage(ctx, dispatcher.Config{
-		Log: log, Store: e.store, Names: e.names(), Owner: "salvage", Version: Version, Alone: e.srv != nil,
-		Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
+		Log: log, Store: l.store, Names: l.names(), Owner: "salvage", Version: Version, Alone: l.srv != nil,
+		Defaults: l.cfg.TypeDefaults(), Limits: l.cfg.EngineLimits(), Logger: l.log,
 	}, progress)
 	if err != nil {
 		return err
 	}
-	done.Last = e.store.Applied()
-	if done.Digest, err = e.store.Digest(ctx); err != nil {
+	done.Last = l.store.Applied()
+	if done.Digest, err = l.store.Digest(ctx); err != nil {
 		return err
 	}
-	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(e.dir.path, salvageFolder, salvageProof), storeOptions(e.o.Memory, e.log), nil)
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(l.dir.path, salvageFolder, salvageProof), storeOptions(l.o.Memory, l.log), nil)
 	if err != nil {
 		return fmt.Errorf("salvage: replay the new log: %w", err)
 	}

@@ -63,14 +63,12 @@ type serverOptions struct {
 }
 
 // serverOptions returns the options of the engine's own server.
-func (e *Engine) serverOptions() serverOptions {
+func (b *base) serverOptions() serverOptions {
 	so := serverOptions{
-		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Leaf: e.cfg.Leaf, Quotas: e.cfg.Quotas,
-		MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
+		Dir: b.dir.root(), Listen: b.cfg.Server.NATSListen, Durability: b.cfg.Server.Durability, Names: b.names(), Partitions: partitions, Access: b.cfg.NATS, Leaf: b.cfg.Leaf, Quotas: b.cfg.Quotas,
+		MaxMemory: b.cfg.Limits.MaxMemoryBytes, MaxStore: b.cfg.Limits.MaxStoreBytes, Log: b.log,
 	}
-	if e.dir != nil {
-		so.Dir = e.dir.path
-	} else {
+	if b.dir == nil {
 		so.MaxMemory = 0 // everything is there: as much as the machine allows
 	}
 	return so

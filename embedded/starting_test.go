@@ -129,7 +129,7 @@ func TestNodesWithoutALeaderAnswer(t *testing.T) {
 	if status, body, _ := answerOf(t, at, "/api/v1/stats"); status != 200 {
 		t.Errorf("GET stats: %d %s", status, body)
 	}
-	left := slices.IndexFunc(engines, func(e *Engine) bool { return !e.owns.Load() })
+	left := slices.IndexFunc(engines, func(e *Engine) bool { return !e.ledger.lease.owns.Load() })
 	at = all[left].HTTP
 	for i, e := range engines {
 		if i != left {
@@ -182,7 +182,7 @@ func TestAnEngineAloneSaysThatItStarts(t *testing.T) {
 	defer stopEngine(t, e)
 	parts := e.parts()
 	replays := slices.IndexFunc(parts, func(p part) bool { return p.name == "the match of store and log" })
-	if err := errors.Join(e.cfg.Validate(), e.openAccess(), e.life.start(t.Context(), parts[:replays]...)); err != nil {
+	if err := errors.Join(e.cfg.Validate(), e.guard.open(), e.life.start(t.Context(), parts[:replays]...)); err != nil {
 		t.Fatal(err)
 	}
 	e.does("the log is replayed")

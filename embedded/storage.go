@@ -33,33 +33,33 @@ func (s *server) storage(memory bool) int64 {
 
 // share bounds what a stream beside the log may reserve: by the setting, and by its
 // share of the storage. It warns if a setting that is not the usual one is cut.
-func (e *Engine) share(setting string, wanted, usual int64) int64 {
-	total := e.srv.storage(e.o.Memory)
+func (b *base) share(setting string, wanted, usual int64) int64 {
+	total := b.srv.storage(b.o.Memory)
 	if total <= 0 {
 		return wanted
 	}
 	kept := min(wanted, max(total/sideShare, 1))
 	if kept < wanted && wanted != usual {
-		e.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
+		b.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
 	}
 	return kept
 }
 
 // watchSpace begins to watch the room that the engine has.
-func (e *Engine) watchSpace() {
-	c := room.Config{Least: uint64(max(e.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: e.log, Told: func(full bool, hold string) {
-		e.dispatcher.HoldDispatch(hold)
-		e.dispatcher.PauseIntake(full)
+func (d *decider) watchSpace() {
+	c := room.Config{Least: uint64(max(d.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: d.log, Dir: d.dir.root(), Told: func(full bool, hold string) {
+		d.dispatcher.HoldDispatch(hold)
+		d.dispatcher.PauseIntake(full)
 	}}
-	if e.dir != nil {
-		c.Dir = e.dir.path
+	if d.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(d.srv.ns(), d.o.Memory) }
+		c.Failed, c.Restart = d.srv.fault, d.srv.restart
 	}
-	if e.srv != nil {
-		c.Used = func() (uint64, uint64, bool) { return storageUsed(e.srv.ns(), e.o.Memory) }
-		c.Failed, c.Restart = e.srv.fault, e.srv.restart
-	}
-	e.space = room.Start(c)
+	d.space = room.Start(c)
+	d.ledger.lease.full = d.space.Full
 }
+
+func (d *decider) closeSpace() { d.space.Stop() }
 
 // storageUsed returns how much the server's streams hold, and may.
 func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {

@@ -1,0 +1,230 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// base is what all parts stand on: the configuration, the data folder, and NATS.
+type base struct {
+	cfg      config.Config
+	o        Options
+	log      *slog.Logger
+	dir      *dataDir // nil in memory
+	outside  *outside
+	srv      *server       // nil: an existing NATS is used
+	nc       *nats.Conn    // the engine's own
+	copies   copies        // set once the server is there
+	starting *api.Starting // answers until the API does; nil without an engine
+}
+
+func newBase(o Options) *base {
+	b := &base{o: o, cfg: o.config(), log: o.Logger}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	return b
+}
+
+// config returns the configuration with the overrides in it.
+func (o Options) config() config.Config {
+	c := o.Config
+	set := func(dst *string, v string) {
+		if v != "" {
+			*dst = v
+		}
+	}
+	if o.Memory {
+		c.Server.NATSListen, c.Server.HTTP, c.Server.PProf = config.Off, config.Off, config.Off
+	}
+	set(&c.Server.Dir, o.Dir)
+	set(&c.Server.NATSListen, o.NATSListen)
+	set(&c.Server.HTTP, o.HTTP)
+	set(&c.Server.PProf, o.PProf)
+	set(&c.Server.NATSURL, o.NATSURL)
+	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
+	c.Cluster = c.Cluster.Over(o.Cluster)
+	o.Connect.URL = ""
+	c.Connect = connect.Merge(o.Connect, c.Connect)
+	if o.Durability != "" {
+		c.Server.Durability = o.Durability
+	}
+	return c.WithDefaults()
+}
+
+// serverParts returns the parts of what works on the streams in place of an engine.
+func (b *base) serverParts() []part {
+	return []part{{"the NATS server", b.startServer, b.stopServer}, {"the connection", b.openConnection, just(b.closeConnection)}, {"the look at the NATS servers", b.findServer, nil}}
+}
+
+func (b *base) names() wire.Names {
+	return wire.WithPrefix(b.cfg.Server.Prefix).In(b.cfg.Connect.Domain)
+}
+
+// clientNames returns the names as the clients of this process have them.
+func (b *base) clientNames() wire.Names {
+	if b.srv != nil && b.srv.isolated {
+		return b.names().Imported()
+	}
+	return b.names()
+}
+
+// url returns where other processes connect to NATS; empty if nothing listens.
+func (b *base) url() string {
+	if b.srv == nil {
+		return b.cfg.Server.NATSURL
+	}
+	return b.srv.URL()
+}
+
+func (b *base) cluster() *Cluster { return &Cluster{b} }
+
+func (b *base) openDir(context.Context) (err error) {
+	if b.o.Memory {
+		return nil
+	}
+	if b.dir, err = openDataDir(b.cfg.Server.Dir); err != nil {
+		return err
+	}
+	return b.dir.checkRestored()
+}
+
+func (b *base) closeDir(context.Context) error { return b.dir.Close() }
+
+// findServer sees that the NATS servers are there, and fit.
+func (b *base) findServer(ctx context.Context) error {
+	if err := b.awaitQuorum(ctx); err != nil {
+		return err
+	}
+	err := b.patiently(ctx, func(ctx context.Context) error {
+		return checkServer(ctx, b.nc, b.names(), streamwright.Redact(b.url()))
+	})
+	if err != nil {
+		return err
+	}
+	return b.patiently(ctx, b.findCopies)
+}
+
+// startServer starts the embedded NATS server, alone or as a node of its cluster.
+func (b *base) startServer(ctx context.Context) (err error) {
+	if b.cfg.Server.NATSURL != "" {
+		return nil
+	}
+	b.does("the NATS server starts")
+	var m *membership
+	if b.cfg.Cluster.On() {
+		if m, err = b.membership(ctx); err != nil {
+			return events.WithCode(events.CodeBadConfig, err)
+		}
+	}
+	if err := b.dir.markMember(m); err != nil {
+		return err
+	}
+	so := b.serverOptions()
+	so.Member = m
+	if m == nil {
+		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
+			defer cancel()
+			return s.holdAcks(ctx, b.names())
+		}
+	}
+	b.srv, err = startServer(so)
+	return err
+}
+
+func (b *base) stopServer(context.Context) error { return b.srv.Stop() }
+
+func (b *base) openConnection(context.Context) (err error) {
+	b.nc, err = b.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1))
+	return err
+}
+
+// nodeName names this engine, for people.
+func (b *base) nodeName() string {
+	if name := b.cfg.Cluster.Node; name != "" {
+		return name
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// connect opens a connection; with the engine's own rights if privileged.
+func (b *base) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error) {
+	if b.srv != nil {
+		return b.srv.connect(privileged, opts...)
+	}
+	return b.outside.connect(opts)
+}
+
+func (b *base) closeConnection() { b.nc.Close() }
+
+// holdTimeout bounds what is done before a server that starts is used.
+const holdTimeout = 30 * time.Second
+
+// minPayload is the least max_payload, in bytes: no event is larger.
+const minPayload = 2 << 20
+
+// checkServer refuses a server that can't carry the engine; url is its own, for the
+// error.
+func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
+	if most := nc.MaxPayload(); most < minPayload {
+		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
+	}
+	js, err := connect.JetStream(nc, names)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)
+	}
+	return nil
+}
+
+// checkStrict refuses a JetStream that takes requests with fields that it does
+// not know (strict: false): it would take some answers for requests. Asked for
+// the state of a stream, it tells by whether it refuses such a field.
+func (b *base) checkStrict(ctx context.Context) error {
+	if b.srv != nil {
+		return nil // ours is, and would only warn of the question
+	}
+	url := streamwright.Redact(b.url())
+	ctx, cancel := context.WithTimeout(ctx, outsideTimeout)
+	defer cancel()
+	var answer struct{ Error json.RawMessage }
+	m, err := b.nc.RequestWithContext(ctx, b.names().JetStream("STREAM.INFO."+b.names().EventStream(0)), []byte(`{"is_it_strict":true}`))
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", url, err)
+	case answer.Error == nil:
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("use NATS at %s: its JetStream has strict: false, so that it may take an answer for a request: take that out of its configuration (jetstream { strict: true })", url))
+	}
+	return nil
+}
+
+// reachable returns an address that reaches a listener on this machine, also one that
+// listens on all addresses.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
+}
