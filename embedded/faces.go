@@ -69,7 +69,7 @@ func (f *faces) hooks() dispatcher.Hooks {
 			}
 			f.roleIs(wire.RoleOwner, f.nodeName())
 		},
-		Lost: f.decider.items.Lost,
+		Lost: func(err error) { f.decider.items.Lost(err) },
 		StandingBy: func(owner string) {
 			f.ledger.lease.owns.Store(false)
 			f.decider.mirror.standBy()

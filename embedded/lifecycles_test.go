@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -297,7 +298,7 @@ func (r *lifecycles) sites() {
 				return
 			}
 			time.Sleep(wait)
-			if err := s.Stop(stop); !stoppedWell(err) {
+			if err := s.Stop(stop); !stoppedWell(err, stop) {
 				r.t.Errorf("stop: %v", err)
 			}
 		})
@@ -317,11 +318,15 @@ func (r *lifecycles) sites() {
 // stopTwice stops an engine, up to three times at once.
 func (r *lifecycles) stopTwice(e *Engine) {
 	var stops sync.WaitGroup
+	var given []context.Context
 	for range 1 + r.rng.IntN(3) {
 		ctx, cancel := r.some(2 * time.Second)
+		defer cancel()
+		given = append(given, ctx)
+	}
+	for _, ctx := range given {
 		stops.Go(func() {
-			defer cancel()
-			if err := e.Stop(ctx); !stoppedWell(err) {
+			if err := e.Stop(ctx); !stoppedWell(err, given...) {
 				r.t.Errorf("stop: %v", err)
 			}
 			if e.srv != nil && e.srv.ns().Running() || e.dir != nil && e.dir.lock != nil {
@@ -346,7 +351,7 @@ func (r *lifecycles) stop(e *Engine) {
 		if err == nil {
 			err = next.Stop(ctx)
 		}
-		if !stoppedWell(err) && !errors.Is(err, ErrInUse) {
+		if !stoppedWell(err, ctx) && !errors.Is(err, ErrInUse) {
 			r.t.Errorf("the next engine in the folder: %v", err)
 		}
 	})
@@ -354,9 +359,11 @@ func (r *lifecycles) stop(e *Engine) {
 	next.Wait()
 }
 
-// stoppedWell reports whether an engine's stop went well, but for the time it was given.
-func stoppedWell(err error) bool {
-	return err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, workers.ErrAbandoned)
+// stoppedWell reports whether a stop went well, but for the time that it was given by one of
+// some contexts.
+func stoppedWell(err error, given ...context.Context) bool {
+	over := slices.ContainsFunc(given, func(ctx context.Context) bool { return ctx.Err() != nil })
+	return err == nil || over && slices.ContainsFunc([]error{context.DeadlineExceeded, workers.ErrAbandoned, workers.ErrUnanswered}, func(is error) bool { return errors.Is(err, is) })
 }
 
 // client opens a client, uses and closes it, beside all else.
