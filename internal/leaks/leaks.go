@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,9 @@ func Since(t testing.TB) (check func()) {
 		goleak.VerifyNone(t, append([]goleak.Option{before}, known...)...)
 		left := opened(files)
 		for end := time.Now().Add(closeWithin); len(left) > 0 && time.Now().Before(end); left = opened(files) {
+			if !slices.ContainsFunc(left, func(file string) bool { return filepath.Ext(file) != blockExt }) {
+				runtime.GC()
+			}
 			time.Sleep(closeLook)
 		}
 		if len(left) > 0 {
@@ -44,10 +49,14 @@ func Since(t testing.TB) (check func()) {
 }
 
 // closeWithin is how long after its end a NATS server may still close files, and closeLook the
-// time between two looks.
+// time between two looks. A block of messages is closed only when it is collected, if a write has
+// come while the server (2.15) stopped: fileStore.stop closes the blocks, lets go of its lock to
+// write its state, and refuses writes only after that; enableForWriting opens the block again.
+// Until its timer ends, its cache holds it.
 const (
-	closeWithin = 3 * time.Second
+	closeWithin = 20 * time.Second
 	closeLook   = 20 * time.Millisecond
+	blockExt    = ".blk"
 )
 
 // opened returns the open files that are not among some.
