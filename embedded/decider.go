@@ -3,16 +3,21 @@ package embedded
 import (
 	"context"
 	"errors"
+	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/embedded/submap"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing/itemspans"
 	"github.com/streamwright/streamwright/wire"
@@ -139,4 +144,138 @@ func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.De
 		c.Types = append(c.Types, events.Type(t))
 	}
 	return c
+}
+
+// newJanitor makes what looks after the object store of large documents.
+func (d *decider) newJanitor() (err error) {
+	d.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
+		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+		Exists: func(_ context.Context, id events.ID) (bool, error) {
+			it, err := d.ledger.store.Item(id)
+			return it != nil, err
+		},
+		Undecided: d.undecided, Logger: d.log,
+	})
+	return err
+}
+
+// startBlobs makes the object store, and has it looked after.
+func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
+
+func (d *decider) stopBlobs() { d.janitor.Stop() }
+
+// childReader returns the function that reads the children of a large spawn from
+// the object store.
+func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
+	store, err := blobs.New(nc, names, blobs.DefaultMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	none := func() events.ID { return events.ID{} } // they are named when they are made
+	return func(ctx context.Context, text string) ([]core.Submit, error) {
+		ref, err := blobs.Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		children, err := api.ReadChildren(ctx, store, ref)
+		if err != nil {
+			return nil, err
+		}
+		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
+	}, nil
+}
+
+// undecided returns since when the oldest submission has waited in the intake; zero
+// if none does. Before it looks it sees to it that the store is up with the
+// log: its own position may be old if another engine has taken over, so the
+// log's end counts.
+func (d *decider) undecided(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	js, err := connect.JetStream(d.nc, d.names())
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := js.Stream(ctx, d.names().IntakeStream())
+	if err != nil {
+		return time.Time{}, err
+	}
+	end, err := d.ledger.eventLog.End(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := d.dispatcher.Await(ctx, end.Last); err != nil {
+		return time.Time{}, err
+	}
+	if state := s.CachedInfo().State; state.Msgs > 0 {
+		return state.FirstTime, nil
+	}
+	return time.Time{}, nil
+}
+
+const (
+	// maxIntakeBytes bounds the submissions that wait to be decided.
+	maxIntakeBytes = 1 << 30
+	// sideShare is the part of the storage that the intake, and the items' logs,
+	// may each reserve: the server sets a stream's byte limit aside in full, and
+	// the rest is for the truth.
+	sideShare = 8
+)
+
+// storage returns how much the server has for the streams that hold what the engine
+// must keep; 0 if it is not ours.
+func (s *server) storage(memory bool) int64 {
+	if s == nil {
+		return 0
+	}
+	c := s.ns().JetStreamConfig()
+	switch {
+	case c == nil:
+		return 0
+	case memory:
+		return c.MaxMemory
+	}
+	return c.MaxStore
+}
+
+// share bounds what a stream beside the log may reserve: by the setting, and by its
+// share of the storage. It warns if a setting that is not the usual one is cut.
+func (b *base) share(setting string, wanted, usual int64) int64 {
+	total := b.srv.storage(b.o.Memory)
+	if total <= 0 {
+		return wanted
+	}
+	kept := min(wanted, max(total/sideShare, 1))
+	if kept < wanted && wanted != usual {
+		b.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
+	}
+	return kept
+}
+
+// watchSpace begins to watch the room that the engine has.
+func (d *decider) watchSpace() {
+	c := room.Config{Least: uint64(max(d.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: d.log, Dir: d.dir.root(), Told: func(full bool, hold string) {
+		d.dispatcher.HoldDispatch(hold)
+		d.dispatcher.PauseIntake(full)
+	}}
+	if d.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(d.srv.ns(), d.o.Memory) }
+		c.Failed, c.Restart = d.srv.fault, d.srv.restart
+	}
+	d.space = room.Start(c)
+	d.ledger.lease.full = d.space.Full
+}
+
+func (d *decider) closeSpace() { d.space.Stop() }
+
+// storageUsed returns how much the server's streams hold, and may.
+func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {
+	info, err := ns.Jsz(nil)
+	if err != nil || info.Disabled {
+		return 0, 0, false
+	}
+	if memory {
+		return info.Memory, uint64(max(info.Config.MaxMemory, 0)), true
+	}
+	return info.Store, uint64(max(info.Config.MaxStore, 0)), true
 }

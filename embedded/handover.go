@@ -78,24 +78,28 @@ const (
 // bringTogether has the owner's own server lead the log: an append then needs one way less
 // between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
 func (l *lease) bringTogether(ctx context.Context) {
-	apart := 0
-	for sleep.For(ctx, leaderLook) == nil {
-		if !l.owns.Load() || l.srv.leadsLog(l.names()) || l.full() != nil {
-			apart = 0
-			continue
-		}
-		if apart++; apart < leaderLooks {
-			continue
-		}
-		apart = 0
+	l.watch(ctx, leaderLook, leaderLooks, leaderRest, func() bool { return !l.srv.leadsLog(l.names()) && l.full() == nil }, func() {
 		l.log.Info("another node's server leads the log: asking for it")
 		try, cancel := context.WithTimeout(ctx, handLogWithin)
-		err := l.cluster().HandLog(try, l.nodeName())
-		cancel()
-		if err != nil {
+		defer cancel()
+		if err := l.cluster().HandLog(try, l.nodeName()); err != nil {
 			l.log.Warn("the log's leadership could not be had", "error", err)
 		}
-		if sleep.For(ctx, leaderRest) != nil {
+	})
+}
+
+// watch acts when the owner has found something wrong at several looks in a row, and rests
+// after that.
+func (l *lease) watch(ctx context.Context, every time.Duration, looks int, rest time.Duration, wrong func() bool, act func()) {
+	for n := 0; sleep.For(ctx, every) == nil; {
+		if n++; !l.owns.Load() || !wrong() {
+			n = 0
+		}
+		if n < looks {
+			continue
+		}
+		act()
+		if n = 0; sleep.For(ctx, rest) != nil {
 			return
 		}
 	}
@@ -112,21 +116,7 @@ const (
 // leaveFull has an owner without room for new work give the log to a standby that has some.
 // If none has, the owner stays, and refuses new work.
 func (l *lease) leaveFull(ctx context.Context) {
-	looks := 0
-	for sleep.For(ctx, fullLook) == nil {
-		if !l.owns.Load() || l.full() == nil {
-			looks = 0
-			continue
-		}
-		if looks++; looks < fullLooks {
-			continue
-		}
-		looks = 0
-		l.handOnFull(ctx, l.full())
-		if sleep.For(ctx, fullRest) != nil {
-			return
-		}
-	}
+	l.watch(ctx, fullLook, fullLooks, fullRest, func() bool { return l.full() != nil }, func() { l.handOnFull(ctx, l.full()) })
 }
 
 // handOnFull gives the log to a standby, as at a stop: the log's leadership first, and then

@@ -21,7 +21,6 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -250,26 +249,7 @@ func (m *Mirror) copyLogs(ctx context.Context, anew bool) error {
 // matchStore makes sure that the store is that of the copy. It is made anew if it is not:
 // the copy is what the hub has.
 func (m *Mirror) matchStore(ctx context.Context) error {
-	end, err := m.log.End(ctx)
-	if err != nil {
-		return err
-	}
-	e := m.e
-	e.ledger.metrics.CountFrom(end.Last)
-	why := e.ledger.unread
-	if why == nil {
-		why = e.ledger.store.CheckLog(ctx, end.Identity(), m.log)
-	}
-	switch {
-	case why == nil, e.ledger.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
-	case e.ledger.unread == nil && !errors.Is(why, projector.ErrDiverged):
-		return why // the copy's own error
-	default:
-		if err := e.ledger.renewStore(why); err != nil {
-			return err
-		}
-	}
-	return e.ledger.store.SetIdentity(end.Identity())
+	return m.e.ledger.match(ctx, func(eventlog.Tip, error) bool { return false })
 }
 
 // hubLease is never this process's.

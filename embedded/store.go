@@ -177,6 +177,13 @@ func (l *ledger) logConfig() eventlog.Config {
 // It is made anew only if the log holds what it was made from, but for the
 // little that a power loss takes, and even then the old store is set aside.
 func (l *ledger) matchStore(ctx context.Context) error {
+	return l.match(ctx, func(tip eventlog.Tip, why error) bool {
+		return !l.o.SetStoreAside && wouldLose(tip, why, l.cfg.Server.Durability == config.Always && l.srv != nil)
+	})
+}
+
+// match does that; refuse reports whether a store that differs must stay as it is.
+func (l *ledger) match(ctx context.Context, refuse func(tip eventlog.Tip, why error) bool) error {
 	var end eventlog.End
 	err := l.patiently(ctx, func(ctx context.Context) (err error) {
 		end, err = l.eventLog.End(ctx)
@@ -194,7 +201,7 @@ func (l *ledger) matchStore(ctx context.Context) error {
 	case why == nil:
 	case l.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
-	case !l.o.SetStoreAside && wouldLose(end.Tip, why, l.cfg.Server.Durability == config.Always && l.srv != nil):
+	case refuse(end.Tip, why):
 		return l.lost(why)
 	case l.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
 		// The log has been cut in front of the store: the takeover renews it.
