@@ -235,7 +235,7 @@ func TestMachineClock(t *testing.T) {
 
 // Only an engine whose data is gone at its end lets its clock be moved.
 func TestAdvanceNeedsMemory(t *testing.T) {
-	if err := (&Engine{}).Advance(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "Options.Memory") {
+	if err := newEngine(Options{}).Advance(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "Options.Memory") {
 		t.Error(err)
 	}
 }

@@ -162,8 +162,6 @@ func (d *decider) newJanitor() (err error) {
 // startBlobs makes the object store, and has it looked after.
 func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
 
-func (d *decider) stopBlobs() { d.janitor.Stop() }
-
 // childReader returns the function that reads the children of a large spawn from
 // the object store.
 func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
@@ -265,8 +263,6 @@ func (d *decider) watchSpace() {
 	d.space = room.Start(c)
 	d.ledger.lease.full = d.space.Full
 }
-
-func (d *decider) closeSpace() { d.space.Stop() }
 
 // storageUsed returns how much the server's streams hold, and may.
 func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {

@@ -149,7 +149,7 @@ func newEngine(o Options) *Engine {
 
 // parts returns the parts of an engine in the order of their starts.
 func (e *Engine) parts() []part {
-	b, l, w, f, x := e.base, e.ledger, e.decider, e.faces, &execs{base: e.base}
+	b, l, d, f, x := e.base, e.ledger, e.decider, e.faces, &execs{base: e.base}
 	folder := []part{{"the data folder", b.openDir, b.closeDir}, {"what answers at the start", f.openStarting, f.closeStarting}}
 	if b.restoresFolder() { // which locks it by itself
 		slices.Reverse(folder)
@@ -161,22 +161,22 @@ func (e *Engine) parts() []part {
 		{"the NATS server", b.startServer, b.stopServer},
 		{"the look at the replicas", just(f.replicas.start), just(f.replicas.stop)},
 		{"the connection", b.openConnection, just(b.closeConnection)},
-		{"the answers over NATS at the start", f.startsToAnswer, just(b.closeAnswers)},
+		{"the answers over NATS at the start", f.startsToAnswer, just(func() { b.starting.Stop() })},
 		{"the look at the NATS servers", b.findServer, nil},
 		{"the store", l.openStore, l.closeStore},
-		{"the buckets", w.openMirror, w.closeMirror},
+		{"the buckets", d.openMirror, func(ctx context.Context) error { return d.mirror.stop(ctx) }},
 		{"the lease", l.lease.start, l.lease.stop},
 		{"the event log", l.openLog, l.closeLog},
 		{"the check of JetStream", b.checkStrict, nil},
 		{"the match of store and log", l.matchStore, nil},
 		{"the quotas", just(e.guard.openQuotas), nil},
-		{"the dispatcher", func(context.Context) error { return w.newDispatcher(f.hooks()) }, w.stopDispatcher},
-		{"the watch on room", just(w.watchSpace), just(w.closeSpace)},
-		{"the large documents", w.startBlobs, just(w.stopBlobs)},
-		{"the API", f.openAPI, f.closeAPI},
-		{"the ownership", w.takeOver, nil},
+		{"the dispatcher", func(context.Context) error { return d.newDispatcher(f.hooks()) }, d.stopDispatcher},
+		{"the watch on room", just(d.watchSpace), just(func() { d.space.Stop() })},
+		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
+		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
+		{"the ownership", d.takeOver, nil},
 		{"the sites", just(func() { f.sites.start(f.service.Call) }), just(f.sites.stop)},
-		{"what is done first", w.settle, nil},
+		{"what is done first", d.settle, nil},
 		{"HTTP", f.serveHTTP, f.stopHTTP},
 		{"the answers", f.answer, nil},
 		{"the heir", nil, l.lease.choose},

@@ -148,8 +148,6 @@ func (f *faces) newService(c api.Config) (err error) {
 	return err
 }
 
-func (f *faces) closeAPI(ctx context.Context) error { return f.service.Stop(ctx) }
-
 // publicURL returns a list of NATS URLs without the users and passwords in them.
 func publicURL(servers string) string {
 	parts := strings.Split(servers, ",")
@@ -253,8 +251,6 @@ func (f *faces) startsToAnswer(context.Context) error {
 	f.face.link.Store(&link{f.srv, f.nc})
 	return f.starting.Connected(f.nc, f.names(), publicURL(f.base.url()))
 }
-
-func (b *base) closeAnswers() { b.starting.Stop() }
 
 // does notes what the engine, which starts, does or waits for. A restore has nobody who asks.
 func (b *base) does(format string, args ...any) {

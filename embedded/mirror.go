@@ -48,8 +48,6 @@ func (d *decider) openMirror(context.Context) error {
 	return nil
 }
 
-func (d *decider) closeMirror(ctx context.Context) error { return d.mirror.stop(ctx) }
-
 func (m *mirror) stop(ctx context.Context) error {
 	m.cancel()
 	m.wg.Wait()
@@ -133,9 +131,7 @@ func (m *mirror) owned(e events.Epoch) {
 			m.log.Error("the bucket of taken dedup keys is not written", "error", err)
 		}
 	}
-	if m.decider.ledger.lease.shared() {
-		m.decider.ledger.lease.owned(e)
-	}
+	m.decider.ledger.lease.owned(e)
 	m.poke()
 }
 
@@ -162,9 +158,7 @@ func (m *mirror) bucketGone() {
 	m.mu.Lock()
 	m.gone = true
 	m.mu.Unlock()
-	if m.decider.ledger.lease.shared() {
-		m.decider.ledger.lease.poke()
-	}
+	m.decider.ledger.lease.poke()
 	m.poke()
 }
 

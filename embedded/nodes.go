@@ -192,15 +192,7 @@ func (c *Cluster) Hand(ctx context.Context, stream, node string) error {
 
 // stepDown asks the leader of a stream to go, in favour of a node.
 func (c *Cluster) stepDown(ctx context.Context, stream, node string) error {
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	body, _ := json.Marshal(map[string]any{"placement": map[string]string{"preferred": node}}) // strings have JSON
-	err := askServer(ctx, c.b.nc, c.b.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), body, &answer)
-	if err == nil && answer.Error != nil {
-		err = answer.Error
-	}
-	return err
+	return askJetStream(ctx, c.b.nc, c.b.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), map[string]any{"placement": map[string]string{"preferred": node}})
 }
 
 // Nodes lists the nodes that the cluster knows, sorted by name. Those of embedded
@@ -331,18 +323,23 @@ func (c *Cluster) Remove(ctx context.Context, node string) error {
 	case nodes[at].Online:
 		return events.Refuse(events.CodeWrongState, "node %s is online: stop it first", node)
 	}
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	body, _ := json.Marshal(map[string]string{"peer": node, "peer_id": nodes[at].peer}) // strings have JSON
-	err = askServer(ctx, nc, "$JS.API.SERVER.REMOVE", body, &answer)
-	if err == nil && answer.Error != nil {
-		err = answer.Error
-	}
-	if err != nil {
+	if err := askJetStream(ctx, nc, "$JS.API.SERVER.REMOVE", map[string]any{"peer": node, "peer_id": nodes[at].peer}); err != nil {
 		return fmt.Errorf("remove node %s: %w", node, err)
 	}
 	return nil
+}
+
+// askJetStream sends a request whose answer says nothing but whether it was done.
+func askJetStream(ctx context.Context, nc *nats.Conn, subject string, question map[string]any) error {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body, _ := json.Marshal(question) // strings have JSON
+	err := askServer(ctx, nc, subject, body, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	return err
 }
 
 // askServer sends a request and decodes its answer.
