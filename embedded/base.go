@@ -115,10 +115,7 @@ func (b *base) findServer(ctx context.Context) error {
 	if err := b.awaitQuorum(ctx); err != nil {
 		return err
 	}
-	err := b.patiently(ctx, func(ctx context.Context) error {
-		return checkServer(ctx, b.nc, b.names(), streamwright.Redact(b.url()))
-	})
-	if err != nil {
+	if err := b.patiently(ctx, b.checkServer); err != nil {
 		return err
 	}
 	return b.patiently(ctx, b.findCopies)
@@ -184,13 +181,13 @@ const holdTimeout = 30 * time.Second
 // minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
 
-// checkServer refuses a server that can't carry the engine; url is its own, for the
-// error.
-func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
-	if most := nc.MaxPayload(); most < minPayload {
+// checkServer refuses a server that can't carry the engine.
+func (b *base) checkServer(ctx context.Context) error {
+	url := streamwright.Redact(b.url())
+	if most := b.nc.MaxPayload(); most < minPayload {
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
 	}
-	js, err := connect.JetStream(nc, names)
+	js, err := connect.JetStream(b.nc, b.names())
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}

@@ -175,7 +175,7 @@ func (e *Engine) parts() []part {
 		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
 		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
 		{"the ownership", d.takeOver, nil},
-		{"the sites", just(func() { f.sites.start(f.service.Call) }), just(f.sites.stop)},
+		{"the sites", just(func() { f.sites.start(f.service) }), just(f.sites.stop)},
 		{"what is done first", d.settle, nil},
 		{"HTTP", f.serveHTTP, f.stopHTTP},
 		{"the answers", f.answer, nil},

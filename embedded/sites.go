@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/events"
@@ -49,11 +50,8 @@ type site struct {
 	behind   bool // its stream ends before what is answered, and that has been logged
 }
 
-// siteCall asks the API.
-type siteCall = func(ctx context.Context, endpoint string, body []byte) ([]byte, error)
-
 // start begins to look after the sites, if there are any.
-func (s *sites) start(call siteCall) {
+func (s *sites) start(service *api.Service) {
 	all := s.cfg.Leaf.Sites
 	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
@@ -64,7 +62,7 @@ func (s *sites) start(call siteCall) {
 	s.mu.Unlock()
 	for i := range all {
 		if all[i].Mirror {
-			s.serveMirror(i, call)
+			s.serveMirror(i, service)
 		} else {
 			s.wg.Go(func() { s.watch(ctx, i) })
 		}
@@ -72,9 +70,9 @@ func (s *sites) start(call siteCall) {
 }
 
 // serveMirror answers a site that mirrors the log.
-func (s *sites) serveMirror(i int, call siteCall) {
+func (s *sites) serveMirror(i int, service *api.Service) {
 	h, err := logmirror.Serve(logmirror.HubConfig{
-		Conn: s.nc, Names: s.names(), Site: s.cfg.Leaf.Sites[i].Name, Owns: s.ledger.lease.owns.Load, Log: s.ledger.eventLog, Call: call, Logger: s.log,
+		Conn: s.nc, Names: s.names(), Site: s.cfg.Leaf.Sites[i].Name, Owns: s.ledger.lease.owns.Load, Log: s.ledger.eventLog, Call: service.Call, Logger: s.log,
 		Heard: func(at, end events.Seq) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
