@@ -82,6 +82,9 @@ func (x *execs) finish(ctx context.Context) error {
 
 // end waits for the ends of the children, with an engine there to which their workers report.
 func (x *execs) end(ctx context.Context) error {
+	if x.ended == nil {
+		return nil
+	}
 	select {
 	case <-x.ended:
 	case <-ctx.Done():
