@@ -95,12 +95,7 @@ func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, e
 //
 // The error is that of [workers.Handle], which Start returns once more.
 func (d *Definition[P, R]) Handle(w *workers.Worker, fn func(ctx context.Context, item *workers.Item[P]) (R, error), opts ...workers.Option) error {
-	if fn == nil {
-		return workers.Handle[P](w, string(d.typ), nil, opts...)
-	}
-	return workers.Handle(w, string(d.typ), func(ctx context.Context, item *workers.Item[P]) (any, error) {
-		return fn(ctx, item)
-	}, opts...)
+	return workers.Handle(w, string(d.typ), fn, opts...)
 }
 
 // WithSettings returns the definition with settings of the type, which

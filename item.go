@@ -61,8 +61,8 @@ type Item struct {
 func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
 
 // Submission returns the item as it goes over the wire, for programs that don't send
-// it with a [Client]. It is encoded, but not checked against the engine's bounds: see
-// wire.Submit.Command for that. The error is an *events.Error.
+// it with a [Client]. It is encoded, but not checked against the engine's bounds:
+// command.OfSubmit of wire/command does that. The error is an *events.Error.
 func (it *Item) Submission() (wire.Submit, error) {
 	params, err := encodeParams(it.Params)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // Bounds of reports of spawns that are made in parts.
@@ -25,7 +26,7 @@ type Blobs interface {
 // storesChildren reports whether the children of a spawn come from the object
 // store, or may have to go there: what remains to be made must be durable before
 // the first of them stands.
-func storesChildren(r wire.Report) bool {
+func storesChildren(r command.Report) bool {
 	if r.Event != wire.ReportSpawn {
 		return false
 	}
@@ -38,8 +39,8 @@ func storesChildren(r wire.Report) bool {
 
 // fetchChildren reads the children that reports refer to, so that they are
 // checked before the report is taken.
-func (a *submitAPI) fetchChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
-	return eachSound(reports, errs, func(r *wire.Report) error {
+func (a *submitAPI) fetchChildren(ctx context.Context, reports []command.Report, errs []error) []error {
+	return eachSound(reports, errs, func(r *command.Report) error {
 		if r.Event != wire.ReportSpawn || len(r.ChildrenRef) == 0 {
 			return nil
 		}
@@ -89,8 +90,8 @@ var errNoDocuments = events.Refuse(events.CodeUnavailable, "the engine has no ob
 
 // storeChildren puts the children of spawns that are too large for one decision
 // into the object store, unless they came from there.
-func (a *submitAPI) storeChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
-	return eachSound(reports, errs, func(r *wire.Report) error {
+func (a *submitAPI) storeChildren(ctx context.Context, reports []command.Report, errs []error) []error {
+	return eachSound(reports, errs, func(r *command.Report) error {
 		if r.Event != wire.ReportSpawn || !r.TooMany() {
 			return nil
 		}
@@ -120,7 +121,7 @@ func (a *submitAPI) storeChildren(ctx context.Context, reports []wire.Report, er
 
 // eachSound calls fn with each report that has no error yet, and returns the errors
 // together with fn's.
-func eachSound(reports []wire.Report, errs []error, fn func(*wire.Report) error) []error {
+func eachSound(reports []command.Report, errs []error, fn func(*command.Report) error) []error {
 	for i := range reports {
 		if errs != nil && errs[i] != nil {
 			continue
@@ -138,6 +139,6 @@ func eachSound(reports []wire.Report, errs []error, fn func(*wire.Report) error)
 // prepare checks what can be checked of reports before they wait for the
 // engine. errs has an error for each report that can't be decided; nil if all
 // can.
-func (a *submitAPI) check(reports []wire.Report, errs []error) []error {
-	return eachSound(reports, errs, func(r *wire.Report) error { return r.Prepare(a.Core.NewID, events.MaxParamsCeiling) })
+func (a *submitAPI) check(reports []command.Report, errs []error) []error {
+	return eachSound(reports, errs, func(r *command.Report) error { return r.Prepare(a.Core.NewID, events.MaxParamsCeiling) })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // submitAPI decides the requests of producers and workers.
@@ -118,7 +119,7 @@ func (a *submitAPI) submission(sub *wire.Submit, errs []error, i int) (core.Subm
 	if errs != nil && errs[i] != nil {
 		return core.Submit{}, errs[i]
 	}
-	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
+	return command.OfSubmit(*sub, a.Core.NewID(), events.MaxParamsCeiling)
 }
 
 func submitted(o dispatcher.Outcome) wire.Submitted {
@@ -164,11 +165,12 @@ func stateAfter(o dispatcher.Outcome) (s events.ItemState) {
 
 // report decides one report or an array of them.
 func (a *submitAPI) report(c *call) {
-	reports, array, errs, err := decodeReports(c.data)
+	list, array, errs, err := decodeReports(c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
+	reports := command.Reports(list)
 	if !slices.ContainsFunc(reports, storesChildren) {
 		a.decideReports(c, reports, array, a.check(reports, errs))
 		return
@@ -190,7 +192,7 @@ func (a *submitAPI) report(c *call) {
 }
 
 // decideReports decides the reports that are sound and answers all.
-func (a *submitAPI) decideReports(c *call, reports []wire.Report, array bool, errs []error) {
+func (a *submitAPI) decideReports(c *call, reports []command.Report, array bool, errs []error) {
 	if !array && errs != nil {
 		c.reply(nil, errs[0])
 		return
@@ -224,7 +226,7 @@ func decodeReports(data []byte) (list []wire.Report, array bool, errs []error, e
 
 // sound leaves out the reports that could not be read, and returns how to put
 // the answers of the others into their places.
-func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Reported) []wire.Reported) {
+func sound(reports []command.Report, errs []error) ([]command.Report, func([]wire.Reported) []wire.Reported) {
 	if errs == nil {
 		return reports, func(answers []wire.Reported) []wire.Reported {
 			if answers == nil {
@@ -233,7 +235,7 @@ func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Repo
 			return answers
 		}
 	}
-	var good []wire.Report
+	var good []command.Report
 	for i, r := range reports {
 		if errs[i] == nil {
 			good = append(good, r)
@@ -254,7 +256,7 @@ func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Repo
 
 // cancelItem decides a cancel.
 func (a *submitAPI) cancelItem(c *call, req wire.Cancel) {
-	cmd, err := req.Command()
+	cmd, err := command.OfCancel(req)
 	c.decide(cmd, err, func(o dispatcher.Outcome) any {
 		return wire.Cancelled{ID: o.Decision.ID.String(), State: stateAfter(o), WasRunning: o.Decision.WasRunning, WorkerTold: o.WorkerTold, Position: wire.PositionOf(o.Position)}
 	})
@@ -262,7 +264,7 @@ func (a *submitAPI) cancelItem(c *call, req wire.Cancel) {
 
 // reschedule decides a change of a queued item's order.
 func (a *submitAPI) reschedule(c *call, req wire.Reschedule) {
-	cmd, err := req.Command(a.Core.Now())
+	cmd, err := command.OfReschedule(req, a.Core.Now())
 	c.decide(cmd, err, func(o dispatcher.Outcome) any {
 		return wire.Rescheduled{ID: o.Decision.ID.String(), State: stateAfter(o), Position: wire.PositionOf(o.Position)}
 	})
@@ -274,7 +276,7 @@ func (a *submitAPI) batch(c *call, req wire.Batch) {
 		c.reply(nil, full.Why)
 		return
 	}
-	cmds, err := req.Commands(a.Core.NewID)
+	cmds, err := command.OfBatch(req, a.Core.NewID)
 	if err == nil && !req.Seal {
 		err = c.user.Submit(len(cmds), int64(len(c.data)))
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // Core is the part of *dispatcher.Engine that the service needs.
 type Core interface {
 	Do(ctx context.Context, cmds []core.Command, done func([]dispatcher.Outcome)) error
-	Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error
+	Report(ctx context.Context, reports []command.Report, done func([]wire.Reported)) error
 	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
 	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)
 	Probed(wire.Probed)

@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // deadAPI shows dead items, replays and purges them, and changes many items at once.
@@ -37,7 +38,7 @@ func (a *deadAPI) handle(h *handlers) {
 
 // replay decides the replay of one item.
 func (a *deadAPI) replay(c *call, req wire.Replay) {
-	cmd, err := req.Command()
+	cmd, err := command.OfReplay(req)
 	if err != nil || len(req.Patch) == 0 {
 		c.change(cmd, err)
 		return
@@ -74,12 +75,12 @@ func (a *deadAPI) patched(id events.ID, patch []byte) ([]byte, error) {
 	case blobs.IsRef(it.Params):
 		return nil, events.Refuse(events.CodeBadParams, "the params of item %s are in the object store, where they can't be patched: replay it with whole params", id)
 	}
-	return wire.MergePatch(it.Params, patch)
+	return command.MergePatch(it.Params, patch)
 }
 
 // purge decides the end of one item.
 func (a *deadAPI) purge(c *call, req wire.Purge) {
-	cmd, err := req.Command()
+	cmd, err := command.OfPurge(req)
 	c.change(cmd, err)
 }
 
@@ -188,7 +189,7 @@ func (a *deadAPI) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 	}
 	cmds, ids := make([]core.Command, 0, len(items)), make([]string, 0, len(items))
 	for _, it := range items {
-		cmd, err := req.Command(it.ID, a.Core.Now())
+		cmd, err := command.OfBulk(req, it.ID, a.Core.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +257,7 @@ func checkBulk(b *wire.Bulk) error {
 			return events.Refuse(events.CodeBadRequest, "what is %s can't be %s: %s", st, pastTense[b.Action], listStates(states))
 		}
 	}
-	_, err := b.Command(anyID, time.Time{})
+	_, err := command.OfBulk(b, anyID, time.Time{})
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // rejectedAPI shows rejected submissions, and submits or purges them.
@@ -102,7 +103,7 @@ func (a *rejectedAPI) corrected(r wire.Rejected, req wire.ReplayRejected) (cmd c
 		sub.ID = req.ID
 	}
 	sub.Trigger = fmt.Sprintf("rejected:%d", req.Seq)
-	cmd, err = sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
+	cmd, err = command.OfSubmit(sub, a.Core.NewID(), events.MaxParamsCeiling)
 	cmd.Rejected = req.Seq
 	return cmd, err
 }

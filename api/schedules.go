@@ -11,6 +11,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/cron"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // scheduleAPI shows and changes schedules.
@@ -64,7 +65,7 @@ func (a *scheduleAPI) info(v *events.Schedule) (wire.ScheduleInfo, error) {
 }
 
 func (a *scheduleAPI) set(ctx context.Context, c *call, req wire.Schedule) (any, error) {
-	cmd, err := req.Command(events.SourceAPI)
+	cmd, err := command.OfSchedule(req, events.SourceAPI)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (a *scheduleAPI) changed(ctx context.Context, name string, cmd core.Command
 
 // fire makes an item beside the ticks.
 func (a *scheduleAPI) fire(c *call, req wire.ScheduleFire) {
-	cmd, err := req.Command(a.Core.NewID())
+	cmd, err := command.OfFire(req, a.Core.NewID())
 	if full := a.Full(); err == nil && full != nil {
 		err = full.Why
 	}

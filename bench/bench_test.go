@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/streamwright/streamwright/internal/measure"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -70,7 +69,7 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range systems() {
-		t.Run(s.About().ID, func(t *testing.T) {
+		t.Run(s.ID, func(t *testing.T) {
 			h := &Host{Dir: folder(t), Tools: tools}
 			defer func() {
 				if _, err := h.End(); err != nil {
@@ -81,35 +80,34 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			peer, err := s.Dial(ctx, addr, 20)
+			queue, err := s.dial(ctx, addr, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
 			const n, single = 300, 100
-			r := &Run{Peer: peer, Case: Case{Items: n}}
+			r := newRun(Options{}, Case{Items: n}, queue)
 			defer func() {
-				if err := errors.Join(r.end(), peer.Close()); err != nil {
+				if err := errors.Join(r.stop(), queue.Close()); err != nil {
 					t.Error(err)
 				}
 			}()
-			items := payloads(0, n)
-			if err := r.bulk(ctx, items[single:]); err != nil {
+			if err := measure.Bulk(ctx, queue, single, n-single, measure.BulkCallers); err != nil {
 				t.Fatal(err)
 			}
-			if done, err := peer.Drained(ctx, n); err != nil || done {
+			if done, err := queue.Drained(ctx, n); err != nil || done {
 				t.Fatalf("with a backlog and no worker, drained is %v (%v)", done, err)
 			}
-			if err := r.work(ctx); err != nil {
+			if err := r.work(ctx, r.saw); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.single(ctx, items[:single], 8); err != nil {
+			if err := measure.Single(ctx, queue, 0, single, 8); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.drain(ctx); err != nil {
+			if err := measure.Drain(ctx, queue, r.tally); err != nil {
 				t.Fatal(err)
 			}
-			if more := r.tally.more.Load(); more != 0 {
-				t.Errorf("%d items were handled again", more)
+			if more := r.tally.More(); more != 0 {
+				t.Errorf("%.0f items were handled again", more)
 			}
 		})
 	}
@@ -119,15 +117,16 @@ func TestEachItemIsCompletedOnce(t *testing.T) {
 func TestQuick(t *testing.T) {
 	need.Seconds(t)
 	dir := folder(t)
+	t.Setenv("TMPDIR", dir)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--quick", "--only", "jetstream", "--loads", "endtoend,pickup,depth", "--out", dir, "--dir", dir}, &out); err != nil {
+	if err := run(t.Context(), []string{"--quick", "--only", "jetstream", "--loads", "endtoend,pickup,depth", "--out", dir}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "COMPARISON.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| End to end | ", "| 300/s | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, ms per 1,000 items | ", "JetStream, sync always** (nats.go "} {
+	for _, want := range []string{"| End to end, items/s | ", "| Pickup at 300/s, p99, ms | ", "| Filling it, items/s | ", "| CPU of the servers, end to end, ms per 1,000 items | ", "JetStream, sync always** (nats.go "} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -159,68 +158,24 @@ func checkXML(t *testing.T, file string) {
 	}
 }
 
-// slowPeer takes one submit at a time, and hands the item to the handler when it is done.
-type slowPeer struct {
-	Peer
-	takes  time.Duration
-	turn   chan struct{}
-	handle func(Payload)
-}
-
-func (p *slowPeer) Submit(_ context.Context, v Payload) error {
-	p.turn <- struct{}{}
-	time.Sleep(p.takes)
-	<-p.turn
-	p.handle(v)
-	return nil
-}
-
-func (p *slowPeer) Work(_ context.Context, handle func(Payload)) (func() error, error) {
-	p.handle = handle
-	return func() error { return nil }, nil
-}
-
-// A system that takes a tenth of what comes shows the whole queue that builds up: of 100
-// items that are due within 0.1 s the last is handled after a second, 901 ms late. A
-// closed loop would show 10 ms for each.
-func TestPickupCountsFromTheIntendedTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &slowPeer{takes: 10 * time.Millisecond, turn: make(chan struct{}, 1)}
-		r := &Run{Peer: p, Case: Case{N: 1000, Items: 100}}
-		if err := (pickupLoad{}).Prepare(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		v, err := pickupLoad{}.Measure(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The order in which the waiting submits get their turn is open, so only what
-		// does not depend on it: the last one handled is at 1,000 ms, and was due before 100 ms.
-		if v[valueMax] < 901 || v[valueMax] > 1000 || v[valueP50] < 400 {
-			t.Errorf("%v", v)
-		}
-	})
-}
-
 // What a server has used is known after its end too, with what its children used.
 func TestEndTellsWhatWasUsed(t *testing.T) {
 	h := &Host{Dir: t.TempDir()}
 	if err := h.Run(nil, "sh", "-c", `sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; : done`); err != nil {
 		t.Fatal(err)
 	}
-	<-h.procs[0].done
+	<-h.done
 	used, err := h.End()
-	if err != nil || used.CPU < tick {
+	if err != nil || used.CPU < 10*time.Millisecond {
 		t.Errorf("used %v (%v)", used, err)
 	}
 }
 
 func TestAServerThatEndsIsNotAwaited(t *testing.T) {
 	h := &Host{Dir: t.TempDir()}
-	if err := h.Run(nil, "sh", "-c", "echo no such disk >&2; exit 1"); err != nil {
-		t.Fatal(err)
-	}
-	err := h.Ready(t.Context(), func(context.Context) error { return errors.New("refused") })
+	_, err := h.Start(t.Context(), System{start: func(_ context.Context, h *Host, _ string) error {
+		return h.Run(nil, "sh", "-c", "echo no such disk >&2; exit 1")
+	}})
 	if err == nil || !strings.Contains(err.Error(), "no such disk") {
 		t.Errorf("the error is %v: it should have what the server said", err)
 	}
@@ -231,97 +186,60 @@ func TestAServerThatEndsIsNotAwaited(t *testing.T) {
 
 // made returns a report of samples that are made up: River submits twice as many items
 // in bulk as Streamwright, and has half of them end to end.
-func made(others float64) *report {
-	r := &report{set: settings{Options: Options{Items: 100, Depth: 100, Slots: 1, Rates: []int{300}, Seconds: 1}, rounds: 3}, rounds: 3}
-	for _, s := range []System{streamwrightSystem{Fsync}, riverSystem{Fsync}} {
-		r.systems = append(r.systems, s.About())
-	}
-	add := func(id, load, label string, v Values) {
-		r.samples = append(r.samples, Sample{id, load, Case{Label: label, Items: 100}, v, Usage{Others: others}})
+func made(t *testing.T, others float64) *report {
+	r := &report{Options: Options{Items: 100, Depth: 100, Slots: 1, Rates: []int{300}, Seconds: 1}, Systems: []System{streamwrightSystem(Fsync), riverSystem(Fsync)}, page: filepath.Join(t.TempDir(), "page.md"), plots: "plots"}
+	add := func(id, label string, v Values) {
+		r.samples = append(r.samples, Sample{id, Case{Label: label, Items: 100}, v, Usage{Others: others}})
 	}
 	for _, k := range []float64{1, 1.5, 0.9} {
-		add("streamwright-always", "bulk", "Bulk submit", Values{valueRate: 40_000 * k})
-		add("river-fsync", "bulk", "Bulk submit", Values{valueRate: 80_000 * k})
-		add("streamwright-always", "pickup", "300/s", Values{valueP50: 1, valueP99: 2, valueMax: 3})
-		add("river-fsync", "pickup", "300/s", Values{valueP50: 4, valueP99: 5, valueMax: 6})
+		add("streamwright-always", "Bulk submit", Values{valueRate: 40_000 * k})
+		add("river-fsync", "Bulk submit", Values{valueRate: 80_000 * k})
+		add("streamwright-always", "Pickup at 300/s", Values{valueP50: 1, valueP99: 2, valueMax: 3})
+		add("river-fsync", "Pickup at 300/s", Values{valueP50: 4, valueP99: 5, valueMax: 6})
 	}
 	return r
 }
 
-// The page says where others are ahead, and nothing of where they are not.
-func TestThePageIsFair(t *testing.T) {
-	dir := t.TempDir()
-	r := made(0.01)
-	page := filepath.Join(dir, "page.md")
-	if err := r.write(page, "plots"); err != nil {
+// written is the page of a report.
+func written(t *testing.T, r *report) string {
+	t.Helper()
+	if err := r.write(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(page)
+	b, err := os.ReadFile(r.page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(b)
+	return string(b)
+}
+
+// The page says where others are ahead, and nothing of where they are not.
+func TestThePageIsFair(t *testing.T) {
+	r := made(t, 0.01)
+	text := written(t, r)
 	for _, want := range []string{
-		"| Bulk submit | 40,000 (36,000–60,000) | 80,000 (72,000–120,000) |",
+		"| Bulk submit, items/s | 40,000 (36,000–60,000) | 80,000 (72,000–120,000) |",
 		"| Bulk submit, items/s | River, fsync: 80,000 | Streamwright, always: 40,000 |",
-		"| 300/s | 1.00 (1.00–1.00) / 2.00 (2.00–2.00) / 3.00 (3.00–3.00) | 4.00",
+		"| Pickup at 300/s, p99, ms | 2.00 (2.00–2.00) | 5.00",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "Pickup at 300/s") || strings.Contains(text, "provisional") || strings.Contains(text, "| End to end |") {
+	if strings.Contains(text, "| Pickup at 300/s, p50, ms | River") || strings.Contains(text, "provisional") || strings.Contains(text, "| End to end") {
 		t.Errorf("the page has what was not measured:\n%s", text)
 	}
-	checkXML(t, filepath.Join(dir, "plots", "throughput-fsync.svg"))
-	checkXML(t, filepath.Join(dir, "plots", "pickup-fsync.svg"))
+	checkXML(t, filepath.Join(filepath.Dir(r.page), "plots", "throughput-fsync.svg"))
+	checkXML(t, filepath.Join(filepath.Dir(r.page), "plots", "pickup-fsync.svg"))
 }
 
 func TestANoisyRunSaysSo(t *testing.T) {
-	r := made(0.3)
-	r.failed = []string{"River, fsync, 3000/s: failed: no connection"}
-	page := filepath.Join(t.TempDir(), "page.md")
-	if err := r.write(page, "plots"); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "\n\n- River, fsync, 3000/s: failed: no connection\n") {
-		t.Errorf("%v\n%s", err, b)
-	}
-	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "provisional run, on a noisy machine.** Other programs, or the host, had 30.0 %") {
-		t.Errorf("%v\n%s", err, b)
-	}
-}
-
-func TestFigure(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.04: "0.040", 0.5234: "0.523", 4.56: "4.56", 45.6: "45.6", 456.7: "457", 1234: "1,230", 999.6: "1,000", 1234567: "1,230,000"} {
-		if got := figure(v); got != want {
-			t.Errorf("figure(%v) is %q, it should be %q", v, got, want)
-		}
-	}
-}
-
-func TestSpread(t *testing.T) {
-	for want, vs := range map[string][]float64{"–": nil, "3.00": {3}, "2.00 (1.00–3.00)": {3, 1}, "2.00 (1.00–9.00)": {9, 1, 2}} {
-		if got := spreadOf(vs).String(); got != want {
-			t.Errorf("%v: %q, it should be %q", vs, got, want)
-		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	var d []time.Duration
-	for i := range 100 {
-		d = append(d, time.Duration(i+1))
-	}
-	if quantile(d, 0.5) != 50 || quantile(d, 0.99) != 99 || quantile(d[:1], 0.99) != 1 {
-		t.Error(quantile(d, 0.5), quantile(d, 0.99), quantile(d[:1], 0.99))
-	}
-}
-
-func TestPayloadsHaveOneSize(t *testing.T) {
-	for _, seq := range []int{0, 9, 123_456, 999_999} {
-		if b, err := json.Marshal(payload(seq)); err != nil || len(b) != 256 {
-			t.Errorf("item %d has %d bytes (%v)", seq, len(b), err)
+	r := made(t, 0.3)
+	r.Failed = []string{"River, fsync, 3000/s: failed: no connection"}
+	text := written(t, r)
+	for _, want := range []string{"\n\n- River, fsync, 3000/s: failed: no connection\n", "provisional run, on a noisy machine.** Other programs, or the host, had 30.0 %"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
 	}
 }
@@ -338,31 +256,20 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%q: the error is %v, it should have %q", args, err, text)
 		}
 	}
-	all, err := pick("river,asynq-always", systems(), isSystem)
+	all, err := systemsNamed("river,asynq-always")
 	var ids []string
 	for _, s := range all {
-		ids = append(ids, s.About().ID)
+		ids = append(ids, s.ID)
 	}
 	if want := []string{"river-fsync", "river-async", "asynq-always"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%q (%v)", ids, err)
 	}
 }
 
-func TestTallyCountsEachOnce(t *testing.T) {
-	c := newTally(2)
-	c.saw(1)
-	c.saw(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.wait(ctx); err == nil || !strings.Contains(err.Error(), "1 of 2 items were never handled") {
-		t.Error(err)
-	}
-	c.saw(0)
-	if err := c.wait(t.Context()); err != nil || c.more.Load() != 1 {
-		t.Error(err, c.more.Load())
-	}
-	c.saw(7)
-	if err := c.wait(t.Context()); err == nil {
-		t.Error("an item that nobody submitted goes unnoticed")
+func TestSpread(t *testing.T) {
+	for want, vs := range map[string][]float64{"–": nil, "3.00": {3}, "2.00 (1.00–3.00)": {3, 1}, "2.00 (1.00–9.00)": {9, 1, 2}} {
+		if got := spreadOf(vs).String(); got != want {
+			t.Errorf("%v: %q, it should be %q", vs, got, want)
+		}
 	}
 }

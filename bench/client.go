@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // clientEnv holds the order of a client's process. The client submits and works; that it
@@ -28,39 +29,9 @@ type order struct {
 	Options            Options
 }
 
-// talk is one end of the conversation between a client and the process that measures
-// it. What the client says is answered with an empty line, once the other side has read
+// clientMain is the client's process. It writes its values when it has prepared, and when it
+// has measured; each time it reads a byte before it goes on, so that the other side can read
 // its counters.
-type talk struct {
-	in  *bufio.Reader
-	out io.Writer
-}
-
-// What a client says.
-const (
-	saysReady = "ready"
-	saysDone  = "done " // and the values
-)
-
-func (t talk) say(line string) error {
-	_, err := io.WriteString(t.out, line+"\n")
-	return err
-}
-
-// hear reads a line that begins with want, and returns the rest of it.
-func (t talk) hear(want string) (string, error) {
-	line, err := t.in.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("the other side has gone: %w", err)
-	}
-	rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), want)
-	if !ok {
-		return "", fmt.Errorf("the other side said %q, not %q", line, want)
-	}
-	return rest, nil
-}
-
-// clientMain is the client's process.
 func clientMain(text string, in io.Reader, out io.Writer) error {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -68,81 +39,88 @@ func clientMain(text string, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), measureWithin)
 	defer cancel()
-	s, err := pick(o.System, systems(), isSystem)
+	s, err := systemsNamed(o.System)
 	if err != nil {
 		return err
 	}
-	l, err := pick(o.Load, loads(), isLoad)
+	l, err := loadsNamed(o.Load)
 	if err != nil {
 		return err
 	}
-	peer, err := s[0].Dial(ctx, o.Addr, o.Options.Slots)
+	q, err := s[0].dial(ctx, o.Addr, o.Options.Slots)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	r := &Run{Options: o.Options, Case: o.Case, Peer: peer}
-	return errors.Join(r.serve(ctx, l[0], talk{bufio.NewReader(in), out}), r.end(), peer.Close())
+	r := newRun(o.Options, o.Case, q)
+	r.ready = func() error {
+		if err := json.NewEncoder(out).Encode(r.values); err != nil {
+			return err
+		}
+		_, err := in.Read(make([]byte, 1))
+		return err
+	}
+	if err = l[0].run(ctx, r); err == nil {
+		err = r.ready()
+	}
+	return errors.Join(err, r.stop(), q.Close())
 }
 
-// serve does what a client is for.
-func (r *Run) serve(ctx context.Context, l Load, t talk) error {
-	if err := l.Prepare(ctx, r); err != nil {
-		return fmt.Errorf("prepare: %w", err)
-	}
-	if err := t.say(saysReady); err != nil {
-		return err
-	}
-	if _, err := t.hear(""); err != nil {
-		return err
-	}
-	values, err := l.Measure(ctx, r)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(values)
-	if err != nil {
-		return err
-	}
-	if err := t.say(saysDone + string(text)); err != nil {
-		return err
-	}
-	_, err = t.hear("")
-	return err
+func newRun(o Options, c Case, q measure.Queue) *Run {
+	return &Run{Options: o, Case: c, Queue: q, values: Values{}, tally: measure.NewTally(c.Items), stop: func() error { return nil }}
 }
 
-// startClient starts a client's process. end waits for its end, and hastens it if
-// something has failed: it may be in the middle of a load.
-func startClient(ctx context.Context, o order) (t talk, pid int, end func(failed bool) error, err error) {
+// client is a client's process.
+type client struct {
+	cmd    *exec.Cmd
+	in     io.Writer
+	out    *json.Decoder
+	stderr bytes.Buffer
+}
+
+func startClient(ctx context.Context, o order) (*client, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return t, 0, nil, err
+		return nil, err
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
-		return t, 0, nil, err
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), clientEnv+"="+string(text))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
+	c := &client{cmd: exec.CommandContext(ctx, self)}
+	c.cmd.Env, c.cmd.Stderr = append(os.Environ(), clientEnv+"="+string(text)), &c.stderr
+	out, err := c.cmd.StdoutPipe()
 	if err != nil {
-		return t, 0, nil, err
+		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return t, 0, nil, err
+	c.out = json.NewDecoder(out)
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return t, 0, nil, err
+	return c, c.cmd.Start()
+}
+
+// values waits until the client has done the next thing.
+func (c *client) values() (v Values, err error) {
+	if err := c.out.Decode(&v); err != nil {
+		return nil, fmt.Errorf("the client has gone: %w", err)
 	}
-	return talk{bufio.NewReader(out), in}, cmd.Process.Pid, func(failed bool) error {
-		if failed {
-			_ = cmd.Process.Kill() // it has ended already: Wait says so
-		}
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("the client: %w: %s", err, strings.TrimSpace(stderr.String()))
-		}
-		return nil
-	}, nil
+	return v, nil
+}
+
+// goOn lets the client go on.
+func (c *client) goOn() error {
+	_, err := c.in.Write([]byte{'\n'})
+	return err
+}
+
+// end waits for the client's end, and hastens it if something has failed: it may be in the
+// middle of a load.
+func (c *client) end(failed bool) error {
+	if failed {
+		_ = c.cmd.Process.Kill() // it has ended already: Wait says so
+	}
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("the client: %w: %s", err, bytes.TrimSpace(c.stderr.Bytes()))
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,134 +12,94 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/streamwright/streamwright/internal/loopback"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
-// readyWithin bounds the start of a server, endWithin its orderly stop.
-const (
-	readyWithin = 60 * time.Second
-	endWithin   = 60 * time.Second
-)
+// serverWithin bounds the start of a server, and its orderly stop.
+const serverWithin = 60 * time.Second
 
-// Host is the folder and the processes of one system under measurement.
+// Host is the folder and the server of one system under measurement.
 type Host struct {
-	Dir   string
-	Tools *Tools
-	procs []*process
-}
-
-type process struct {
-	name string
-	cmd  *exec.Cmd
+	*Tools
+	Dir  string
+	cmd  *exec.Cmd // the server; nil: none was started
+	end  func()
 	log  bytes.Buffer
-	last counters // what it and its children had used at their end
-	done chan struct{}
+	done chan struct{} // closed when it has ended
 }
 
-// Run starts a server, which End ends. User may be nil.
+// Run starts the server, which End ends. User may be nil.
 func (h *Host) Run(user *syscall.Credential, program string, args ...string) error {
-	p := &process{name: filepath.Base(program), cmd: exec.Command(program, args...), done: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = h.Dir, &p.log, &p.log
+	ctx, end := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = h.Dir, &h.log, &h.log
 	// A group of its own: an interrupt at the terminal reaches only this program,
 	// which then ends its servers in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
-	if err := p.cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, serverWithin
+	if err := cmd.Start(); err != nil {
+		end()
 		return fmt.Errorf("start %s: %w", program, err)
 	}
-	h.procs = append(h.procs, p)
-	go p.await()
+	h.cmd, h.end, h.done = cmd, end, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended matters only while it is needed: see Start
+		close(h.done)
+	}()
 	return nil
 }
 
-// await reaps the process, after a look at what it has used: an ended process keeps
-// that until it is reaped.
-func (p *process) await() {
-	defer close(p.done)
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
+// End ends the server in order, and returns what it has used in its whole life. One that
+// does not end in time is killed.
+func (h *Host) End() (Use, error) {
+	if h.cmd == nil {
+		return Use{}, nil
 	}
-	p.last, _ = readTree(p.cmd.Process.Pid) // zero if it is gone, which Wait tells
-	_ = p.cmd.Wait()                        // how it ended matters only while it is needed: see Ready
+	h.end()
+	<-h.done
+	var err error
+	if h.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		err = fmt.Errorf("%s did not end within %s of an interrupt", h.cmd.Path, serverWithin)
+	}
+	return lifeOf(h.cmd.ProcessState), err
 }
 
-// Ready calls try until it succeeds. It fails at once when a server has ended.
-func (h *Host) Ready(ctx context.Context, try func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-tick.C:
-		}
-		for _, p := range h.procs {
-			select {
-			case <-p.done:
-				return fmt.Errorf("%s has ended:\n%s", p.name, strings.TrimSpace(p.log.String()))
-			default:
-			}
-		}
-	}
-}
-
-// End ends the servers in order, one after the other, and returns what they have used
-// in their whole life. One that does not end in time is killed.
-func (h *Host) End() (counters, error) {
-	var sum counters
-	var errs []error
-	for i := len(h.procs) - 1; i >= 0; i-- {
-		p := h.procs[i]
-		_ = p.cmd.Process.Signal(os.Interrupt) // it has ended already: done says so
-		select {
-		case <-p.done:
-		case <-time.After(endWithin):
-			_ = p.cmd.Process.Kill()
-			<-p.done
-			errs = append(errs, fmt.Errorf("%s did not end within %s of an interrupt", p.name, endWithin))
-		}
-		sum = sum.plus(p.last)
-	}
-	h.procs = nil
-	return sum, errors.Join(errs...)
-}
-
-// pids are the servers' processes, without their children.
-func (h *Host) pids() (pids []int) {
-	for _, p := range h.procs {
-		pids = append(pids, p.cmd.Process.Pid)
-	}
-	return pids
-}
-
-// Start starts a system on an address that nobody listens on.
+// Start starts a system on an address that nobody listens on, and waits until it is ready.
 func (h *Host) Start(ctx context.Context, s System) (addr string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := loopback.Free(1)
 	if err != nil {
 		return "", err
 	}
-	if err := l.Close(); err != nil {
+	if err := s.start(ctx, h, addrs[0]); err != nil {
 		return "", err
 	}
-	return l.Addr().String(), s.Start(ctx, h, l.Addr().String())
+	ctx, cancel := context.WithTimeout(ctx, serverWithin)
+	defer cancel()
+	for {
+		err := listens(addrs[0])
+		if err == nil {
+			err = s.ready(ctx, addrs[0])
+		}
+		if err == nil {
+			return addrs[0], nil
+		}
+		if e := sleep.For(ctx, 10*time.Millisecond); e != nil {
+			return "", fmt.Errorf("%w: %w", e, err)
+		}
+		select {
+		case <-h.done:
+			return "", fmt.Errorf("%s has ended:\n%s", filepath.Base(h.cmd.Path), bytes.TrimSpace(h.log.Bytes()))
+		default:
+		}
+	}
 }
 
 // Tools are the programs that the systems run.
 type Tools struct {
-	Root   string // of the repository
-	Engine string
-	NATS   string
-	Redis  string
-	PG     string // the folder of PostgreSQL's programs
+	dir     string            // for what is made
+	Root    string            // of the repository
+	Servers map[string]string // by product, the server's program
 	// PGData is a fresh database cluster, to be copied.
 	PGData string
 	PGUser *syscall.Credential
@@ -152,33 +111,34 @@ func prepareTools(ctx context.Context, dir string, all []System) (*Tools, error)
 	if err != nil {
 		return nil, fmt.Errorf("find the repository (run this in the folder bench): %w", err)
 	}
-	t := &Tools{Root: root}
+	t := &Tools{dir: dir, Root: root, Servers: map[string]string{}}
 	for _, s := range all {
-		switch s.(type) {
-		case streamwrightSystem:
-			err = t.buildEngine(ctx, dir)
-		case jetstreamSystem:
-			err = t.buildNATS(ctx, dir)
-		case asynqSystem:
-			err = t.findRedis()
-		case riverSystem:
-			err = t.preparePostgres(ctx, dir)
+		if t.Servers[s.Product] != "" {
+			continue
 		}
-		if err != nil {
+		if t.Servers[s.Product], err = s.prepare(ctx, t); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
+// build builds a package, from a folder with a module that has it, as a program.
+func (t *Tools) build(ctx context.Context, dir, pkg string) (program string, err error) {
+	program = filepath.Join(t.dir, filepath.Base(dir)+"-server")
+	_, err = output(ctx, dir, "go", "build", "-o", program, pkg)
+	return program, err
+}
+
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w\n%s", err, bytes.TrimSpace(e.Stderr))
+	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -2,207 +2,87 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
+
+var queueStream = jetstream.StreamConfig{
+	Name: "BENCH", Subjects: []string{"bench.work"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, AllowAtomicPublish: true,
+}
 
 // jetstreamSystem is a work queue stream on a NATS server, without an engine: what
 // Streamwright stands on, and so the floor.
-type jetstreamSystem struct{ d Durability }
-
-const (
-	queueStream  = "BENCH"
-	queueSubject = "bench.work"
-	// queuePending bounds the unacknowledged publishes of one bulk batch.
-	queuePending = 4096
-)
-
-func (s jetstreamSystem) About() About {
-	name, id := "JetStream, sync always", "jetstream-always"
-	sync := "`sync_interval: always`"
-	bulk := "bulk by atomic batches of orbit's `jetstreamext`, which share a sync"
-	if s.d == Interval {
-		name, id = "JetStream, sync interval", "jetstream-interval"
-		sync = "`sync_interval: 1s` (default 2 m)"
-		bulk = fmt.Sprintf("bulk by `PublishMsgAsync` with at most %d unacknowledged", queuePending)
-	}
-	return About{
-		ID: id, Product: "JetStream", Name: name, Durability: s.d,
-		Versions: []string{"nats.go " + version("github.com/nats-io/nats.go")},
+func jetstreamSystem(d Durability) System {
+	return System{
+		ID: d.of("jetstream-always", "jetstream-interval"), Product: "JetStream", Name: d.of("JetStream, sync always", "JetStream, sync interval"), Durability: d,
+		Versions: []string{version("nats.go", "github.com/nats-io/nats.go")},
 		Settings: []string{
-			sync,
+			d.of("`sync_interval: always`", "`sync_interval: 1s` (default 2 m)"),
 			"a file stream with work queue retention; one pull consumer with explicit acks, read by `Consume`",
-			"submits by `PublishMsg`; " + bulk,
+			"submits by `Publish`; bulk by " + d.of("atomic batches of orbit's `jetstreamext`, which share a sync", fmt.Sprintf("`PublishAsync` with at most %d unacknowledged", measure.MaxPending)),
 			"an ack is sent when the handler returns, and not confirmed",
 			"a message has no history, result, retry policy, priority or status: this is the floor, not a rival",
+		},
+		prepare: func(ctx context.Context, t *Tools) (string, error) {
+			return t.build(ctx, filepath.Join(t.Root, "bench"), "github.com/nats-io/nats-server/v2") // a tool of that module
+		},
+		start: func(_ context.Context, h *Host, addr string) error {
+			file := filepath.Join(h.Dir, "nats.conf")
+			text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %q }\n", addr, filepath.Join(h.Dir, "data"), d.of("always", "1s"))
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				return err
+			}
+			return h.Run(nil, h.Servers["JetStream"], "-c", file)
+		},
+		ready: func(ctx context.Context, addr string) error {
+			q, err := openJetStream(ctx, addr, 0)
+			if err != nil {
+				return err
+			}
+			q.Conn.Close()
+			return nil
+		},
+		dial: func(ctx context.Context, addr string, slots int) (measure.Queue, error) {
+			q, err := openJetStream(ctx, addr, slots)
+			if err != nil {
+				return nil, err
+			}
+			if d == Fsync {
+				return atomicJetStream{q}, nil
+			}
+			return q, nil
 		},
 	}
 }
 
-func (t *Tools) buildNATS(ctx context.Context, dir string) error {
-	if t.NATS != "" {
-		return nil
-	}
-	t.NATS = filepath.Join(dir, "nats-server")
-	// In the folder bench, whose go.mod has it as a tool.
-	_, err := output(ctx, filepath.Join(t.Root, "bench"), "go", "build", "-o", t.NATS, "github.com/nats-io/nats-server/v2")
-	return err
-}
-
-func (s jetstreamSystem) Start(ctx context.Context, h *Host, addr string) error {
-	sync := "always"
-	if s.d == Interval {
-		sync = `"1s"`
-	}
-	file := filepath.Join(h.Dir, "nats.conf")
-	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %s }\n", addr, filepath.Join(h.Dir, "data"), sync)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	if err := h.Run(nil, h.Tools.NATS, "-c", file); err != nil {
-		return err
-	}
-	return h.Ready(ctx, func(ctx context.Context) error {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return err
-		}
-		_ = conn.Close()
-		nc, js, err := openJetStream(addr)
-		if err != nil {
-			return err
-		}
-		defer nc.Close()
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: queueStream, Subjects: []string{queueSubject}, Retention: jetstream.WorkQueuePolicy,
-			Storage: jetstream.FileStorage, AllowAtomicPublish: true,
-		})
-		return err
-	})
-}
-
-func openJetStream(addr string) (*nats.Conn, jetstream.JetStream, error) {
+func openJetStream(ctx context.Context, addr string, slots int) (*measure.JetStream, error) {
 	nc, err := nats.Connect("nats://" + addr)
 	if err != nil {
-		return nil, nil, err
-	}
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(queuePending))
-	return nc, js, err
-}
-
-func (s jetstreamSystem) Dial(ctx context.Context, addr string, slots int) (Peer, error) {
-	nc, js, err := openJetStream(addr)
-	if err != nil {
 		return nil, err
 	}
-	cons, err := js.CreateOrUpdateConsumer(ctx, queueStream, jetstream.ConsumerConfig{
-		Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 10_000,
-	})
+	q, err := measure.OpenJetStream(ctx, nc, queueStream, slots)
 	if err != nil {
 		nc.Close()
-		return nil, err
 	}
-	return &jetstreamPeer{d: s.d, nc: nc, js: js, cons: cons, slots: make(chan struct{}, slots)}, nil
+	return q, err
 }
 
-type jetstreamPeer struct {
-	d     Durability
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	cons  jetstream.Consumer
-	slots chan struct{}
-}
+// atomicJetStream submits many items as one batch, which shares a sync.
+type atomicJetStream struct{ *measure.JetStream }
 
-func message(v Payload) (*nats.Msg, error) {
-	doc, err := json.Marshal(v)
-	return &nats.Msg{Subject: queueSubject, Data: doc, Header: nats.Header{}}, err
-}
-
-func (p *jetstreamPeer) Submit(ctx context.Context, v Payload) error {
-	m, err := message(v)
-	if err != nil {
-		return err
+// SubmitMany implements [measure.Queue].
+func (q atomicJetStream) SubmitMany(ctx context.Context, ps []measure.Payload) error {
+	ms := make([]*nats.Msg, len(ps))
+	for i, p := range ps {
+		ms[i] = &nats.Msg{Subject: q.Subject, Data: p.JSON(), Header: nats.Header{}}
 	}
-	_, err = p.js.PublishMsg(ctx, m)
-	return err
-}
-
-func (p *jetstreamPeer) SubmitMany(ctx context.Context, vs []Payload) error {
-	ms := make([]*nats.Msg, len(vs))
-	for i, v := range vs {
-		var err error
-		if ms[i], err = message(v); err != nil {
-			return err
-		}
-	}
-	if p.d == Fsync {
-		_, err := jetstreamext.PublishMsgBatch(ctx, p.js, ms)
-		return err
-	}
-	acks := make([]jetstream.PubAckFuture, len(ms))
-	for i, m := range ms {
-		var err error
-		if acks[i], err = p.js.PublishMsgAsync(m); err != nil {
-			return err
-		}
-	}
-	for _, a := range acks {
-		select {
-		case <-a.Ok():
-		case err := <-a.Err():
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (p *jetstreamPeer) Work(_ context.Context, handle func(Payload)) (func() error, error) {
-	run, err := p.cons.Consume(func(m jetstream.Msg) {
-		p.slots <- struct{}{}
-		go func() {
-			defer func() { <-p.slots }()
-			var v Payload
-			if json.Unmarshal(m.Data(), &v) != nil {
-				_ = m.Term() // the tally misses it
-				return
-			}
-			handle(v)
-			_ = m.Ack() // fails only without a connection, which Drained tells
-		}()
-	})
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		run.Stop()
-		<-run.Closed()
-		return nil
-	}, nil
-}
-
-func (p *jetstreamPeer) Drained(ctx context.Context, _ int) (bool, error) {
-	info, err := p.cons.Info(ctx)
-	if err != nil {
-		return false, err
-	}
-	return info.NumPending == 0 && info.NumAckPending == 0, nil
-}
-
-func (p *jetstreamPeer) Close() error {
-	err := p.nc.Drain()
-	if errors.Is(err, nats.ErrConnectionClosed) {
-		return nil
-	}
+	_, err := jetstreamext.PublishMsgBatch(ctx, q.JS, ms)
 	return err
 }

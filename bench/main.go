@@ -8,21 +8,19 @@
 //	go -C bench run . --middle
 //	go -C bench run . --quick --out "$(mktemp -d)"
 //
-// A system is one file that implements System and Peer, a load one that implements
-// Load. For every measurement the servers are started anew, and a client's process
+// A system is one file that makes a System and its measure.Queue, a load a line of
+// loads. For every measurement the servers are started anew, and a client's process
 // submits and works; this process reads from /proc what both use.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -47,23 +45,25 @@ func main() {
 // settings are what the flags say.
 type settings struct {
 	Options
-	only, loads string
-	out, dir    string
-	rounds      int
-	middle      bool
-	quick       bool
+	flags            string // as they were given
+	only, loads, out string
+	rounds           int
+	middle, quick    bool
 }
 
 func parse(args []string, out io.Writer) (settings, error) {
-	s := settings{Options: Options{Rates: []int{100, 300, 1000, 3000}}}
+	s := settings{Options: Options{Rates: []int{100, 300, 1000, 3000}}, flags: strings.Join(args, " ")}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(out)
-	var ids []string
+	var ids, names []string
 	for _, one := range systems() {
-		ids = append(ids, one.About().ID)
+		ids = append(ids, one.ID)
+	}
+	for _, one := range loads {
+		names = append(names, one.name)
 	}
 	f.StringVar(&s.only, "only", "", "compare only these `systems`, separated by commas: "+strings.Join(ids, ", ")+", or by product: river")
-	f.StringVar(&s.loads, "loads", "", "measure only these `loads`, separated by commas: bulk, single, endtoend, burndown, pickup, idle, depth")
+	f.StringVar(&s.loads, "loads", "", "measure only these `loads`, separated by commas: "+strings.Join(names, ", "))
 	f.IntVar(&s.rounds, "rounds", 3, "measure everything so many `times`; the deep queue once")
 	f.IntVar(&s.Items, "items", 50_000, "the `number` of items of a throughput measurement; bulk and burn-down have twice as many")
 	f.IntVar(&s.Depth, "depth", 1_000_000, "the `number` of items in the deep queue")
@@ -72,7 +72,6 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.BoolVar(&s.middle, "middle", false, "three rounds meant for 20 minutes on two quiet cores: fewer items, a queue of 300,000, and 4 seconds for each pickup and idle measurement")
 	f.BoolVar(&s.quick, "quick", false, "one small round, to see that everything works: the figures mean nothing")
 	f.StringVar(&s.out, "out", "", "write the report and the folder plots to this `folder`, instead of the documentation")
-	f.StringVar(&s.dir, "dir", "", "keep the servers' data below this `folder`, on the disk to measure (default: that of temporary files)")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -98,8 +97,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 
 // Sample is one measurement.
 type Sample struct {
-	System string // About.ID
-	Load   string
+	System string // its ID
 	Case   Case
 	Values Values
 	Usage  Usage
@@ -111,15 +109,15 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := pick(set.only, systems(), isSystem)
+	all, err := systemsNamed(set.only)
 	if err != nil {
 		return err
 	}
-	todo, err := pick(set.loads, loads(), isLoad)
+	todo, err := loadsNamed(set.loads)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(set.dir, "streamwright-bench-")
+	dir, err := os.MkdirTemp("", "streamwright-bench-")
 	if err != nil {
 		return err
 	}
@@ -131,124 +129,93 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{set: set, dir: dir, tools: tools, out: out}
-	rep := newReport(ctx, set, all, tools, dir)
-	page, plots := filepath.Join(tools.Root, "docs", "operate", "COMPARISON.md"), "../plots"
-	if set.out != "" {
-		page, plots = filepath.Join(set.out, "COMPARISON.md"), "plots"
-	}
+	began, r := time.Now(), newReport(ctx, set, all, tools)
 	// Written after each round, also after one that is cut short.
 	for round := range set.rounds {
-		err := b.round(ctx, round, todo, all)
-		rep.samples, rep.failed, rep.rounds, rep.took = b.samples, b.failed, round+1, time.Since(rep.began)
-		if err := errors.Join(err, rep.write(page, plots)); err != nil {
+		err := r.round(ctx, round, todo, tools, out)
+		r.Took = time.Since(began).Round(time.Second)
+		if err := errors.Join(err, r.write()); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(out, "written:", page)
-	if len(b.failed) > 0 {
-		return fmt.Errorf("%d measurements failed: the page says which", len(b.failed))
+	fmt.Fprintln(out, "written:", r.page)
+	if len(r.Failed) > 0 {
+		return fmt.Errorf("%d measurements failed: the page says which", len(r.Failed))
 	}
 	return nil
 }
 
-// bench runs measurements.
-type bench struct {
-	set     settings
-	dir     string
-	tools   *Tools
-	out     io.Writer
-	samples []Sample
-	failed  []string // measurements, and why
-}
-
 // round measures everything once. The systems take turns within each case, and another
 // one begins in each round. A measurement that fails does not end it: the page says so.
-func (b *bench) round(ctx context.Context, round int, todo []Load, all []System) error {
+func (r *report) round(ctx context.Context, round int, todo []load, tools *Tools, out io.Writer) error {
 	for _, l := range todo {
-		if _, deep := l.(depthLoad); deep && round > 0 {
-			continue
+		if l.name == "depth" && round > 0 {
+			continue // it takes long
 		}
-		for _, c := range l.Cases(b.set.Options) {
-			for i := range all {
-				s := all[(i+round)%len(all)]
-				sample, err := b.measure(ctx, s, l, c)
-				said := sample.line()
+		for _, c := range l.cases(r.Options) {
+			for i := range r.Systems {
+				s := r.Systems[(i+round)%len(r.Systems)]
+				sample, err := r.measure(ctx, tools, s, l, c)
+				said := fmt.Sprintf("%v  cpu %.2f+%.2f s, others %.0f %%", sample.Values, sample.Usage.Server.CPU.Seconds(), sample.Usage.Client.CPU.Seconds(), 100*sample.Usage.Others)
 				switch {
 				case ctx.Err() != nil:
 					return err
 				case err != nil:
 					said = "failed: " + strings.Join(strings.Fields(err.Error()), " ")
-					b.failed = append(b.failed, fmt.Sprintf("%s, %s: %s", s.About().Name, c.Label, said))
+					r.Failed = append(r.Failed, fmt.Sprintf("%s, %s: %s", s.Name, c.Label, said))
 				default:
-					b.samples = append(b.samples, sample)
+					r.samples = append(r.samples, sample)
 				}
-				fmt.Fprintf(b.out, "round %d  %-27s %-27s %s\n", round+1, c.Label, s.About().Name, said)
+				fmt.Fprintf(out, "round %d  %-27s %-27s %s\n", round+1, c.Label, s.Name, said)
 			}
 		}
 	}
 	return nil
 }
 
-// line is a sample in short.
-func (s Sample) line() string {
-	var out []string
-	for _, k := range []string{valueRate, valueFill, valueP50, valueP99, valueMax, valueMore} {
-		if v, ok := s.Values[k]; ok && (k != valueMore || v > 0) {
-			out = append(out, fmt.Sprintf("%s %s", k, figure(v)))
-		}
-	}
-	out = append(out, fmt.Sprintf("cpu %.2f+%.2f s, others %.0f %%", s.Usage.Server.CPU.Seconds(), s.Usage.Client.CPU.Seconds(), 100*s.Usage.Others))
-	return strings.Join(out, "  ")
-}
-
 // measure starts a system, has a client put one load on it, and ends it.
-func (b *bench) measure(ctx context.Context, s System, l Load, c Case) (sample Sample, err error) {
+func (r *report) measure(ctx context.Context, tools *Tools, s System, l load, c Case) (sample Sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, s.About().ID+"-")
+	dir, err := os.MkdirTemp(tools.dir, s.ID+"-")
 	if err != nil {
 		return sample, err
 	}
-	h := &Host{Dir: dir, Tools: b.tools}
-	if b.tools.PGUser != nil {
-		err = os.Chmod(dir, 0o711)
-	}
-	var before counters // what the servers had written before the measurement
+	h := &Host{Dir: dir, Tools: tools}
+	var before Use // of the server, until the measurement
 	defer func() {
 		life, e := h.End()
 		sample.Usage.Server.Written = life.Written - before.Written
 		err = errors.Join(err, e, os.RemoveAll(dir))
 	}()
-	if err != nil {
+	if err := os.Chmod(dir, 0o711); err != nil { // as its parent
 		return sample, err
 	}
 	addr, err := h.Start(ctx, s)
 	if err != nil {
 		return sample, fmt.Errorf("start: %w", err)
 	}
-	client, pid, end, err := startClient(ctx, order{s.About().ID, l.Name(), addr, c, b.set.Options})
+	client, err := startClient(ctx, order{s.ID, l.name, addr, c, r.Options})
 	if err != nil {
 		return sample, err
 	}
-	defer func() { err = errors.Join(err, end(err != nil)) }()
-	sample = Sample{System: s.About().ID, Load: l.Name(), Case: c}
-	if _, err := client.hear(saysReady); err != nil {
+	defer func() { err = errors.Join(err, client.end(err != nil)) }()
+	sample = Sample{System: s.ID, Case: c}
+	if _, err := client.values(); err != nil {
 		return sample, err
 	}
-	m, err := startMeter(h.pids(), pid)
+	m, err := startMeter(client.cmd.Process.Pid, h.cmd.Process.Pid)
 	if err != nil {
 		return sample, err
 	}
-	before = m.from.Server
-	text := ""
-	if err = client.say(""); err == nil {
-		text, err = client.hear(saysDone)
+	before = m.from[1]
+	if err = client.goOn(); err == nil {
+		sample.Values, err = client.values()
 	}
-	var e error
-	sample.Usage, e = m.stop()
+	usage, e := m.stop()
+	sample.Usage = usage
 	if err = errors.Join(err, e); err != nil {
 		return sample, err
 	}
-	return sample, errors.Join(json.Unmarshal([]byte(text), &sample.Values), client.say(""))
+	return sample, client.goOn()
 }

@@ -12,6 +12,10 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // noisy is the share of the machine's CPU that others may have had, in the median
@@ -23,34 +27,107 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// report writes what was measured.
-type report struct {
-	set     settings
-	systems []About
-	samples []Sample
-	failed  []string
-	rounds  int // that the samples are of
-	took    time.Duration
-	began   time.Time
-	machine []string // facts
-	link    string   // from the page to the folder of the plots
-	plots   string   // that folder
-	section strings.Builder
+// table is a table of the page, and a plot.
+type table struct {
+	title, plot string // plot: the beginning of its file's name; empty: none
+	lines       []line
 }
 
-func newReport(ctx context.Context, set settings, all []System, t *Tools, dir string) *report {
-	r := &report{set: set, began: time.Now(), machine: machineFacts(ctx, t, dir)}
-	for _, s := range all {
-		a := s.About()
-		switch a.Product {
-		case "River":
-			a.Versions = append(a.Versions, ran(ctx, filepath.Join(t.PG, "postgres"), "--version"))
-		case "Asynq":
-			a.Versions = append(a.Versions, ran(ctx, t.Redis, "--version"))
-		case "JetStream":
-			a.Versions = append(a.Versions, ran(ctx, t.NATS, "--version"))
+// line is one figure of the comparison, for every system, from the samples of a case.
+type line struct {
+	name, unit, label string
+	value             func(Sample) float64 // 0 is shown as well
+}
+
+// lessIsMore reports whether less is better.
+func (l line) lessIsMore() bool { return l.unit != "items/s" }
+
+// named returns a value of a sample.
+func named(key string) func(Sample) float64 { return func(s Sample) float64 { return s.Values[key] } }
+
+func serverPeak(s Sample) float64 { return float64(s.Usage.Server.Peak) / mib }
+
+// sides are the processes that are measured.
+var sides = []struct {
+	name string
+	cpu  func(Sample) float64 // in seconds
+}{
+	{"servers", func(s Sample) float64 { return s.Usage.Server.CPU.Seconds() }},
+	{"client", func(s Sample) float64 { return s.Usage.Client.CPU.Seconds() }},
+}
+
+// tables are those of a run.
+func tables(o Options) []table {
+	const endToEnd, burnDown, idle, depth = "End to end", "Burn-down of a backlog", "Idle", "Depth"
+	throughput, pickup, cost := table{"Throughput", "throughput", nil}, table{"Pickup", "pickup", nil}, table{"Cost", "cost", nil}
+	for _, l := range loads {
+		for _, c := range l.cases(o) {
+			switch l.name {
+			case "pickup":
+				for _, key := range []string{valueP50, valueP99, valueMax} {
+					pickup.lines = append(pickup.lines, line{c.Label + ", " + key, "ms", c.Label, named(key)})
+				}
+			case "bulk", "single", "endtoend", "burndown":
+				throughput.lines = append(throughput.lines, line{c.Label, "items/s", c.Label, named(valueRate)})
+			}
 		}
-		r.systems = append(r.systems, a)
+	}
+	for _, of := range sides {
+		cpu := "CPU of the " + of.name + ", "
+		each := func(s Sample) float64 { return 1e6 * of.cpu(s) / float64(s.Case.Items) }
+		cost.lines = append(cost.lines, line{cpu + "end to end", "ms per 1,000 items", endToEnd, each}, line{cpu + "burn-down", "ms per 1,000 items", burnDown, each},
+			line{cpu + "idle", "% of a core", idle, func(s Sample) float64 { return 100 * of.cpu(s) / s.Values[valueSeconds] }})
+	}
+	cost.lines = append(
+		cost.lines,
+		line{"Written to disk, end to end", "MiB per 1,000 items", endToEnd, func(s Sample) float64 { return 1000 * float64(s.Usage.Server.Written) / mib / float64(s.Case.Items) }},
+		line{"Peak memory of the servers, end to end", "MiB", endToEnd, serverPeak},
+		line{"Peak memory of the client, end to end", "MiB", endToEnd, func(s Sample) float64 { return float64(s.Usage.Client.Peak) / mib }},
+	)
+	return []table{throughput, pickup, cost, {"A queue of " + measure.Figure(float64(o.Depth)) + " items", "", []line{
+		{"Filling it", "items/s", depth, named(valueFill)},
+		{"The first " + measure.Figure(float64(min(o.Items, o.Depth))) + " items out of it", "items/s", depth, named(valueRate)},
+		{"Peak memory of the servers", "MiB", depth, serverPeak},
+		{"Peak memory per 1,000 queued items", "KiB", depth, func(s Sample) float64 { return 1024 * 1000 * serverPeak(s) / float64(o.Depth) }},
+	}}}
+}
+
+// report writes what was measured. The template has its exported fields.
+type report struct {
+	Options
+	Flags             string
+	Began             string
+	Systems           []System
+	Machine           []string // facts
+	Failed            []string // measurements, and why
+	Fsync, Interval   string   // tables and plots
+	Ahead             string
+	Took              time.Duration
+	Noisy             bool
+	Others, Worst     string // percent
+	Again, Submitters int    // items that were handled more than once
+	Callers           int
+	Batch             string
+
+	samples []Sample
+	page    string // the file to write
+	plots   string // the folder of the plots, from the page's
+}
+
+func newReport(ctx context.Context, set settings, all []System, t *Tools) *report {
+	r := &report{
+		Options: set.Options, Flags: set.flags, Began: time.Now().UTC().Format("2006-01-02 15:04 UTC"), Machine: machineFacts(ctx, t),
+		Submitters: submitters, Callers: measure.BulkCallers, Batch: measure.Figure(measure.BulkBatch),
+		page: filepath.Join(t.Root, "docs", "operate", "COMPARISON.md"), plots: "../plots",
+	}
+	if set.out != "" {
+		r.page, r.plots = filepath.Join(set.out, "COMPARISON.md"), "plots"
+	}
+	for _, s := range all {
+		if s.Product != "Streamwright" {
+			s.Versions = append(s.Versions, ran(ctx, t.Servers[s.Product], "--version"))
+		}
+		r.Systems = append(r.Systems, s)
 	}
 	return r
 }
@@ -65,22 +142,22 @@ func ran(ctx context.Context, program string, args ...string) string {
 	return strings.Join(words[:min(3, len(words))], " ")
 }
 
-func machineFacts(ctx context.Context, t *Tools, dir string) []string {
-	model := "unknown"
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for l := range strings.Lines(string(b)) {
-			if name, value, _ := strings.Cut(l, ":"); strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-			}
+func machineFacts(ctx context.Context, t *Tools) []string {
+	model, memory := "unknown", "an unknown amount"
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
+			model = cpus[0].ModelName
+		}
+		if m, err := fs.Meminfo(); err == nil && m.MemTotalBytes != nil {
+			memory = measure.Figure(float64(*m.MemTotalBytes)/(1<<30)) + " GiB"
 		}
 	}
-	facts := []string{fmt.Sprintf("%d CPUs (%s), %s/%s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH)}
-	if m, err := fields("/proc/meminfo", "MemTotal"); err == nil {
-		facts = append(facts, fmt.Sprintf("%s GiB of memory", figure(float64(m[0])/mib)))
+	facts := []string{
+		fmt.Sprintf("%d CPUs (%s), %s/%s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH), memory + " of memory",
+		"Linux " + ran(ctx, "uname", "-r"), "built with " + runtime.Version(),
 	}
-	facts = append(facts, "Linux "+ran(ctx, "uname", "-r"), "built with "+runtime.Version())
-	if rate, err := syncRate(dir); err == nil {
-		facts = append(facts, fmt.Sprintf("a 4 KiB write to the data's folder is synced %s times a second, one after the other", figure(rate)))
+	if rate, err := syncRate(t.dir); err == nil {
+		facts = append(facts, fmt.Sprintf("a 4 KiB write to the data's folder is synced %s times a second, one after the other", measure.Figure(rate)))
 	}
 	if commit, err := output(ctx, t.Root, "git", "describe", "--always", "--dirty"); err == nil {
 		facts = append(facts, "commit "+commit)
@@ -106,227 +183,84 @@ func syncRate(dir string) (float64, error) {
 			return 0, err
 		}
 	}
-	return perSecond(n, start), nil
+	return measure.PerSecond(n, start), nil
 }
 
 // of collects a line's figures for a system.
-func (r *report) of(l line, id string) spread {
+func (r *report) of(l line, system System) spread {
 	var vs []float64
 	for _, s := range r.samples {
-		if s.System == id && s.Load == l.load && s.Case.Label == l.label {
-			if v, ok := l.value(s); ok {
-				vs = append(vs, v)
-			}
+		if s.System == system.ID && s.Case.Label == l.label {
+			vs = append(vs, l.value(s))
 		}
 	}
 	return spreadOf(vs)
 }
 
-// has reports whether anything was measured for a line.
-func (r *report) has(l line) bool {
-	return slices.ContainsFunc(r.systems, func(a About) bool { return r.of(l, a.ID).n > 0 })
-}
-
-func (r *report) at(d Durability) (out []About) {
-	for _, a := range r.systems {
-		if a.Durability == d {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-func (r *report) say(format string, args ...any) { fmt.Fprintf(&r.section, format+"\n", args...) }
-
-// page is what the template shows.
-type page struct {
-	Flags, Began, Took  string
-	Noisy               bool
-	Others, Worst       string // percent
-	Machine, Failed     []string
-	Fsync, Interval     string // tables and plots
-	Ahead               []string
-	Options             Options
-	Callers, Submitters int
-	Batch               string
-	Again               int // items that were handled more than once
-	Systems             []About
-}
-
-// write writes the page, and the plots into a folder that is given relative to it.
-func (r *report) write(file, link string) error {
-	r.link, r.plots = link, filepath.Join(filepath.Dir(file), link)
-	if err := os.MkdirAll(r.plots, 0o755); err != nil {
-		return err
-	}
+// write writes the page, and the plots.
+func (r *report) write() (err error) {
 	var others []float64
-	again := 0.0
+	r.Again = 0
 	for _, s := range r.samples {
 		others = append(others, s.Usage.Others)
-		again += s.Values[valueMore]
+		r.Again += int(s.Values[valueMore])
 	}
 	o := spreadOf(others)
-	p := page{
-		Flags: r.set.flags(r.rounds), Began: r.began.UTC().Format("2006-01-02 15:04 UTC"), Took: r.took.Round(time.Second).String(),
-		Noisy: o.mid > noisy, Others: figure(100 * o.mid), Worst: figure(100 * o.high), Machine: r.machine, Failed: r.failed, Ahead: r.ahead(),
-		Options: r.set.Options, Callers: bulkCallers, Submitters: submitters, Batch: figure(bulkBatch), Again: int(again), Systems: r.systems,
-	}
-	var err error
-	if p.Fsync, err = r.tables(Fsync); err != nil {
+	r.Noisy, r.Others, r.Worst = o.mid > noisy, measure.Figure(100*o.mid), measure.Figure(100*o.high)
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(r.page), r.plots), 0o755); err != nil {
 		return err
 	}
-	if p.Interval, err = r.tables(Interval); err != nil {
+	r.Ahead = ""
+	if r.Fsync, err = r.tables(Fsync, "durable when acknowledged"); err != nil {
+		return err
+	}
+	if r.Interval, err = r.tables(Interval, "durable within about a second"); err != nil {
 		return err
 	}
 	var text bytes.Buffer
-	if err := pageTemplate.Execute(&text, p); err != nil {
+	if err := pageTemplate.Execute(&text, r); err != nil {
 		return err
 	}
-	return os.WriteFile(file, text.Bytes(), 0o644)
+	return os.WriteFile(r.page, text.Bytes(), 0o644)
 }
 
-// flags are those that repeat a run of so many rounds.
-func (s settings) flags(rounds int) string {
-	f := fmt.Sprintf("--rounds %d --items %d --depth %d --slots %d --seconds %g", rounds, s.Items, s.Depth, s.Slots, s.Seconds)
-	if s.only != "" {
-		f += " --only " + s.only
+// tables returns the tables of one durability, writes their plots, and adds to Ahead each line
+// on which another work queue did better than Streamwright.
+func (r *report) tables(d Durability, what string) (text string, err error) {
+	var systems []System
+	var names []string
+	for _, s := range r.Systems {
+		if s.Durability == d {
+			systems, names = append(systems, s), append(names, s.Name)
+		}
 	}
-	if s.loads != "" {
-		f += " --loads " + s.loads
-	}
-	return f
-}
-
-var titles = map[Durability]string{Fsync: "durable when acknowledged", Interval: "durable within about a second"}
-
-// tables has the tables and plots of one durability.
-func (r *report) tables(d Durability) (string, error) {
-	r.section.Reset()
-	o, through, costs := r.set.Options, throughputLines(r.set.Options), costLines()
-	r.table("Items a second", d, through, false)
-	if err := r.bars(d, "throughput", "Items a second", through); err != nil {
-		return "", err
-	}
-	r.pickups(d)
-	if err := r.curves(d); err != nil {
-		return "", err
-	}
-	r.table("Cost", d, costs, true)
-	if err := r.bars(d, "cost", "Cost (less is better)", costs); err != nil {
-		return "", err
-	}
-	r.table(fmt.Sprintf("A queue of %s items", figure(float64(o.Depth))), d, depthLines(o), true)
-	return strings.TrimSuffix(r.section.String(), "\n"), nil
-}
-
-// table has a row for each line that was measured.
-func (r *report) table(title string, d Durability, lines []line, units bool) {
-	all := r.at(d)
-	var rows []string
-	for _, l := range lines {
-		if !r.has(l) {
+	for _, t := range tables(r.Options) {
+		t.lines = slices.DeleteFunc(t.lines, func(l line) bool {
+			return !slices.ContainsFunc(systems, func(s System) bool { return r.of(l, s).n > 0 })
+		})
+		if len(t.lines) == 0 {
 			continue
 		}
-		row := "| " + l.name
-		if units {
-			row += ", " + l.unit
-		}
-		for _, a := range all {
-			row += " | " + r.of(l, a.ID).String()
-		}
-		rows = append(rows, row+" |")
-	}
-	if len(rows) == 0 {
-		return
-	}
-	r.say("| %s%s |\n|---%s|", title, names(all), strings.Repeat("|---", len(all)))
-	r.say("%s\n", strings.Join(rows, "\n"))
-}
-
-func names(all []About) (row string) {
-	for _, a := range all {
-		row += " | " + a.Name
-	}
-	return row
-}
-
-// pickups has the latencies, p50 / p99 / highest.
-func (r *report) pickups(d Durability) {
-	o, all := r.set.Options, r.at(d)
-	p50, p99, most := pickupLines(o, valueP50), pickupLines(o, valueP99), pickupLines(o, valueMax)
-	if len(p50) == 0 || !r.has(p50[0]) {
-		return
-	}
-	r.say("| Pickup, ms: p50 / p99 / highest%s |\n|---%s|", names(all), strings.Repeat("|---", len(all)))
-	for i, l := range p50 {
-		row := "| " + l.label
-		for _, a := range all {
-			row += fmt.Sprintf(" | %s / %s / %s", r.of(l, a.ID), r.of(p99[i], a.ID), r.of(most[i], a.ID))
-		}
-		r.say("%s |", row)
-	}
-	r.say("")
-}
-
-func (r *report) series(d Durability, lines []line) (out []series) {
-	for _, a := range r.at(d) {
-		s := series{name: a.Name, colour: colours[a.Product]}
-		for _, l := range lines {
-			s.values = append(s.values, r.of(l, a.ID))
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func (r *report) plot(name, title, text string) error {
-	r.say("![%s](%s/%s)\n", title, r.link, name)
-	return os.WriteFile(filepath.Join(r.plots, name), []byte(text), 0o644)
-}
-
-func (r *report) bars(d Durability, kind, title string, lines []line) error {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return !r.has(l) })
-	if len(lines) == 0 {
-		return nil
-	}
-	var categories, units []string
-	for _, l := range lines {
-		categories, units = append(categories, l.name), append(units, l.unit)
-	}
-	title += ", " + titles[d]
-	return r.plot(fmt.Sprintf("%s-%s.svg", kind, d), title, bars(title, categories, units, r.series(d, lines)))
-}
-
-func (r *report) curves(d Durability) error {
-	o := r.set.Options
-	p50, p99 := pickupLines(o, valueP50), pickupLines(o, valueP99)
-	if len(p99) == 0 || !r.has(p99[0]) {
-		return nil
-	}
-	title := "Pickup by rate, " + titles[d]
-	return r.plot(fmt.Sprintf("pickup-%s.svg", d), title, curves(title, o.Rates, r.series(d, p50), r.series(d, p99)))
-}
-
-// ahead lists every line on which another work queue did better than Streamwright.
-func (r *report) ahead() (rows []string) {
-	o := r.set.Options
-	all := slices.Concat(throughputLines(o), pickupLines(o, valueP50), pickupLines(o, valueP99), costLines(), depthLines(o))
-	for _, d := range []Durability{Fsync, Interval} {
-		as := r.at(d)
-		ours := slices.IndexFunc(as, func(a About) bool { return a.Product == "Streamwright" })
-		if ours < 0 {
-			continue
-		}
-		for _, l := range all {
-			us := r.of(l, as[ours].ID)
-			for _, a := range as {
-				them := r.of(l, a.ID)
-				if a.Product == "JetStream" || them.n == 0 || us.n == 0 || us.mid == them.mid || (them.mid < us.mid) != l.lessIsMore {
-					continue
+		text += measure.Head(append([]string{t.title}, names...)...)
+		for _, l := range t.lines {
+			cells := []string{l.name + ", " + l.unit}
+			for _, s := range systems {
+				us, them := r.of(l, systems[0]), r.of(l, s)
+				cells = append(cells, them.String())
+				if systems[0].Product == "Streamwright" && s.Product != "JetStream" && us.n > 0 && them.n > 0 && us.mid != them.mid && (them.mid < us.mid) == l.lessIsMore() {
+					r.Ahead += measure.Row(cells[0], s.Name+": "+measure.Figure(them.mid), names[0]+": "+measure.Figure(us.mid))
 				}
-				rows = append(rows, fmt.Sprintf("| %s, %s | %s: %s | %s: %s |", l.name, l.unit, a.Name, figure(them.mid), as[ours].Name, figure(us.mid)))
+			}
+			text += measure.Row(cells...)
+		}
+		text += "\n"
+		if t.plot != "" {
+			title, file := t.title+", "+what, fmt.Sprintf("%s/%s-%s.svg", r.plots, t.plot, d)
+			text += fmt.Sprintf("![%s](%s)\n\n", title, file)
+			if err := os.WriteFile(filepath.Join(filepath.Dir(r.page), file), []byte(bars(title, t.lines, systems, r.of)), 0o644); err != nil {
+				return "", err
 			}
 		}
 	}
-	return rows
+	return strings.TrimSuffix(text, "\n"), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -18,10 +19,9 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
-)
 
-// riverSystem is River on a PostgreSQL of its own.
-type riverSystem struct{ d Durability }
+	"github.com/streamwright/streamwright/internal/measure"
+)
 
 // What River's own benchmark (cmd/river/riverbench) sets, because "these numbers have an
 // outsized effect on results". The defaults are 100 ms and 1 s.
@@ -38,104 +38,77 @@ var postgresSettings = []string{
 	"shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=15min", "wal_buffers=64MB", "max_connections=64",
 }
 
-func (s riverSystem) About() About {
-	name, id, commit := "River, fsync", "river-fsync", "`synchronous_commit = on`, the default"
-	if s.d == Interval {
-		name, id, commit = "River, asynchronous commit", "river-async", "`synchronous_commit = off`: on disk within 0.6 s (three times `wal_writer_delay`)"
-	}
-	return About{
-		ID: id, Product: "River", Name: name, Durability: s.d,
-		Versions: []string{"River " + version("github.com/riverqueue/river"), "pgx " + version("github.com/jackc/pgx/v5")},
+// riverSystem is River on a PostgreSQL of its own.
+func riverSystem(d Durability) System {
+	return System{
+		ID: d.of("river-fsync", "river-async"), Product: "River", Name: d.of("River, fsync", "River, asynchronous commit"), Durability: d,
+		Versions: []string{version("River", "github.com/riverqueue/river"), version("pgx", "github.com/jackc/pgx/v5")},
 		Settings: []string{
-			commit,
+			d.of("`synchronous_commit = on`, the default", "`synchronous_commit = off`: on disk within 0.6 s (three times `wal_writer_delay`)"),
 			"PostgreSQL: `" + strings.Join(postgresSettings, "`, `") + "`; `fsync`, `full_page_writes` and autovacuum as by default",
 			fmt.Sprintf("`FetchCooldown` %s and `FetchPollInterval` %s, as River's own benchmark sets them (defaults 100 ms and 1 s)", riverCooldown, riverPoll),
 			fmt.Sprintf("a `pgxpool` of %d connections; LISTEN/NOTIFY on; the slots as `MaxWorkers`", riverConns),
 			"submits by `Insert`, bulk by `InsertManyFast` (COPY); ended jobs are kept for 24 h, as by default",
 		},
+		prepare: preparePostgres,
+		start: func(ctx context.Context, h *Host, addr string) error {
+			data := filepath.Join(h.Dir, "data")
+			if _, err := output(ctx, "", "cp", "-a", h.PGData, data); err != nil {
+				return err
+			}
+			_, port, _ := strings.Cut(addr, ":")
+			args := []string{"-D", data, "-p", port}
+			for _, set := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "synchronous_commit=" + d.of("on", "off")}, postgresSettings...) {
+				args = append(args, "-c", set)
+			}
+			return h.Run(h.PGUser, h.Servers["River"], args...)
+		},
+		ready: func(ctx context.Context, addr string) error {
+			pool, err := pgxpool.New(ctx, postgresURL(addr))
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+			}
+			return err
+		},
+		dial: dialRiver,
 	}
 }
 
 // preparePostgres finds PostgreSQL and makes a database cluster to copy.
-func (t *Tools) preparePostgres(ctx context.Context, dir string) error {
-	if t.PG != "" {
-		return nil
-	}
+func preparePostgres(ctx context.Context, t *Tools) (server string, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is right
 	if len(found) == 0 {
-		return fmt.Errorf("there is no /usr/lib/postgresql/*/bin/postgres: install the package postgresql, or choose others with --only")
+		return "", fmt.Errorf("there is no /usr/lib/postgresql/*/bin/postgres: install the package postgresql, or choose others with --only")
 	}
 	slices.Sort(found)
-	t.PG = filepath.Dir(found[len(found)-1])
-	t.PGData = filepath.Join(dir, "pgdata")
+	server = found[len(found)-1]
+	t.PGData = filepath.Join(t.dir, "pgdata")
 	if err := os.Mkdir(t.PGData, 0o700); err != nil {
-		return err
+		return "", err
 	}
 	if os.Geteuid() == 0 { // as whom it does not run
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			return fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres: %w", err)
+			return "", fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres: %w", err)
 		}
 		uid, _ := strconv.Atoi(u.Uid) // numbers, on Linux
 		gid, _ := strconv.Atoi(u.Gid)
 		t.PGUser = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		if err := os.Chown(t.PGData, uid, gid); err != nil {
-			return err
+			return "", err
 		}
 	}
-	h := Host{Dir: t.PGData}
-	if err := h.Run(t.PGUser, filepath.Join(t.PG, "initdb"), "-D", t.PGData, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"); err != nil {
-		return err
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(server), "initdb"), "-D", t.PGData, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr = t.PGData, &syscall.SysProcAttr{Credential: t.PGUser}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	select {
-	case <-h.procs[0].done:
-	case <-ctx.Done():
-		_, err := h.End()
-		return err
-	}
-	if !h.procs[0].cmd.ProcessState.Success() {
-		return fmt.Errorf("initdb: %s", h.procs[0].log.String())
-	}
-	return nil
-}
-
-func (s riverSystem) Start(ctx context.Context, h *Host, addr string) error {
-	data := filepath.Join(h.Dir, "data")
-	if _, err := output(ctx, "", "cp", "-a", h.Tools.PGData, data); err != nil {
-		return err
-	}
-	_, port, _ := strings.Cut(addr, ":")
-	args := []string{"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
-	for _, set := range postgresSettings {
-		args = append(args, "-c", set)
-	}
-	if s.d == Interval {
-		args = append(args, "-c", "synchronous_commit=off")
-	}
-	if err := h.Run(h.Tools.PGUser, filepath.Join(h.Tools.PG, "postgres"), args...); err != nil {
-		return err
-	}
-	err := h.Ready(ctx, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, postgresURL(addr))
-		if err != nil {
-			return err
-		}
-		return conn.Close(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(ctx, postgresURL(addr))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
+	return server, nil
 }
 
 func postgresURL(addr string) string {
@@ -143,27 +116,27 @@ func postgresURL(addr string) string {
 }
 
 // riverArgs are a payload as River wants it.
-type riverArgs struct{ Payload }
+type riverArgs struct{ measure.Payload }
 
 func (riverArgs) Kind() string { return "bench" }
 
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
-	peer *riverPeer
+	queue *riverQueue
 }
 
 func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	w.peer.handle(job.Args.Payload)
+	w.queue.handle(job.Args.Payload)
 	return nil
 }
 
-type riverPeer struct {
+type riverQueue struct {
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
-	handle func(Payload) // set before the client is started
+	handle func(measure.Payload) // set before the client is started
 }
 
-func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, error) {
+func dialRiver(ctx context.Context, addr string, slots int) (measure.Queue, error) {
 	cfg, err := pgxpool.ParseConfig(postgresURL(addr))
 	if err != nil {
 		return nil, err
@@ -173,9 +146,9 @@ func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, er
 	if err != nil {
 		return nil, err
 	}
-	p := &riverPeer{pool: pool}
+	p := &riverQueue{pool: pool}
 	ws := river.NewWorkers()
-	river.AddWorker(ws, &riverWorker{peer: p})
+	river.AddWorker(ws, &riverWorker{queue: p})
 	p.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
 		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll, Workers: ws, Logger: slog.New(slog.DiscardHandler),
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}},
@@ -187,12 +160,12 @@ func (s riverSystem) Dial(ctx context.Context, addr string, slots int) (Peer, er
 	return p, nil
 }
 
-func (p *riverPeer) Submit(ctx context.Context, v Payload) error {
+func (p *riverQueue) Submit(ctx context.Context, v measure.Payload) error {
 	_, err := p.client.Insert(ctx, riverArgs{v}, nil)
 	return err
 }
 
-func (p *riverPeer) SubmitMany(ctx context.Context, vs []Payload) error {
+func (p *riverQueue) SubmitMany(ctx context.Context, vs []measure.Payload) error {
 	params := make([]river.InsertManyParams, len(vs))
 	for i, v := range vs {
 		params[i].Args = riverArgs{v}
@@ -201,7 +174,7 @@ func (p *riverPeer) SubmitMany(ctx context.Context, vs []Payload) error {
 	return err
 }
 
-func (p *riverPeer) Work(ctx context.Context, handle func(Payload)) (func() error, error) {
+func (p *riverQueue) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
 	p.handle = handle
 	// The context of Start is that of the jobs: stop ends them, in order.
 	ctx = context.WithoutCancel(ctx)
@@ -211,12 +184,12 @@ func (p *riverPeer) Work(ctx context.Context, handle func(Payload)) (func() erro
 	return func() error { return p.client.Stop(ctx) }, nil
 }
 
-func (p *riverPeer) Drained(ctx context.Context, _ int) (drained bool, err error) {
+func (p *riverQueue) Drained(ctx context.Context, _ int) (drained bool, err error) {
 	err = p.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM river_job WHERE state IN ('available', 'running', 'retryable', 'scheduled', 'pending'))`).Scan(&drained)
 	return drained, err
 }
 
-func (p *riverPeer) Close() error {
+func (p *riverQueue) Close() error {
 	p.pool.Close()
 	return nil
 }

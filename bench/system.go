@@ -3,29 +3,31 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"strings"
+
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // A System is one of the queues that are compared, at one durability.
-type System interface {
-	About() About
-	// Start starts the servers in the host's folder, to listen on a loopback address,
-	// and returns when they answer. The host ends them.
-	Start(ctx context.Context, h *Host, addr string) error
-	// Dial connects a client, which runs in a process of its own, to that address. At
-	// most slots handlers run at once.
-	Dial(ctx context.Context, addr string, slots int) (Peer, error)
-}
-
-// About describes a system to the reader of the report.
-type About struct {
+type System struct {
 	ID         string // for --only
 	Product    string // systems of one product have one colour
 	Name       string
 	Durability Durability
 	Versions   []string
 	Settings   []string // what differs from the defaults, and what was left at them on purpose
+
+	// prepare builds or finds the program of the server, once for a product.
+	prepare func(context.Context, *Tools) (program string, err error)
+	// start starts the server in the host's folder, to listen on a loopback address.
+	start func(ctx context.Context, h *Host, addr string) error
+	// ready makes what clients need, and fails until the server, which listens, answers.
+	ready func(ctx context.Context, addr string) error
+	// dial connects a client, which runs in a process of its own, to that address. At
+	// most slots handlers run at once.
+	dial func(ctx context.Context, addr string, slots int) (measure.Queue, error)
 }
 
 // Durability is what a system has done when it acknowledges a submission.
@@ -39,60 +41,26 @@ const (
 	Interval Durability = "interval"
 )
 
-// Peer is a connection to a system: it submits and works. Submit, SubmitMany and
-// Drained are safe for concurrent use.
-type Peer interface {
-	// Submit returns when the system has acknowledged one item.
-	Submit(ctx context.Context, p Payload) error
-	// SubmitMany does the same for up to bulkBatch items, in the way that the
-	// system has for many.
-	SubmitMany(ctx context.Context, ps []Payload) error
-	// Work handles items, slots at a time, until stop is called. It is called once.
-	Work(ctx context.Context, handle func(Payload)) (stop func() error, err error)
-	// Drained reports whether the system has recorded n items as done, which is all
-	// that it was given.
-	Drained(ctx context.Context, n int) (bool, error)
-	Close() error
-}
-
-// Payload is what an item carries, as JSON: 256 bytes.
-type Payload struct {
-	Seq int    `json:"seq"`
-	Pad string `json:"pad"`
-}
-
-// payloads returns n payloads, numbered from first.
-func payloads(first, n int) []Payload {
-	ps := make([]Payload, n)
-	for i := range ps {
-		ps[i] = payload(first + i)
+// of returns what holds at a durability.
+func (d Durability) of(fsync, interval string) string {
+	if d == Fsync {
+		return fsync
 	}
-	return ps
+	return interval
 }
-
-func payload(seq int) Payload {
-	const size = 256
-	empty := len(fmt.Sprintf(`{"seq":%d,"pad":""}`, seq))
-	return Payload{seq, filler[:size-empty]}
-}
-
-// filler compresses about as well as JSON does, which matters where a system compresses.
-var filler = strings.Repeat(`customer order invoice 4711 street Hamburg 20095 item 0.95 EUR; `, 4)
 
 // systems are all that are compared, in the order of the tables.
-func systems() []System {
-	return []System{
-		streamwrightSystem{Fsync}, riverSystem{Fsync}, asynqSystem{Fsync}, jetstreamSystem{Fsync},
-		streamwrightSystem{Interval}, riverSystem{Interval}, asynqSystem{Interval}, jetstreamSystem{Interval},
+func systems() (all []System) {
+	for _, d := range []Durability{Fsync, Interval} {
+		all = append(all, streamwrightSystem(d), riverSystem(d), asynqSystem(d), jetstreamSystem(d))
 	}
+	return all
 }
 
-// isSystem reports whether a system is meant by its id or its product.
-func isSystem(s System, name string) bool {
-	return s.About().ID == name || strings.EqualFold(s.About().Product, name)
+// systemsNamed returns those that names means, by id or product; all for none.
+func systemsNamed(names string) ([]System, error) {
+	return pick(names, systems(), func(s System, name string) bool { return s.ID == name || strings.EqualFold(s.Product, name) })
 }
-
-func isLoad(l Load, name string) bool { return l.Name() == name }
 
 // pick returns those that are meant by names, which commas separate; all for none.
 func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err error) {
@@ -113,16 +81,23 @@ func pick[T any](names string, all []T, is func(T, string) bool) (out []T, err e
 	return out, nil
 }
 
-// version is the version of a module that this program was built with.
-func version(module string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
+// version names a module that this program was built with.
+func version(name, module string) string {
+	info, _ := debug.ReadBuildInfo()
 	for _, d := range info.Deps {
 		if d.Path == module {
-			return strings.TrimPrefix(d.Version, "v")
+			return name + " " + strings.TrimPrefix(d.Version, "v")
 		}
 	}
-	return "unknown"
+	return name
+}
+
+// listens fails unless somebody listens on an address: clients wait long for a server that
+// is not there yet.
+func listens(addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -50,7 +49,7 @@ func TestDescriptionsThatClaimOthersChunks(t *testing.T) {
 			defer w.j.mu.Unlock()
 			return !validNUID(nuid) || len(w.j.objects[attacker]) > 0
 		})
-		w.j.Projected([]core.ItemChange{{Old: &events.Item{ID: attacker}}})
+		w.j.Pruned([]events.ID{attacker})
 		await(t, "the deletion", func() bool {
 			w.j.mu.Lock()
 			defer w.j.mu.Unlock()

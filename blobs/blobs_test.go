@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
@@ -321,11 +320,7 @@ func TestPrunedItemsTakeTheirObjectsAlong(t *testing.T) {
 		defer w.j.mu.Unlock()
 		return w.j.count == 4
 	})
-	w.j.Projected([]core.ItemChange{
-		{Old: &events.Item{ID: stays}, New: &events.Item{ID: stays}},
-		{Old: &events.Item{ID: goes}},
-		{Old: &events.Item{ID: itemID(t, "G")}},
-	})
+	w.j.Pruned([]events.ID{goes, itemID(t, "G")})
 	await(t, "the deletion", func() bool { return w.messages(t) == 4 }) // three chunks and a description
 	if _, err := w.store.Get(t.Context(), kept); err != nil {
 		t.Errorf("the other item's: %v", err)
@@ -411,7 +406,7 @@ func TestTrackedObjectsAreBounded(t *testing.T) {
 		return w.j.over
 	})
 	for _, last := range []string{"M", "N", "P"} {
-		w.j.Projected([]core.ItemChange{{Old: &events.Item{ID: itemID(t, last)}}})
+		w.j.Pruned([]events.ID{itemID(t, last)})
 	}
 	await(t, "the deletion", func() bool { return w.messages(t) == 2 })
 	w.ahead = 2 * time.Hour

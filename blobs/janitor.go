@@ -14,7 +14,6 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -72,7 +71,7 @@ func (c JanitorConfig) withDefaults() JanitorConfig {
 }
 
 // Janitor deletes the objects that no item has. Start it before the engine's
-// loop, call Projected with each commit's items, and Stop it.
+// loop, call Pruned with what each commit prunes, and Stop it.
 type Janitor struct {
 	cfg   JanitorConfig
 	store *Store
@@ -166,17 +165,14 @@ func (j *Janitor) now(ctx context.Context) (time.Time, error) {
 	return info.TimeStamp, nil
 }
 
-// Projected notes changes of items: the objects of pruned ones are deleted soon
-// after. It never blocks, and may be called before Start.
-func (j *Janitor) Projected(items []core.ItemChange) {
+// Pruned notes that items are gone: their objects are deleted soon after. It never
+// blocks, and may be called before Start.
+func (j *Janitor) Pruned(ids []events.ID) {
 	found := false
 	j.mu.Lock()
-	for _, c := range items {
-		if c.New != nil || c.Old == nil {
-			continue
-		}
-		if _, ok := j.objects[c.Old.ID]; ok {
-			j.pruned[c.Old.ID] = struct{}{}
+	for _, id := range ids {
+		if _, ok := j.objects[id]; ok {
+			j.pruned[id] = struct{}{}
 			found = true
 		}
 	}

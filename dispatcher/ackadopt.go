@@ -15,11 +15,11 @@ import (
 // stream that captures the acks shows what became of them meanwhile.
 func (e *Engine) adoptAcks(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
-	l.acked.since = now.Add(-time.Second)
+	l.acks.since = now.Add(-time.Second)
 	any := false
 	for _, t := range l.state.TypeNames() {
 		if set, _ := l.state.Settings(t); set.Ack() {
-			l.acked.on[t], any = ackmode.Consumer{}, true
+			l.acks.on[t], any = ackmode.Consumer{}, true
 		}
 	}
 	msgs, last, there, err := e.topology.AckMsgs(ctx, any)
@@ -29,7 +29,7 @@ func (e *Engine) adoptAcks(ctx context.Context, l *loop) error {
 	if !there {
 		return nil
 	}
-	if err := l.acked.adoptMsgs(msgs, last); err != nil {
+	if err := l.acks.adoptMsgs(msgs, last); err != nil {
 		return fmt.Errorf("take over the dispatch stream: %w", err)
 	}
 	return nil
@@ -50,7 +50,7 @@ func (a *ackRuns) adoptMsgs(msgs []natsio.AckMsg, last uint64) error {
 		}
 		if d == nil {
 			a.done.Put(m.Seq)
-			a.l.out.DeleteAck(m.Seq)
+			a.out.DeleteAck(m.Seq)
 			continue
 		}
 		a.stored(d, m.Seq)
@@ -61,7 +61,7 @@ func (a *ackRuns) adoptMsgs(msgs []natsio.AckMsg, last uint64) error {
 		}
 	}
 	if len(a.on) > 0 {
-		a.settling.until = a.l.clock.Now().Add(ackSettle)
+		a.settling.until = a.clock.Now().Add(ackSettle)
 		a.makeAll()
 	}
 	return nil
@@ -69,19 +69,19 @@ func (a *ackRuns) adoptMsgs(msgs []natsio.AckMsg, last uint64) error {
 
 // adoptAck returns the dispatch that a message belongs to, nil if its item has moved on.
 func (a *ackRuns) adoptAck(m natsio.AckMsg, newest bool) (*table.Dispatch, error) {
-	if d := a.l.table.ByToken[m.Token]; d != nil && d.ID == m.ID && d.Ack {
-		a.l.table.Unlease(d)
+	if d := a.table.ByToken[m.Token]; d != nil && d.ID == m.ID && d.Ack {
+		a.table.Unlease(d)
 		return d, nil
 	}
-	it, err := a.l.state.Item(m.ID)
+	it, err := a.state.Item(m.ID)
 	if err != nil || it == nil || !newest || m.Token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.l.clock.Due()) || a.l.table.ByID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.clock.Due()) || a.table.ByID[it.ID] != nil {
 		return nil, nil
 	}
 	d := &table.Dispatch{ID: it.ID, Token: m.Token, Type: it.Type, Group: it.Group, Priority: it.Priority, At: m.At, Ack: true}
-	a.l.table.Add(d)
+	a.table.Add(d)
 	return d, nil
 }
 

@@ -22,9 +22,19 @@ import (
 // engine, a message that is gone is never mistaken for an acked one, and each word's
 // sequence can be looked up.
 
-// ackRuns is the loop's state of ack types beyond the table.
+// ackRuns follows the messages and runs of ack types. Owned by the loop.
 type ackRuns struct {
-	l *loop
+	*decider
+	cfg     *Config
+	table   *table.Table
+	flight  *flight
+	leases  *leases
+	gates   *gates
+	signals *natsio.Signals
+	halt    *halt
+	dirty   dirty
+	out     effects
+	sweepBy func(time.Time) // has the next sweep begin by then
 
 	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as requested
 	ready    map[events.Type]bool             // types whose consumers exist
@@ -79,20 +89,36 @@ func (a *ackRuns) next() time.Time {
 	return clock.Sooner(at, a.nextNak())
 }
 
-// room returns how many more items of a type may be pushed. Workers of ack types don't
+// window returns how many more items of a type may be pushed. Workers of ack types don't
 // register, so nobody knows their capabilities.
-func (a *ackRuns) room(t events.Type, set *events.TypeSettings, lane string) int {
+func (a *ackRuns) window(t events.Type, set *events.TypeSettings, lane string) int {
 	if lane != "" || !a.ready[t] || !a.hold.IsZero() {
 		return 0
 	}
-	return ackWindow(set) - a.l.table.ByType[t].All
+	return ackWindow(set) - a.table.ByType[t].All
 }
 
-// push sends a dispatch to the stream.
-func (a *ackRuns) push(d *table.Dispatch, it *events.Item, params []byte) {
-	d.After = a.top
+// push sends an item to the stream under a fresh token.
+func (a *ackRuns) push(id events.ID, set *events.TypeSettings, now time.Time) error {
+	it, err := a.state.Item(id)
+	if err != nil {
+		return err
+	}
+	if it == nil || it.State != events.StateQueued || a.table.ByID[id] != nil {
+		return nil // changed in the batch being built
+	}
+	params, err := a.state.Params(id)
+	if err != nil {
+		return err
+	}
+	d := &table.Dispatch{ID: id, Token: a.token(), Type: it.Type, Group: it.Group, Priority: it.Priority, At: now, Lease: set.Lease(), After: a.top, Ack: true}
+	a.table.Add(d)
 	a.nextAck = clock.Sooner(a.nextAck, d.At.Add(pushTimeout))
-	a.l.out.PushAck(d, it, params)
+	a.out.PushAck(d, it, params)
+	if h := a.cfg.Hooks.Dispatched; h != nil {
+		h(it.Type)
+	}
+	return nil
 }
 
 // pushTimeout is the time after which a push without an answer is repeated.
@@ -104,7 +130,7 @@ func (a *ackRuns) pushAgain(now time.Time) error {
 	a.noteAcks()
 	a.nextAck = time.Time{}
 	var late []*table.Dispatch
-	for _, d := range a.l.table.Acks {
+	for _, d := range a.table.Acks {
 		switch {
 		case d.Seq != 0 || d.Claimed || d.Leased:
 		case d.At.Add(pushTimeout).After(now):
@@ -114,21 +140,21 @@ func (a *ackRuns) pushAgain(now time.Time) error {
 		}
 	}
 	for _, d := range table.Sorted(late) {
-		it, err := a.l.state.Item(d.ID)
+		it, err := a.state.Item(d.ID)
 		if err != nil {
 			return err
 		}
 		if it == nil || it.State != events.StateQueued {
 			continue
 		}
-		params, err := a.l.state.Params(d.ID)
+		params, err := a.state.Params(d.ID)
 		if err != nil {
 			return err
 		}
-		set, _ := a.l.state.Settings(d.Type)
+		set, _ := a.state.Settings(d.Type)
 		d.At, d.Again, d.Lease = now, true, set.Lease()
 		a.nextAck = clock.Sooner(a.nextAck, now.Add(pushTimeout))
-		a.l.out.PushAck(d, it, params)
+		a.out.PushAck(d, it, params)
 	}
 	return nil
 }
@@ -145,11 +171,11 @@ func (a *ackRuns) failed(tokens []events.Token, now time.Time) error {
 	if len(tokens) == 0 {
 		return nil
 	}
-	a.l.cfg.Logger.Warn("items could not be dispatched: trying again", "items", len(tokens))
+	a.cfg.Logger.Warn("items could not be dispatched: trying again", "items", len(tokens))
 	a.holdFor = min(max(2*a.holdFor, minHold), maxHold)
 	a.hold = now.Add(a.holdFor)
 	for _, tok := range tokens {
-		d := a.l.table.ByToken[tok]
+		d := a.table.ByToken[tok]
 		if d == nil || d.Again { // the first of two may have arrived
 			continue
 		}
@@ -158,7 +184,7 @@ func (a *ackRuns) failed(tokens []events.Token, now time.Time) error {
 			return err
 		}
 		if back {
-			a.l.flight.returned(d.Type, wire.RecoveryDispatchLost, 1)
+			a.flight.returned(d.Type, wire.RecoveryDispatchLost, 1)
 		}
 	}
 	return nil
@@ -168,48 +194,48 @@ func (a *ackRuns) failed(tokens []events.Token, now time.Time) error {
 func (a *ackRuns) endHold() {
 	a.hold = time.Time{}
 	for t := range a.on {
-		a.l.sender.dirty[t] = true
+		a.dirty.mark(t)
 	}
 }
 
 // unseen reports whether no word about a dispatch is decided. A word counts from its
 // decision on, even in a batch that is not durable yet.
-func (a *ackRuns) unseen(d *table.Dispatch) (bool, error) {
+func unseen(state *core.State, d *table.Dispatch) (bool, error) {
 	if d.Claimed || d.Lingering {
 		return false, nil
 	}
-	it, err := a.l.state.Item(d.ID)
+	it, err := state.Item(d.ID)
 	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.Token, err
 }
 
 // putBack takes back a dispatch if it is unseen, and reports whether it did. The item is
 // then ready again, and goes out under another token.
 func (a *ackRuns) putBack(d *table.Dispatch) (bool, error) {
-	free, err := a.unseen(d)
+	free, err := unseen(a.state, d)
 	if !free || err != nil {
 		return false, err
 	}
-	it, err := a.l.state.Item(d.ID)
+	it, err := a.state.Item(d.ID)
 	if err != nil {
 		return false, err
 	}
-	a.l.flight.letGo(d)
-	return true, a.l.flight.readyIfDue(it, a.l.clock.Due())
+	a.flight.letGo(d)
+	return true, a.flight.readyIfDue(it, a.clock.Due())
 }
 
 // noteAcks notes the sequences of the messages stored since the last call.
 func (a *ackRuns) noteAcks() {
-	a.noted = a.l.signals.TakeAcks(a.noted)
+	a.noted = a.signals.TakeAcks(a.noted)
 	if len(a.noted) > 0 {
 		a.holdFor = 0
 	}
 	for _, n := range a.noted {
-		if d := a.l.table.ByToken[n.Token]; d != nil {
+		if d := a.table.ByToken[n.Token]; d != nil {
 			a.stored(d, n.Seq)
 		} else { // it was given up before its sequence was known
 			a.top = max(a.top, n.Seq)
 			a.done.Put(n.Seq)
-			a.l.out.DeleteAck(n.Seq)
+			a.out.DeleteAck(n.Seq)
 		}
 	}
 }
@@ -217,20 +243,20 @@ func (a *ackRuns) noteAcks() {
 // stored notes the sequence of a dispatch's message.
 func (a *ackRuns) stored(d *table.Dispatch, seq uint64) {
 	d.Seq = seq
-	a.l.table.BySeq[seq] = d
+	a.table.BySeq[seq] = d
 	a.top = max(a.top, seq)
 }
 
 // hearAll decides the words heard, while the batch has room.
 func (a *ackRuns) hearAll() error {
-	for len(a.words) > 0 && a.l.pipe.room() {
+	for len(a.words) > 0 && a.room() {
 		w := a.words[0]
 		if a.words = a.words[1:]; len(a.words) == 0 {
 			a.words = nil
 		}
 		if w.Token == 0 { // otherwise its room was given back before the look-up
 			select {
-			case <-a.l.signals.WordRoom:
+			case <-a.signals.WordRoom:
 			default:
 			}
 		}
@@ -244,19 +270,19 @@ func (a *ackRuns) hearAll() error {
 // hear handles one word. It ignores a word that concerns no dispatch of this
 // ownership, or a run that an earlier word has ended.
 func (a *ackRuns) hear(w *ackmode.Word) error {
-	d := a.l.table.BySeq[w.Seq]
+	d := a.table.BySeq[w.Seq]
 	if d == nil {
 		a.noteAcks()
-		d = a.l.table.BySeq[w.Seq]
+		d = a.table.BySeq[w.Seq]
 	}
 	if d == nil && w.Token != 0 {
-		if d = a.l.table.ByToken[w.Token]; d != nil && d.Ack && d.Seq == 0 {
+		if d = a.table.ByToken[w.Token]; d != nil && d.Ack && d.Seq == 0 {
 			a.stored(d, w.Seq)
 		}
 	}
 	if d == nil {
 		if w.Token == 0 && !a.done.Has(w.Seq) {
-			a.l.out.LookUpAck(*w)
+			a.out.LookUpAck(*w)
 		}
 		return nil
 	}
@@ -265,7 +291,7 @@ func (a *ackRuns) hear(w *ackmode.Word) error {
 		return nil
 	case d.Lingering:
 		if w.Kind != core.AckSeen {
-			a.l.flight.letGo(d) // the worker has let go
+			a.flight.letGo(d) // the worker has let go
 		}
 		return nil
 	case w.Kind == core.AckSeen:
@@ -278,11 +304,11 @@ func (a *ackRuns) hear(w *ackmode.Word) error {
 
 // seen notes that a worker has the message.
 func (a *ackRuns) seen(d *table.Dispatch) error {
-	d.Heard, d.Over = a.l.clock.Now(), time.Time{}
+	d.Heard, d.Over = a.clock.Now(), time.Time{}
 	if d.Claimed {
 		return nil
 	}
-	return a.decide(d, &ackmode.Word{Kind: core.AckSeen})
+	return a.record(d, &ackmode.Word{Kind: core.AckSeen})
 }
 
 // said notes the answer that a worker has sent. The answer counts once the server
@@ -292,12 +318,12 @@ func (a *ackRuns) said(d *table.Dispatch, w *ackmode.Word) error {
 		return nil // the first one counts, as it does for the server
 	}
 	said := *w
-	said.At = a.l.clock.Now()
+	said.At = a.clock.Now()
 	d.Word = &said
 	for i, h := range a.naks {
 		if h.token == d.Token {
 			a.naks = append(a.naks[:i], a.naks[i+1:]...)
-			return a.decide(d, &said)
+			return a.record(d, &said)
 		}
 	}
 	return nil
@@ -307,25 +333,25 @@ func (a *ackRuns) said(d *table.Dispatch, w *ackmode.Word) error {
 func (a *ackRuns) told(d *table.Dispatch, w *ackmode.Word) error {
 	switch {
 	case w.Kind == core.AckExpired && d.Word != nil:
-		return a.decide(d, d.Word) // the worker had answered, but too late for the server
+		return a.record(d, d.Word) // the worker had answered, but too late for the server
 	case w.Kind == core.AckNak && d.Word == nil:
-		a.naks = append(a.naks, heldNak{d.Token, a.l.clock.Now().Add(nakWait)})
+		a.naks = append(a.naks, heldNak{d.Token, a.clock.Now().Add(nakWait)})
 		return nil
 	case w.Kind == core.AckNak && d.Word.Kind == core.AckNak:
-		return a.decide(d, d.Word)
+		return a.record(d, d.Word)
 	}
-	return a.decide(d, w)
+	return a.record(d, w)
 }
 
 // heldNaks decides the naks whose delay has not come in time.
 func (a *ackRuns) heldNaks(now time.Time) error {
-	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.pipe.room() {
+	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.room() {
 		h := a.naks[0]
 		if a.naks = a.naks[1:]; len(a.naks) == 0 {
 			a.naks = nil
 		}
-		if d := a.l.table.ByToken[h.token]; d != nil && !d.Lingering {
-			if err := a.decide(d, &ackmode.Word{Kind: core.AckNak}); err != nil {
+		if d := a.table.ByToken[h.token]; d != nil && !d.Lingering {
+			if err := a.record(d, &ackmode.Word{Kind: core.AckNak}); err != nil {
 				return err
 			}
 		}
@@ -335,16 +361,16 @@ func (a *ackRuns) heldNaks(now time.Time) error {
 
 // nextNak returns when the next held nak is due; zero for none.
 func (a *ackRuns) nextNak() time.Time {
-	if len(a.naks) == 0 || !a.l.pipe.room() {
+	if len(a.naks) == 0 || !a.room() {
 		return time.Time{}
 	}
 	return a.naks[0].due
 }
 
-// decide records a word. REQUIRES: room.
-func (a *ackRuns) decide(d *table.Dispatch, w *ackmode.Word) error {
-	now := a.l.clock.Now()
-	dec, it, err := a.l.decide(core.AckRun{
+// record decides a word. REQUIRES: room.
+func (a *ackRuns) record(d *table.Dispatch, w *ackmode.Word) error {
+	now := a.clock.Now()
+	dec, it, err := a.decide(core.AckRun{
 		ID: d.ID, Token: d.Token, Dispatched: d.Token, Word: w.Kind, Took: min(max(w.Took, 0), max(now.Sub(d.At), 0)),
 		Delay: w.Delay, Reason: w.Reason, Random: random(),
 	})
@@ -355,18 +381,24 @@ func (a *ackRuns) decide(d *table.Dispatch, w *ackmode.Word) error {
 		d.Answered = d.Answered || w.Kind != core.AckNak // a message whose nak has a delay is still pending
 	}
 	if it != nil && !dec.Repeat && w.Kind == core.AckExpired {
-		a.l.cfg.Logger.Warn("a lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
-		if h := a.l.cfg.Hooks.LeaseExpired; h != nil {
+		a.cfg.Logger.Warn("a lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := a.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
 	}
 	return nil
 }
 
-// letGo removes the message of a dispatch that is over: soon, with others, if its
+// gone follows the end of a dispatch.
+func (a *ackRuns) gone(d *table.Dispatch) {
+	a.remove(d)
+	a.leaseEnded(d)
+}
+
+// remove removes the message of a dispatch that is over: soon, with others, if its
 // worker has answered it; otherwise at once, so that it is not delivered, and no longer
 // counts as being worked on.
-func (a *ackRuns) letGo(d *table.Dispatch) {
+func (a *ackRuns) remove(d *table.Dispatch) {
 	if d.Seq == 0 {
 		return // noteAcks removes the message once its sequence is known
 	}
@@ -375,7 +407,7 @@ func (a *ackRuns) letGo(d *table.Dispatch) {
 		a.ended = append(a.ended, d.Seq)
 		return
 	}
-	a.l.out.DeleteAck(d.Seq)
+	a.out.DeleteAck(d.Seq)
 }
 
 // Bounds of the removal of messages.
@@ -391,7 +423,7 @@ func (a *ackRuns) clean() {
 		return
 	}
 	floor := a.top + 1
-	for _, d := range a.l.table.Acks {
+	for _, d := range a.table.Acks {
 		if at := d.After + 1; d.Seq == 0 {
 			floor = min(floor, at)
 		} else {
@@ -409,5 +441,5 @@ func (a *ackRuns) clean() {
 		}
 	}
 	a.ended, a.cleaning = later, true
-	a.l.out.CleanAcks(floor, now)
+	a.out.CleanAcks(floor, now)
 }

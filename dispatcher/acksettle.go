@@ -41,7 +41,7 @@ func (a *ackRuns) settle(now time.Time) error {
 			return err
 		}
 	} else {
-		a.l.cfg.Logger.Warn("what the workers of ack types have answered while no engine was there could not be read in time: delivering all the same", "waited", ackSettle)
+		a.cfg.Logger.Warn("what the workers of ack types have answered while no engine was there could not be read in time: delivering all the same", "waited", ackSettle)
 	}
 	*s = settling{}
 	for _, t := range slices.Sorted(maps.Keys(a.on)) {
@@ -61,22 +61,22 @@ func (a *ackRuns) settled() (bool, error) {
 		return false, nil
 	}
 	if !s.decided {
-		for d := range table.InOrder(a.l.table.Acks) {
+		for d := range table.InOrder(a.table.Acks) {
 			if d.Word == nil || d.Lingering {
 				continue
 			}
-			if !a.l.pipe.room() {
+			if !a.room() {
 				return false, nil
 			}
 			w := d.Word // the server's word on it died with the server
 			d.Word = nil
-			if err := a.decide(d, w); err != nil {
+			if err := a.record(d, w); err != nil {
 				return false, err
 			}
 		}
-		s.decided, s.upTo = true, a.l.state.Meta().Applied
+		s.decided, s.upTo = true, a.state.Meta().Applied
 	}
-	if a.l.pipe.appended < s.upTo {
+	if a.pipe.appended < s.upTo {
 		return false, nil
 	}
 	a.clean()

@@ -14,8 +14,8 @@ import (
 )
 
 // News of the runs of ack types is captured twice, as the workers send it and as the server
-// takes it, so that either may be lost. The sweep looks for runs of which neither was heard, or only
-// the worker's part. A message at or below its consumer's ack floor is over. But the floor
+// takes it, so that either may be lost. The sweep looks for runs of which neither was heard,
+// or only the worker's part. A message at or below its consumer's ack floor is over. But the floor
 // passes a message whose lease has ended just as it passes one that was acked, and
 // afterwards the server can't tell the two apart (it reports no redelivered messages where
 // one delivery is allowed). So a run that is over without news counts as a lost lease: it
@@ -35,13 +35,13 @@ func (a *ackRuns) sweep(now time.Time) error {
 	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
 	var overdue []*table.Dispatch
-	for tok, d := range a.l.table.Acks {
+	for tok, d := range a.table.Acks {
 		if d.Unseen() && !d.Leased {
 			unseen[d.Type] = true
 		}
 		switch {
-		case d.Lingering && !d.Leased && now.Sub(d.LeaseFrom()) > a.l.leases.leaseOf(d)+a.l.cfg.Gone:
-			a.l.flight.letGo(d)
+		case d.Lingering && !d.Leased && now.Sub(d.LeaseFrom()) > a.leases.leaseOf(d)+a.cfg.Gone:
+			a.flight.letGo(d)
 		case d.Seq == 0 || d.Leased || d.Lingering:
 		case d.Word != nil && now.Sub(d.Word.At) >= ackGrace:
 			overdue = append(overdue, d)
@@ -50,11 +50,11 @@ func (a *ackRuns) sweep(now time.Time) error {
 		}
 	}
 	for _, d := range table.Sorted(overdue) {
-		if !a.l.pipe.room() {
-			a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(ackAgain))
+		if !a.room() {
+			a.sweepBy(now.Add(ackAgain))
 			break
 		}
-		if err := a.decide(d, d.Word); err != nil {
+		if err := a.record(d, d.Word); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (a *ackRuns) sweep(now time.Time) error {
 		case c.Ack && !a.ready[t]:
 			a.make(t) // making it failed before
 		case c.Ack || len(waiting[t]) > 0:
-			a.l.out.InspectAcks(a.wants(t), waiting[t])
+			a.out.InspectAcks(a.wants(t), waiting[t])
 		}
 		if unseen[t] && a.wants(t).Paused && a.settling.until.IsZero() {
 			a.withdraw(t) // messages that were being stored when the consumer was paused
@@ -76,7 +76,7 @@ func (a *ackRuns) sweep(now time.Time) error {
 // looks handles the results of inspections.
 func (a *ackRuns) looks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
-		d := a.l.table.ByToken[look.Token]
+		d := a.table.ByToken[look.Token]
 		if d == nil || !d.Ack || d.Lingering {
 			continue
 		}
@@ -95,13 +95,13 @@ func (a *ackRuns) looked(d *table.Dispatch, found ackmode.Finding, now time.Time
 	case ackmode.Gone:
 		back, err := a.putBack(d)
 		if !back && err == nil && !d.Leased {
-			a.l.table.Lease(d, now)
-			a.l.leases.watch(now)
+			a.table.Lease(d, now)
+			a.leases.watch(now)
 		}
 		return err
 	}
-	if !a.l.pipe.room() {
-		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(ackAgain))
+	if !a.room() {
+		a.sweepBy(now.Add(ackAgain))
 		return nil
 	}
 	if found == ackmode.Delivered {
@@ -111,29 +111,29 @@ func (a *ackRuns) looked(d *table.Dispatch, found ackmode.Finding, now time.Time
 		if d.Over.IsZero() {
 			d.Over = now
 		}
-		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, clock.Later(d.Over.Add(ackAgain), now.Add(time.Millisecond)))
+		a.sweepBy(clock.Later(d.Over.Add(ackAgain), now.Add(time.Millisecond)))
 		return nil
 	}
 	w := d.Word
 	if w == nil {
 		w = &ackmode.Word{Kind: core.AckExpired}
-		a.l.cfg.Logger.Warn("what became of a run was not heard: it counts as lost", "id", d.ID, "type", d.Type)
+		a.cfg.Logger.Warn("what became of a run was not heard: it counts as lost", "id", d.ID, "type", d.Type)
 	}
-	return a.decide(d, w)
+	return a.record(d, w)
 }
 
 // lost handles the loss of the dispatch stream with all its messages. Everything is
 // dispatched anew, even if a worker has it, except runs that have been seen: those are lost
 // when their lease ends.
 func (a *ackRuns) lost(now time.Time) error {
-	a.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", len(a.l.table.Acks))
+	a.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", len(a.table.Acks))
 	a.noteAcks()
 	a.ended, a.cleaning = nil, false
-	for d := range table.InOrder(a.l.table.Acks) {
-		delete(a.l.table.BySeq, d.Seq)
+	for d := range table.InOrder(a.table.Acks) {
+		delete(a.table.BySeq, d.Seq)
 		d.Seq, d.After, d.Word = 0, 0, nil
 		if d.Lingering {
-			a.l.flight.letGo(d)
+			a.flight.letGo(d)
 			continue
 		}
 		back, err := a.putBack(d)
@@ -141,12 +141,12 @@ func (a *ackRuns) lost(now time.Time) error {
 			return err
 		}
 		if !back && !d.Leased {
-			a.l.table.Lease(d, now)
+			a.table.Lease(d, now)
 		}
 	}
 	a.top = 0
 	clear(a.ready)
-	a.l.leases.watch(now)
+	a.leases.watch(now)
 	a.makeAll()
 	return nil
 }
@@ -155,9 +155,9 @@ func (a *ackRuns) lost(now time.Time) error {
 // is held back, while earlier words are being settled, and when the type has another
 // protocol.
 func (a *ackRuns) wants(t events.Type) ackmode.Consumer {
-	set, _ := a.l.state.Settings(t)
+	set, _ := a.state.Settings(t)
 	return ackmode.Consumer{Type: t, Ack: set.Ack(), Lease: a.ackWait(t), Window: ackWindow(&set),
-		Paused: a.l.gates.stopped[t] || !set.Ack() || !a.settling.until.IsZero()}
+		Paused: a.gates.stopped[t] || !set.Ack() || !a.settling.until.IsZero()}
 }
 
 // ackWindow returns the most items of an ack type that may be on their way or running.
@@ -168,9 +168,9 @@ func ackWindow(set *events.TypeSettings) int { return min(set.Capacity, ackmode.
 // messages of a consumer, also to delivered ones: were it shortened at once, the server
 // would give up workers that renew as seldom as they were told.
 func (a *ackRuns) ackWait(t events.Type) time.Duration {
-	set, _ := a.l.state.Settings(t)
+	set, _ := a.state.Settings(t)
 	wait := set.Lease()
-	for _, d := range a.l.table.Acks {
+	for _, d := range a.table.Acks {
 		if d.Type == t {
 			wait = max(wait, d.Lease)
 		}
@@ -181,7 +181,7 @@ func (a *ackRuns) ackWait(t events.Type) time.Duration {
 // leaseEnded gives a type's consumer the type's shorter lease once the last message has
 // ended that was told a longer one.
 func (a *ackRuns) leaseEnded(d *table.Dispatch) {
-	if set, _ := a.l.state.Settings(d.Type); d.Lease > set.Lease() && a.ackWait(d.Type) < d.Lease {
+	if set, _ := a.state.Settings(d.Type); d.Lease > set.Lease() && a.ackWait(d.Type) < d.Lease {
 		a.make(d.Type)
 	}
 }
@@ -193,19 +193,12 @@ func (a *ackRuns) make(t events.Type) {
 	}
 	c := a.wants(t)
 	a.on[t] = c
-	a.l.out.EnsureAck(c)
+	a.out.EnsureAck(c)
 }
 
 func (a *ackRuns) makeAll() {
 	for t := range a.on {
 		a.make(t)
-	}
-}
-
-// typesChanged follows changes of types.
-func (a *ackRuns) typesChanged(changed []events.TypeInfo) {
-	for i := range changed {
-		a.typeChanged(&changed[i])
 	}
 }
 
@@ -226,7 +219,8 @@ func (a *ackRuns) hearSignals(t *natsio.Taken, now time.Time) error {
 		a.makeAll()
 	}
 	for _, typ := range t.Made {
-		a.ready[typ], a.l.sender.dirty[typ] = true, true
+		a.ready[typ] = true
+		a.dirty.mark(typ)
 	}
 	if t.Cleaned {
 		a.cleaning = false
@@ -261,6 +255,15 @@ func (a *ackRuns) typeChanged(t *events.TypeInfo) {
 	}
 }
 
+// gateChanged follows a type that has been stopped, or goes on.
+func (a *ackRuns) gateChanged(t events.Type) {
+	if a.gates.stopped[t] {
+		a.withdraw(t)
+	} else {
+		a.make(t)
+	}
+}
+
 // withdraw pauses a type's consumer, and takes back what it has not delivered.
 func (a *ackRuns) withdraw(t events.Type) {
 	if _, on := a.on[t]; !on {
@@ -270,10 +273,10 @@ func (a *ackRuns) withdraw(t events.Type) {
 	c := a.wants(t)
 	a.on[t] = c
 	var waiting []natsio.Stored
-	for tok, d := range a.l.table.Acks {
+	for tok, d := range a.table.Acks {
 		if d.Type == t && d.Unseen() {
 			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.Seq})
 		}
 	}
-	a.l.out.WithdrawAcks(c, waiting)
+	a.out.WithdrawAcks(c, waiting)
 }

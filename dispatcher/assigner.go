@@ -29,8 +29,17 @@ const slowAppends = 4
 
 // assigner gives items to registered workers. Owned by the loop.
 type assigner struct {
-	l     *loop
-	seats *seats.Seats
+	*decider
+	cfg    *Config
+	limits *limits
+	flight *flight
+	leases *leases
+	table  *table.Table
+	ready  *readyq.Queues
+	seats  *seats.Seats
+	dirty  dirty
+	out    effects
+
 	fresh seats.Fresh
 	list  []candidate // see gather
 	// adopted holds what an earlier owner left claimed or running, until its worker is
@@ -47,10 +56,8 @@ type assigner struct {
 // the item is queued and not dispatched.
 func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings, now time.Time) (taken bool, err error) {
 	seat := a.seats.Choose(lanes.Key{Type: it.Type, Name: lane}, set.AssignBy, it)
-	l, id := a.l, it.ID
-	l.sender.tokens++
-	tok := events.NewToken(l.state.Meta().Epoch, l.sender.tokens)
-	_, run, err := l.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Slack: slowAppends * l.pipe.took})
+	id, tok := it.ID, a.token()
+	_, run, err := a.decide(core.Claim{ID: id, Token: tok, Worker: seat.Worker, Slack: slowAppends * a.appendTime()})
 	if err != nil {
 		if events.CodeOf(err) == events.CodeStaleToken {
 			return true, nil // it has expired: its timer ends it
@@ -63,10 +70,10 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 		ID: id, Token: tok, Type: run.Type, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
 		Claimed: true, Worker: seat.Worker, Session: seat.Session, Leased: true,
 	}
-	l.table.Add(d)
-	l.leases.begin(d)
-	l.pipe.building.granted = append(l.pipe.building.granted, d)
-	if h := l.cfg.Hooks.Dispatched; h != nil {
+	a.table.Add(d)
+	a.leases.begin(d)
+	a.grant(d)
+	if h := a.cfg.Hooks.Dispatched; h != nil {
 		h(d.Type)
 	}
 	return true, nil
@@ -86,29 +93,28 @@ type candidate struct {
 
 // gather finds the fresh items that may run, for one step. The first by rank comes first.
 func (a *assigner) gather() error {
-	l := a.l
 	clear(a.list)
 	if a.list = a.list[:0]; a.seats.FreeAll() == 0 || a.fresh.None() {
 		return nil
 	}
-	now := l.clock.Now()
+	now := a.clock.Now()
 	tds := map[events.Type]*typeDispatch{}
 	for id := range a.fresh.All() {
-		it, err := l.state.Item(id)
+		it, err := a.state.Item(id)
 		if err != nil {
 			return err
 		}
-		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(l.clock.Due()) {
+		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(a.clock.Due()) {
 			continue
 		}
 		td := tds[it.Type]
 		if td == nil {
-			td = l.sender.dispatchOf(it.Type, now)
+			td = a.limits.dispatchOf(it.Type, now)
 			tds[it.Type] = td
 		}
-		if !td.set.Ack() && !l.sender.unpooled(td) {
+		if !td.set.Ack() && !a.limits.unpooled(td) {
 			key := projector.ReadyKeyOf(it)
-			a.list = append(a.list, candidate{td: td, key: key, rank: readyq.RankOf(it.Priority, td.pick.AgeStep, key), prio: it.Priority, group: it.Group, lane: it.Lane(), held: l.table.ByID[id] != nil})
+			a.list = append(a.list, candidate{td: td, key: key, rank: readyq.RankOf(it.Priority, td.pick.AgeStep, key), prio: it.Priority, group: it.Group, lane: it.Lane(), held: a.table.ByID[id] != nil})
 		}
 	}
 	slices.SortFunc(a.list, func(x, y candidate) int {
@@ -129,7 +135,7 @@ func (a *assigner) before(td *typeDispatch, b *readyq.Head) (*candidate, error) 
 		if c.given || c.td.typ != td.typ || c.prio == b.Priority() && c.group != b.Group() || a.seats.Free(lanes.Key{Type: td.typ, Name: c.lane}) == 0 {
 			continue
 		}
-		if open, err := a.l.sender.open(td, c.group); err != nil || open {
+		if open, err := a.limits.open(td, c.group); err != nil || open {
 			return c, err
 		}
 	}
@@ -139,8 +145,8 @@ func (a *assigner) before(td *typeDispatch, b *readyq.Head) (*candidate, error) 
 // give assigns a candidate, if it still waits. REQUIRES: as assign.
 func (a *assigner) give(c *candidate, now time.Time) error {
 	c.given = true
-	it, err := a.l.state.Item(c.key.ID)
-	if err != nil || it == nil || it.State != events.StateQueued || a.l.table.ByID[it.ID] != nil {
+	it, err := a.state.Item(c.key.ID)
+	if err != nil || it == nil || it.State != events.StateQueued || a.table.ByID[it.ID] != nil {
 		return err
 	}
 	_, err = a.assign(it, c.lane, &c.td.set, now)
@@ -151,22 +157,22 @@ func (a *assigner) give(c *candidate, now time.Time) error {
 // first: what is ready has been looked at before. Types that share a pool, and groups that
 // have limits, take their turns among what is ready.
 func (a *assigner) assignFresh() error {
-	l, now := a.l, a.l.clock.Now()
-	if l.sender.stalled || !a.fresh.Whole(l.pipe.appended) {
+	now := a.clock.Now()
+	if !a.fresh.Whole(a.pipe.appended) {
 		return nil
 	}
 	for i := range a.list {
 		c := &a.list[i]
-		if a.seats.FreeAll() == 0 || !l.pipe.room() || l.table.Total() >= l.cfg.MaxRunning {
+		if a.seats.FreeAll() == 0 || !a.room() || a.limits.full() {
 			return nil
 		}
 		if c.held { // what follows it must not overtake it
 			c.td.waits = true
 		}
-		if c.given || c.td.waits || c.td.pool != nil || c.td.pick.Open != nil || a.seats.Free(lanes.Key{Type: c.td.typ, Name: c.lane}) == 0 || !l.ready.Empty(c.td.typ) {
+		if c.given || c.td.waits || c.td.pool != nil || c.td.pick.Open != nil || a.seats.Free(lanes.Key{Type: c.td.typ, Name: c.lane}) == 0 || !a.ready.Empty(c.td.typ) {
 			continue
 		}
-		if open, err := l.sender.open(c.td, c.group); err != nil {
+		if open, err := a.limits.open(c.td, c.group); err != nil {
 			return err
 		} else if !open {
 			continue
@@ -181,46 +187,46 @@ func (a *assigner) assignFresh() error {
 // send sends the assignments of a batch that is durable.
 func (a *assigner) send(granted []*table.Dispatch) error {
 	for _, d := range granted {
-		if a.l.table.ByToken[d.Token] != d || d.Lingering {
+		if a.table.ByToken[d.Token] != d || d.Lingering {
 			continue
 		}
-		it, err := a.l.state.Item(d.ID)
+		it, err := a.state.Item(d.ID)
 		if err != nil {
 			return err
 		}
 		if it == nil || it.Token != d.Token || it.State != events.StateClaimed {
 			continue // what ended it is decided, and lets go of it
 		}
-		params, err := a.l.state.Params(d.ID)
+		params, err := a.state.Params(d.ID)
 		if err != nil {
 			return err
 		}
 		d.Sent = true
-		a.l.out.Assign(d, it, params)
+		a.out.Assign(d, it, params)
 	}
 	if len(granted) > 0 {
-		a.l.out.FlushAssigned()
+		a.out.FlushAssigned()
 	}
 	return nil
 }
 
-// registryChanged follows the registered workers. What a worker that has left was given
-// and has not begun goes back at once.
-func (a *assigner) registryChanged() error {
-	left := a.seats.Set(a.l.workforce.registry.Seats(), func(fn func(events.WorkerID, string, events.Type, int)) {
-		for h, n := range a.l.table.Held.By {
+// registryChanged takes in the seats of the registered workers. What a worker that has left
+// was given and has not begun goes back at once.
+func (a *assigner) registryChanged(list []seats.Seat) error {
+	left := a.seats.Set(list, func(fn func(events.WorkerID, string, events.Type, int)) {
+		for h, n := range a.table.Held.By {
 			fn(h.Worker, h.Session, h.Type, n)
 		}
 	})
 	if len(left) == 0 {
 		return nil
 	}
-	for d := range table.InOrder(a.l.table.ByToken) {
-		if d.Session == "" || !slices.Contains(left, d.Worker) || a.holds(d) {
+	for d := range table.InOrder(a.table.ByToken) {
+		if d.Session == "" || !slices.Contains(left, d.Worker) || a.seats.Holds(d.Worker, d.Session) {
 			continue
 		}
 		if d.Lingering {
-			a.l.flight.letGo(d)
+			a.flight.letGo(d)
 			continue
 		}
 		if err := a.takeBack(d, "worker_gone", wire.RecoveryWorkerGone); err != nil {
@@ -237,7 +243,7 @@ func (a *assigner) offered(w events.WorkerID, session string, room int) {
 		return
 	}
 	for _, t := range seat.Types {
-		a.l.sender.dirty[events.Type(t)] = true
+		a.dirty.mark(events.Type(t))
 	}
 }
 
@@ -245,27 +251,21 @@ func (a *assigner) offered(w events.WorkerID, session string, room int) {
 // batch has no room, the item's own timer does so.
 func (a *assigner) takeBack(d *table.Dispatch, reason, why string) error {
 	waits, err := a.unstarted(d)
-	if err != nil || !waits || !a.l.pipe.room() {
+	if err != nil || !waits || !a.room() {
 		return err
 	}
-	_, _, err = a.l.decide(core.Release{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}, Reason: reason})
+	_, _, err = a.decide(core.Release{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}, Reason: reason})
 	if err != nil {
 		return fatal(err)
 	}
-	a.l.flight.letGo(d)
-	a.l.flight.returned(d.Type, why, 1)
+	a.flight.letGo(d)
+	a.flight.returned(d.Type, why, 1)
 	return nil
-}
-
-// holds reports whether the worker that a dispatch was assigned to is there.
-func (a *assigner) holds(d *table.Dispatch) bool {
-	seat := a.seats.Of(d.Worker)
-	return seat != nil && seat.Session == d.Session
 }
 
 // unstarted reports whether a run is claimed, and not known to have started.
 func (a *assigner) unstarted(d *table.Dispatch) (bool, error) {
-	it, err := a.l.state.Item(d.ID)
+	it, err := a.state.Item(d.ID)
 	return err == nil && it != nil && it.Token == d.Token && it.State == events.StateClaimed, err
 }
 
@@ -280,27 +280,25 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 		return nil
 	}
 	if a.seats.Heard(w) {
-		for _, t := range a.l.state.TypeNames() {
-			a.l.sender.dirty[t] = true
-		}
+		a.dirty.mark(a.state.TypeNames()...)
 	}
 	if a.seats.Unknown(w) { // else it would wait for ever
-		a.l.out.Control(w, wire.Control{Register: true})
+		a.out.Control(w, wire.Control{Register: true})
 	}
 	rest := a.adopted[:0]
 	for _, d := range a.adopted {
 		switch {
-		case a.l.table.ByToken[d.Token] != d || d.Lingering:
+		case a.table.ByToken[d.Token] != d || d.Lingering:
 		case d.Worker != w:
 			rest = append(rest, d)
 		case runs[d.Token]:
-			a.l.table.Inherit(d, seat.Session)
+			a.table.Inherit(d, seat.Session)
 		default:
 			if err := a.takeBack(d, "not_started", wire.RecoveryUnclaimed); err != nil {
 				return err
 			}
-			if a.l.table.ByToken[d.Token] == d {
-				a.l.table.Inherit(d, earlierLife)
+			if a.table.ByToken[d.Token] == d {
+				a.table.Inherit(d, earlierLife)
 			}
 		}
 	}
@@ -312,7 +310,7 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 // spares reports whether an item that was claimed under an earlier owner stays with its
 // worker although its time to start has passed, and notes it for endGrace.
 func (a *assigner) spares(it *events.Item) bool {
-	if !a.inherited(it) || !a.grace.After(a.l.clock.Now()) {
+	if !a.inherited(it) || !a.grace.After(a.clock.Now()) {
 		return false
 	}
 	a.spared = append(a.spared, it.ID)
@@ -320,27 +318,35 @@ func (a *assigner) spares(it *events.Item) bool {
 }
 
 func (a *assigner) inherited(it *events.Item) bool {
-	return it != nil && it.State == events.StateClaimed && it.Token < events.NewToken(a.l.state.Meta().Epoch, 0)
+	return it != nil && it.State == events.StateClaimed && it.Token < events.NewToken(a.state.Meta().Epoch, 0)
+}
+
+// nextGrace returns when endGrace has something to do; zero for never.
+func (a *assigner) nextGrace() time.Time {
+	if len(a.spared) == 0 {
+		return time.Time{}
+	}
+	return a.grace
 }
 
 // endGrace takes back what has been spared and has not started since, up to maxDue items.
 func (a *assigner) endGrace(now time.Time) error {
 	for range maxDue {
-		if len(a.spared) == 0 || a.grace.After(now) || !a.l.pipe.room() {
+		if len(a.spared) == 0 || a.grace.After(now) || !a.room() {
 			return nil
 		}
 		id := a.spared[0]
 		if a.spared = a.spared[1:]; len(a.spared) == 0 {
 			a.spared = nil
 		}
-		it, err := a.l.state.Item(id)
+		it, err := a.state.Item(id)
 		if err != nil {
 			return err
 		}
 		if !a.inherited(it) {
 			continue
 		}
-		if _, _, err := a.l.decide(core.Due{ID: id, Random: random()}); fatal(err) != nil {
+		if _, _, err := a.decide(core.Due{ID: id, Random: random()}); fatal(err) != nil {
 			return err
 		}
 	}
@@ -354,7 +360,7 @@ const earlierLife = "-"
 // slot is free from the decision on.
 func (a *assigner) reported(d *table.Dispatch) {
 	if d != nil && d.Session != "" && !d.Lingering {
-		a.l.flight.letGo(d)
+		a.flight.letGo(d)
 	}
 }
 
@@ -375,6 +381,6 @@ func (a *assigner) begin(d *table.Dispatch, r *wire.Report) error {
 	if !r.Start {
 		return nil
 	}
-	_, _, err = a.l.decide(core.Start{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}})
+	_, _, err = a.decide(core.Start{Run: core.Run{ID: d.ID, Token: d.Token, Worker: d.Worker}})
 	return fatal(err)
 }

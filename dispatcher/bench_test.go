@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // benchWorker is the least that a worker does: it reports the start and end of what it
@@ -47,7 +48,7 @@ func reportAll(b *testing.B, h *harness, all []received, done *atomic.Int64) {
 		reports[i] = reportOf(m, wire.ReportComplete)
 		reports[i].Start = true
 	}
-	err := h.eng.Report(h.ctx(), reports, func(as []wire.Reported) {
+	err := h.eng.Report(h.ctx(), command.Reports(reports), func(as []wire.Reported) {
 		for _, r := range as {
 			if !r.OK {
 				b.Errorf("complete: %+v", r.Error)

@@ -342,7 +342,7 @@ func (n *clusterNode) own() error {
 	n.sig = natsio.NewSignals(n.cfg.MaxRunning)
 	n.held, n.kicked, n.ended, n.wakeAt, n.cutAt = nil, false, nil, time.Time{}, 0
 	out := &nodeOut{world: c.world.world, n: n, sig: n.sig}
-	l := newLoop(&n.cfg, state, clk, last, n.reg, out, n.sig)
+	l := newLoop(&n.cfg, state, clk, last, n.reg, out, n.sig, nil)
 	l.newID = n.newID
 	if c.bug != bugEarly && c.bug != bugDoubt { // others must find them too
 		l.pipe.feed = &nodeFeed{n}
@@ -570,7 +570,7 @@ func (n *clusterNode) cut() {
 // commit projects one batch or more of those that wait.
 func (n *clusterNode) commit() error {
 	l := n.l
-	p := newProjection(&l.pipe)
+	p := newProjection(l.pipe)
 	if n.held != nil {
 		p.add(n.held)
 		n.held = nil

@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // people are the clients and workers of a cluster. Each is at some server, and asks again
@@ -220,7 +221,7 @@ func (p *people) report(tries int, m *simRun, event string, start bool, hears fu
 		if d := l.table.ByID[m.id]; p.c.bug == bugStaleToken && d != nil {
 			r.Token = d.Token.String()
 		}
-		return &reportJob{reports: []wire.Report{r}, done: func(out []wire.Reported) {
+		return &reportJob{reports: []command.Report{{Report: &r}}, done: func(out []wire.Reported) {
 			known := out[0].OK || out[0].Error.Code != events.CodeUnavailable
 			if known {
 				got = out[0]

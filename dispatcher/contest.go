@@ -2,6 +2,8 @@ package dispatcher
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -17,7 +19,7 @@ const maxLooks = 1024
 // scarce reports whether max_running, or workers that are assigned items of several types,
 // may lack room for all that the types could be sent.
 func (s *sender) scarce(tds []*typeDispatch) bool {
-	free := s.l.cfg.MaxRunning - s.l.table.Total()
+	free := s.cfg.MaxRunning - s.table.Total()
 	wanted := 0
 	for _, td := range tds {
 		n := s.demand(td)
@@ -26,16 +28,16 @@ func (s *sender) scarce(tds []*typeDispatch) bool {
 		}
 		wanted += n
 	}
-	return s.l.assigner.seats.Shared() && wanted > s.l.assigner.seats.FreeAll()
+	return s.seats.Shared() && wanted > s.seats.FreeAll()
 }
 
 // demand returns the most items of a type that could be sent now.
 func (s *sender) demand(td *typeDispatch) int {
-	most := td.set.Capacity - s.l.table.ByType[td.typ].All
+	most := td.set.Capacity - s.table.ByType[td.typ].All
 	if td.pool != nil {
 		most = min(most, td.pool.slots)
 	}
-	names, known := s.l.ready.BusyLanes(td.typ)
+	names, known := s.ready.BusyLanes(td.typ)
 	if !known { // not opened yet
 		return max(0, min(most, s.laneRoom(td, "")))
 	}
@@ -44,6 +46,23 @@ func (s *sender) demand(td *typeDispatch) int {
 		n += max(0, s.laneRoom(td, name))
 	}
 	return max(0, min(most, n))
+}
+
+// dispatchPools sends the ready items of the types that share pools.
+func (s *sender) dispatchPools(tds []*typeDispatch) error {
+	for _, name := range slices.Sorted(maps.Keys(s.pools.byName)) {
+		var members []*typeDispatch
+		for _, td := range tds {
+			if td.pool == s.pools.byName[name] {
+				members = append(members, td)
+			}
+		}
+		if over, err := s.compete(members); err != nil || over {
+			return err
+		}
+		s.settled(members) // if the pool is full, a freed slot makes them dirty again
+	}
+	return nil
 }
 
 // dispatchScarce dispatches where a shared limit can bind.
@@ -98,10 +117,10 @@ func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 			}
 			continue
 		}
-		if s.l.table.Total() >= s.l.cfg.MaxRunning {
+		if s.full() {
 			return true, nil
 		}
-		if td.pool != nil && s.poolFull(td.pool) {
+		if td.pool != nil && s.pools.full(td.pool) {
 			heap.Remove(&c, td.place)
 			continue
 		}
@@ -151,7 +170,7 @@ func (s *sender) nextOf(c contest) *typeDispatch {
 		return next
 	}
 	for _, td := range c[1:] {
-		if td.pool == next.pool && td.priority() == next.priority() && s.compareShares(td.pool, td.typ, next.typ) < 0 {
+		if td.pool == next.pool && td.priority() == next.priority() && s.pools.compareShares(td.pool, td.typ, next.typ) < 0 {
 			next = td
 		}
 	}

@@ -266,15 +266,11 @@ func TestJudgeNamesWhatRepeats(t *testing.T) {
 	}
 }
 
-// spawnOf is the report of a spawn by the run of a message, as the API passes it on.
-func (h *harness) spawnOf(r wire.Report, params ...string) wire.Report {
-	h.t.Helper()
+// spawnOf is the report of a spawn by the run of another report.
+func spawnOf(r wire.Report, params ...string) wire.Report {
 	r.Event = wire.ReportSpawn
 	for _, p := range params {
 		r.Children = append(r.Children, wire.Submit{Type: "email", Params: json.RawMessage(p)})
-	}
-	if err := r.Prepare(h.eng.NewID, events.MaxParamsBytes); err != nil {
-		h.t.Fatal(err)
 	}
 	return r
 }
@@ -303,7 +299,7 @@ func TestJudgeOfChildren(t *testing.T) {
 	})
 	parent := h.runningParent()
 	same := h.do(submitOf(h, `"same"`)).Decision.ID
-	rep := h.spawnOf(parent, `"same"`, `"twin"`, `"twin"`, `"parent"`)
+	rep := spawnOf(parent, `"same"`, `"twin"`, `"twin"`, `"parent"`)
 	var a wire.Reported
 	h.until("the children are judged", func() bool {
 		a = h.report(rep)[0]
@@ -363,7 +359,7 @@ func TestSlowJudgeOfChildren(t *testing.T) {
 	parent := h.runningParent()
 	same := h.do(submitOf(h, `1`)).Decision.ID
 	slow = true
-	spawn, progress := h.spawnOf(parent, `1`), parent
+	spawn, progress := spawnOf(parent, `1`), parent
 	progress.Event, progress.Percent = wire.ReportProgress, 50
 	a := h.report(progress, spawn)
 	if !a[0].OK || a[1].Error == nil || a[1].Error.Code != events.CodeUnavailable {
@@ -372,7 +368,7 @@ func TestSlowJudgeOfChildren(t *testing.T) {
 	close(answer)
 	var again wire.Reported
 	h.until("the children are judged", func() bool {
-		again = h.report(h.spawnOf(parent, `1`))[0]
+		again = h.report(spawnOf(parent, `1`))[0]
 		return again.Error == nil || again.Error.Code != events.CodeUnavailable
 	})
 	if !again.OK {

@@ -14,17 +14,24 @@
 // While one batch is appended, the next is built, and the one before is projected. This
 // gives group commit without tuning, and a batch of one when there is little to do.
 //
-// The loop's parts own their fields, and none has a goroutine:
+// The loop is made of parts. Each owns its fields and has no goroutine; it is given the parts
+// above it that it needs, and knows neither the loop nor what is below it (see loop.connect):
 //
-//	queues     what is to be decided
+//	queues     jobs that wait to be decided
+//	decider    takes a decision into the batch being built
 //	pipeline   the batch being built, and those that are appended and projected
-//	sender     what is dispatched next
+//	gates      types that are paused or held back by a circuit
+//	pools      slots that types share
+//	flight     items that are with workers, or on their way
+//	leases     how long a run may go unheard
+//	acks       messages and runs of ack types
+//	limits     how many more items of a type may be dispatched
 //	assigner   gives items to registered workers
-//	flight     what is with workers; leases, for how long
-//	workforce  who is there to work
-//	acked      the messages and runs of ack types
-//	gates      what is paused or held back by a circuit
-//	timers, purge, sweeper, follow
+//	sender     chooses the next item
+//	timers     items that become due, expire or run out of time
+//	workforce  workers that come, go and drain
+//	follow     follow-ups of ended items
+//	sweeper    looks for what no signal has reported
 //
 // Other parts are packages with a small interface to the loop, and documentation of
 // their own:
@@ -63,10 +70,8 @@
 // again from the log by [eventlog.Settle]: read to the end, append an owned event, go
 // on. There is no other recovery path: start, takeover and recovery are the same code.
 //
-// Foreign messages in the event stream are no rival. They take positions, so the events
-// of an append may get other positions than they were decided under. Then the state is
-// loaded anew from the projection, and the same events are applied at their real
-// positions (interrupted.go). The ownership, and everything decided, stay.
+// A foreign message in the stream is no rival, but an append behind it is refused like one
+// behind a rival's: the next ownership begins at once (supervise.go).
 //
 // # What is volatile
 //
@@ -109,7 +114,7 @@
 //
 // Requests wait in two queues of MaxRequests and maxRequestBytes each, one for
 // submissions and one for all else. The intake is read ahead by a bounded number of
-// bytes. A batch holds at most eventlog.MaxAppend events and about maxBatchBytes. At
+// bytes. A batch holds at most eventlog.MaxEvents events and about maxBatchBytes. At
 // most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and not
 // projected; a commit is put off by at most projectEvery, and not at all while somebody
 // waits for it. A ready or timer window holds at most WindowMax keys and pages the rest

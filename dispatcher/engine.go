@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // What an engine is configured with.
@@ -209,7 +210,7 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 }
 
 // Report decides workers' reports, in order, each on its own; done is called as in Do.
-func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
+func (e *Engine) Report(ctx context.Context, reports []command.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
 	if e.dedup.AsksSpawn(reports) {
 		return e.reportAsked(ctx, j)

@@ -3,37 +3,39 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// itemChanged applies an item's durable change to all volatile state: the timers, the
-// dispatch table, the ready windows.
+// itemChanged applies an item's durable change to the dispatch table and the ready
+// windows.
 func (f *flight) itemChanged(before, after *events.Item) error {
-	f.l.timers.changed(before, after)
 	if before != nil && before.State == events.StateQueued {
-		f.l.ready.Remove(before)
+		f.ready.Remove(before)
 	}
 	if after == nil {
 		return nil // pruned: at most a slot is left that its worker still holds
 	}
 	f.tableFollows(before, after)
-	return f.readyIfDue(after, f.l.clock.Due())
+	return f.readyIfDue(after, f.clock.Due())
 }
 
 // readyIfDue puts an item into its queue if it may run and is not dispatched.
 func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || f.l.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
+	if it.State != events.StateQueued || f.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
 	}
-	f.l.sender.dirty[it.Type] = true
-	return f.l.ready.Insert(it)
+	f.dirty.mark(it.Type)
+	return f.ready.Insert(it)
 }
 
 // tableFollows applies an item's change to the dispatch table.
 func (f *flight) tableFollows(before, after *events.Item) {
-	d := f.l.table.ByID[after.ID]
+	d := f.table.ByID[after.ID]
 	if d == nil {
 		return
 	}
@@ -43,23 +45,23 @@ func (f *flight) tableFollows(before, after *events.Item) {
 		// It was claimed again by a decision that is not durable yet.
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.Claimed {
-			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
+			f.table.Claim(d, after.Worker, f.clock.Now())
 			f.roomChanged(d.Type, d.Group)
 		} else if before == nil || !after.StartedAt.Equal(before.StartedAt) {
-			d.Heard = f.l.clock.Now()
+			d.Heard = f.clock.Now()
 		}
 	case run && after.State == events.StateCancelled && (d.Session == "" || d.Sent):
 		// The worker keeps the slot until it lets go.
-		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
-		f.l.table.Linger(d)
+		f.table.Claim(d, after.Worker, f.clock.Now())
+		f.table.Linger(d)
 		if !d.Ack { // in ack types the answer or the lease's end frees the slot
-			f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
+			f.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 		}
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// Its message is on its way.
-	case d.Sent && f.l.assigner.holds(d):
-		f.l.table.Claim(d, d.Worker, f.l.clock.Now())
-		f.l.table.Linger(d) // the engine has ended the run, and the worker holds the slot
+	case d.Sent && f.seats.Holds(d.Worker, d.Session):
+		f.table.Claim(d, d.Worker, f.clock.Now())
+		f.table.Linger(d) // the engine has ended the run, and the worker holds the slot
 	default:
 		f.letGo(d)
 	}
@@ -74,16 +76,15 @@ func moved(before, after *events.Item) bool {
 
 // letGo removes a dispatch and frees its slot.
 func (f *flight) letGo(d *table.Dispatch) {
-	f.l.table.Remove(d)
+	f.table.Remove(d)
 	if d.Ack {
-		f.l.acked.letGo(d)
-		f.l.acked.leaseEnded(d)
+		f.ackGone(d)
 	}
-	f.l.sender.dirty[d.Type] = true
-	if seat := f.l.assigner.seats.Of(d.Worker); seat != nil && len(seat.Types) > 1 { // the slot may be any of theirs
+	f.dirty.mark(d.Type)
+	if seat := f.seats.Of(d.Worker); seat != nil && len(seat.Types) > 1 { // the slot may be any of theirs
 		for _, t := range seat.Types {
-			if !f.l.ready.Empty(events.Type(t)) {
-				f.l.sender.dirty[events.Type(t)] = true
+			if !f.ready.Empty(events.Type(t)) {
+				f.dirty.mark(events.Type(t))
 			}
 		}
 	}
@@ -93,17 +94,15 @@ func (f *flight) letGo(d *table.Dispatch) {
 // roomChanged tells the queues and the pool that a dispatch of a type and group has begun
 // to run, or has ended: what was held back for it is looked at again.
 func (f *flight) roomChanged(t events.Type, group string) {
-	f.l.ready.Moved(t, group)
-	if p := f.l.sender.pools.of(t); p != nil {
-		for _, member := range p.types {
-			f.l.sender.dirty[member] = true
-		}
+	f.ready.Moved(t, group)
+	if p := f.pools.of(t); p != nil {
+		f.dirty.mark(p.types...)
 	}
 }
 
 // returned reports dispatches that were taken back to the hook.
 func (f *flight) returned(t events.Type, why string, n int) {
-	if h := f.l.cfg.Hooks.Returned; h != nil {
+	if h := f.hooks.Returned; h != nil {
 		for range n {
 			h(t, why)
 		}
@@ -112,4 +111,15 @@ func (f *flight) returned(t events.Type, why string, n int) {
 
 // flight follows the items that are with workers, or on their way to them. Owned by the
 // loop.
-type flight struct{ l *loop }
+type flight struct {
+	clock *clock.Clock
+	table *table.Table
+	ready *readyq.Queues
+	seats *seats.Seats
+	pools *pools
+	dirty dirty
+	out   effects
+	// ackGone is called with each dispatch of an ack type that has been let go.
+	ackGone func(*table.Dispatch)
+	hooks   *Hooks
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
 )
 
 // Bounds of the follow-ups in memory. Beyond maxFollowUps they are left to the projection's
@@ -23,7 +24,9 @@ const followShare = eventlog.MaxEvents / 2
 
 // followUps holds the items that need a follow-up. Owned by the loop.
 type followUps struct {
-	l       *loop
+	*decider
+	store   *projector.Store
+	halt    *halt
 	errands *errands.Errands // nil: they are left to the next owner
 
 	ids     []events.ID
@@ -57,8 +60,8 @@ func (f *followUps) pop() {
 // decide decides the follow-ups of items, while the batch has room: normally in the batch
 // of their cause. Each is repeated until there is nothing more to do.
 func (f *followUps) decide() error {
-	if !f.waits() || f.l.closing || f.l.halt.on() {
-		return nil // the next owner finds them, or they wait
+	if !f.waits() || f.halt.on() {
+		return nil
 	}
 	for {
 		if len(f.ids) == 0 {
@@ -68,10 +71,10 @@ func (f *followUps) decide() error {
 			continue
 		}
 		c := core.FollowUp{ID: f.ids[0]}
-		if !f.l.pipe.roomFor(core.MaxEvents(c), followShare) {
+		if !f.pipe.roomFor(core.MaxEvents(c), followShare) {
 			return nil
 		}
-		dec, err := core.Decide(f.l.state, c, f.l.clock.Now())
+		dec, err := core.Decide(f.state, c, f.clock.Now())
 		if err != nil {
 			return err // it is never refused
 		}
@@ -82,7 +85,7 @@ func (f *followUps) decide() error {
 			}
 			continue
 		}
-		switch err := f.l.apply(&dec); {
+		switch err := f.apply(&dec); {
 		case errors.Is(err, errNoRoom):
 			return nil // the next batch has it
 		case err != nil:
@@ -93,7 +96,7 @@ func (f *followUps) decide() error {
 
 // sendErrand starts the errand of an item, if it needs more than follow-ups.
 func (f *followUps) sendErrand(id events.ID) error {
-	it, err := f.l.state.Item(id)
+	it, err := f.state.Item(id)
 	if err == nil {
 		f.errands.Send(it)
 	}
@@ -102,10 +105,10 @@ func (f *followUps) sendErrand(id events.ID) error {
 
 // page takes in the next part of the index, and reports whether there may be more.
 func (f *followUps) page() (more bool, err error) {
-	if !f.looking || f.l.cfg.Store.Applied() < f.from {
+	if !f.looking || f.store.Applied() < f.from {
 		return false, nil
 	}
-	ids, err := f.l.cfg.Store.FollowUps(f.behind, followPage)
+	ids, err := f.store.FollowUps(f.behind, followPage)
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +144,7 @@ func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
 
 // errandEnded looks again at what an item needs after its errand.
 func (f *followUps) errandEnded(of *errands.Errands, id events.ID) {
-	switch applied := f.l.state.Meta().Applied; {
+	switch applied := f.state.Meta().Applied; {
 	case f.errands != of: // of an earlier ownership
 	case of.Ended(id):
 		f.lookFrom(applied)

@@ -24,7 +24,7 @@ const maxForget = 200
 // were idle at the last look. Only the sweep calls it: a client that could choose the time
 // of the looks could fill the log with types that come and go.
 func (sw *sweeper) forgetTypes(now time.Time) error {
-	names := sw.l.state.TypeNames()
+	names := sw.state.TypeNames()
 	scarce := len(names) > events.MaxTypes-typesFree
 	was := sw.idle
 	sw.idle = map[events.Type]time.Time{}
@@ -37,8 +37,8 @@ func (sw *sweeper) forgetTypes(now time.Time) error {
 		if !known {
 			since = now
 		}
-		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && sw.l.pipe.room() {
-			if _, _, err := sw.l.decide(core.ForgetType{Type: t}); fatal(err) != nil {
+		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && sw.room() {
+			if _, _, err := sw.decide(core.ForgetType{Type: t}); fatal(err) != nil {
 				return err
 			}
 			forgotten++
@@ -47,15 +47,14 @@ func (sw *sweeper) forgetTypes(now time.Time) error {
 		sw.idle[t] = since
 	}
 	if forgotten > 0 {
-		sw.l.cfg.Logger.Info("forgot types that have no items, settings or workers", "types", forgotten)
+		sw.cfg.Logger.Info("forgot types that have no items, settings or workers", "types", forgotten)
 	}
 	return nil
 }
 
 // unneeded reports whether nothing and nobody needs a type.
 func (sw *sweeper) unneeded(t events.Type) bool {
-	l := sw.l
-	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t].All == 0 && !l.ready.Offered(t)
+	return sw.state.TypeInUse(t) == "" && sw.cfg.FileTypes[t] == nil && sw.table.ByType[t].All == 0 && !sw.ready.Offered(t)
 }
 
 // mayRemove refuses to remove a type that engine.toml names, or that a worker serves.
@@ -87,8 +86,8 @@ func (l *loop) typesForgotten(types []events.Type) {
 		}
 		l.ready.Forget(t)
 		delete(l.leases.of, t)
-		delete(l.sender.marks, t)
-		delete(l.sender.dirty, t)
+		delete(l.limits.marks, t)
+		delete(l.dirty, t)
 		delete(l.gates.stopped, t)
 	}
 }

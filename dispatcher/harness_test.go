@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 const patience = 2 * time.Minute
@@ -194,7 +195,19 @@ func (h *harness) received(typ string) chan received {
 	return c
 }
 
+// report has reports decided, as the API passes them on.
 func (h *harness) report(rs ...wire.Report) []wire.Reported {
+	h.t.Helper()
+	prepared := command.Reports(rs)
+	for i := range prepared {
+		if err := prepared[i].Prepare(h.eng.NewID, events.MaxParamsBytes); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return h.reportPrepared(prepared...)
+}
+
+func (h *harness) reportPrepared(rs ...command.Report) []wire.Reported {
 	h.t.Helper()
 	out := make(chan []wire.Reported, 1)
 	if err := h.eng.Report(h.ctx(), rs, func(a []wire.Reported) { out <- a }); err != nil {

@@ -101,7 +101,7 @@ func (j *commandJob) bytes() int { return weight.Commands(j.cmds) }
 
 func (j *reportJob) bytes() (n int) {
 	for i := range j.reports {
-		n += reportBytes(&j.reports[i])
+		n += reportBytes(j.reports[i].Report)
 	}
 	return n
 }

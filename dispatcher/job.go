@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // job is a list of commands that is answered as a whole, once all are durable. A long one
@@ -125,7 +126,7 @@ func fatal(err error) error {
 
 // reportJob is the job of a call of Report.
 type reportJob struct {
-	reports []wire.Report
+	reports []command.Report
 	answers []wire.Reported
 	refused map[int]*events.Error // reports that are not decided
 	done    func([]wire.Reported)
@@ -157,7 +158,7 @@ func (j *reportJob) abandon(err *events.Error) {
 }
 
 // report decides one report.
-func (l *loop) report(r *wire.Report) (wire.Reported, error) {
+func (l *loop) report(r *command.Report) (wire.Reported, error) {
 	tok, err := wire.ParseToken(r.Token)
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
@@ -170,7 +171,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	if err := l.assigner.begin(d, r); err != nil {
+	if err := l.assigner.begin(d, r.Report); err != nil {
 		return wire.Reported{}, err
 	}
 	answer, err := l.runCommand(cmd, d)

@@ -9,21 +9,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// followDrains passes changed drain marks to the registry.
-func (wf *workforce) followDrains() {
-	if marks, changed := wf.drains.Follow(wf.l.state, wf.l.clock.Now()); changed {
-		wf.registry.SetMarks(marks)
-	}
-}
-
 // endUnseenDrains ends the marks of workers that won't come back, while the batch has room.
 // Each sweep calls it.
 func (wf *workforce) endUnseenDrains(now time.Time) error {
 	for _, w := range wf.drains.Unseen(now, wf.registry) {
-		if !wf.l.pipe.room() {
+		if !wf.room() {
 			return nil
 		}
-		if _, _, err := wf.l.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
+		if _, _, err := wf.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/registry"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -18,32 +20,33 @@ import (
 
 // leases follows the leases of types and runs. Owned by the loop.
 type leases struct {
-	l    *loop
+	*decider
+	table    *table.Table
+	flight   *flight
+	seats    *seats.Seats
+	registry *registry.Registry
+	out      effects
+	cfg      *Config
+
 	of   map[events.Type]time.Duration // as last seen
 	next time.Time                     // when the next lease may end; zero: never
 }
 
-// typesChanged follows changes of types: their leases, and whatever lets them dispatch
-// more.
-func (le *leases) typesChanged(changed []events.TypeInfo) {
-	for i := range changed {
-		t := &changed[i]
-		le.l.sender.dirty[t.Type] = true // its capacity may have changed
-		le.l.sender.limitsMayHaveChanged(t)
-		was, lease := le.of[t.Type], t.Settings.Lease()
-		if le.of[t.Type] = lease; lease >= was || t.Settings.Ack() {
-			continue
-		}
-		for _, w := range le.l.workforce.registry.Serving(t.Type) {
-			le.l.out.Control(w, wire.Control{Register: true})
-		}
+// typeChanged follows a type's lease.
+func (le *leases) typeChanged(t *events.TypeInfo) {
+	was, lease := le.of[t.Type], t.Settings.Lease()
+	if le.of[t.Type] = lease; lease >= was || t.Settings.Ack() {
+		return
+	}
+	for _, w := range le.registry.Serving(t.Type) {
+		le.out.Control(w, wire.Control{Register: true})
 	}
 }
 
 // leaseOf returns the lease of a dispatch: the one its worker was told, or the type's if
 // that is longer.
 func (le *leases) leaseOf(d *table.Dispatch) time.Duration {
-	set, _ := le.l.state.Settings(d.Type)
+	set, _ := le.state.Settings(d.Type)
 	return max(d.Lease, set.Lease())
 }
 
@@ -52,18 +55,17 @@ func (le *leases) ends(d *table.Dispatch) time.Time { return d.LeaseFrom().Add(l
 
 // heard notes the runs in a worker's heartbeat. It renews their leases, and shows which
 // ended runs the worker has let go.
-func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) error {
+func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
 	for tok := range runs {
-		if d := le.l.table.ByToken[tok]; d != nil && d.Worker == w {
+		if d := le.table.ByToken[tok]; d != nil && d.Worker == w {
 			d.Heard = now
 		}
 	}
-	for _, d := range le.l.table.Lingering {
+	for _, d := range le.table.Lingering {
 		if d.Worker == w && !runs[d.Token] {
-			le.l.flight.letGo(d)
+			le.flight.letGo(d)
 		}
 	}
-	return le.l.assigner.heard(w, runs)
 }
 
 // begin watches the lease of a dispatch that has begun.
@@ -72,7 +74,7 @@ func (le *leases) begin(d *table.Dispatch) { le.next = clock.Sooner(le.next, le.
 // watch sets the time at which leases must be looked at next.
 func (le *leases) watch(now time.Time) {
 	le.next = time.Time{}
-	for _, d := range le.l.table.Leased {
+	for _, d := range le.table.Leased {
 		le.next = clock.Sooner(le.next, clock.Later(le.ends(d), now.Add(time.Millisecond)))
 	}
 }
@@ -80,15 +82,15 @@ func (le *leases) watch(now time.Time) {
 // expireDue ends the runs whose worker has been silent for a lease, while the batch has
 // room.
 func (le *leases) expireDue(now time.Time) error {
-	for d := range table.InOrder(le.l.table.Leased) {
+	for d := range table.InOrder(le.table.Leased) {
 		if le.ends(d).After(now) {
 			continue
 		}
 		if d.Lingering {
-			le.l.flight.letGo(d)
+			le.flight.letGo(d)
 			continue
 		}
-		if !le.l.pipe.room() {
+		if !le.room() {
 			break
 		}
 		if err := le.expire(d); err != nil {
@@ -103,15 +105,15 @@ func (le *leases) expireDue(now time.Time) error {
 // expire ends a run because its lease has ended. Its worker, which may be gone, is given
 // nothing before it is heard of again. REQUIRES: room.
 func (le *leases) expire(d *table.Dispatch) error {
-	beat := min(le.l.cfg.Heartbeat, le.leaseOf(d)/beatsPerLease)
-	dec, it, err := le.l.decide(core.ExpireLease{ID: d.ID, Token: d.Token, Heard: d.Heard, Heartbeat: beat, Random: random()})
+	beat := min(le.cfg.Heartbeat, le.leaseOf(d)/beatsPerLease)
+	dec, it, err := le.decide(core.ExpireLease{ID: d.ID, Token: d.Token, Heard: d.Heard, Heartbeat: beat, Random: random()})
 	if fatal(err) != nil {
 		return err
 	}
 	if it != nil && !dec.Repeat {
-		le.l.assigner.seats.Rest(d.Worker)
-		le.l.cfg.Logger.Warn("a lease expired", "id", d.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
-		if h := le.l.cfg.Hooks.LeaseExpired; h != nil {
+		le.seats.Rest(d.Worker)
+		le.cfg.Logger.Warn("a lease expired", "id", d.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := le.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/seats"
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -37,27 +38,29 @@ const maxPendingJobs = 64
 // their fields.
 type loop struct {
 	cfg     *Config
-	clock   *clock.Clock
-	state   *core.State
 	out     effects
 	signals *natsio.Signals
 	newID   func() events.ID // for spawned items and ticks
 	halt    *halt            // holds back new work
 
-	queues queues   // jobs to be decided
-	pipe   pipeline // decisions under way
+	queues  queues // jobs to be decided
+	decider        // takes them, into the batch being built
 
 	table     *table.Table
 	ready     *readyq.Queues
+	seats     *seats.Seats
+	dirty     dirty
 	timers    timers
 	recount   recount
-	sender    sender
-	assigner  assigner
+	gates     gates
+	pools     pools
 	flight    flight
 	leases    leases
+	acks      ackRuns
+	limits    limits
+	assigner  assigner
+	sender    sender
 	workforce workforce
-	acked     ackRuns
-	gates     gates
 	follow    followUps
 	schedules *schedules.Schedules
 	retention *retention.Retention
@@ -147,8 +150,10 @@ func (l *loop) step() error {
 	if err := l.sender.dispatch(); err != nil {
 		return err
 	}
-	if err := l.assigner.assignFresh(); err != nil {
-		return err
+	if !l.sender.stalled {
+		if err := l.assigner.assignFresh(); err != nil {
+			return err
+		}
 	}
 	return l.pipe.flush()
 }
@@ -190,8 +195,10 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	for len(q.jobs) > 0 {
 		j := q.jobs[0]
 		for q.next < j.len() {
-			if err := l.follow.decide(); err != nil {
-				return err
+			if !l.closing {
+				if err := l.follow.decide(); err != nil {
+					return err
+				}
 			}
 			if !l.pipe.roomFor(need(j, q.next), most) || (q.held != nil && q.held()) {
 				return nil
@@ -211,59 +218,10 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	return nil
 }
 
-// decide decides one command against everything decided before it, and adds its events to
-// the batch. A refusal is an *events.Error; any other error stops the partition. It returns
-// the decision's item, nil for none.
-func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
-	dec, err := core.Decide(l.state, c, l.clock.Now())
-	nothing := len(dec.Events) == 0
-	if err == nil {
-		err = l.apply(&dec)
-	}
-	if err != nil || nothing {
-		l.pipe.building.confirm = true
-	}
-	if err != nil {
-		l.pipe.outflow.RetryAfter(err, l.clock.Now())
-		return dec, nil, err
-	}
-	if dec.ID.IsZero() {
-		return dec, nil, nil
-	}
-	it, err := l.state.Item(dec.ID)
-	return dec, it, err
-}
-
-// apply adds a decision to the batch, and notes its follow-ups. It errs, and does nothing, if
-// the decision does not fit: see pipeline.fits.
-func (l *loop) apply(dec *core.Decision) error {
-	bytes, err := l.pipe.fits(dec.Events)
-	if err != nil {
-		return err
-	}
-	for i := range dec.Events {
-		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
-			l.schedules.Changed()
-		}
-	}
-	if err := l.pipe.add(dec.Events, bytes); err != nil {
-		return err
-	}
-	for i := range dec.Events {
-		switch ev := &dec.Events[i]; ev.Kind {
-		case events.KindQueued, events.KindReleased, events.KindRescheduled, events.KindReplayed:
-			l.assigner.fresh.Add(ev.ID, l.state.Meta().Applied)
-		}
-	}
-	dec.Events = nil
-	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
-	return nil
-}
-
 // onAppended handles the end of an append. If the append failed, it leaves the batch's jobs
 // to abandon.
 func (l *loop) onAppended(r appendResult) error {
-	p := &l.pipe
+	p := l.pipe
 	p.appending = false
 	if r.err != nil {
 		p.building.done = append(r.b.done, p.building.done...)
@@ -286,18 +244,36 @@ func (l *loop) onAppended(r appendResult) error {
 // effects carries out what follows from events that have become durable.
 func (l *loop) effects(changes *core.Changes) error {
 	l.purge.Note(changes.Meta.IntakeSeq)
-	l.acked.noteAcks()
-	l.leases.typesChanged(changes.Types)
-	l.typesForgotten(changes.Forgotten)
-	l.acked.typesChanged(changes.Types)
-	l.gates.changed(changes.Types)
+	l.acks.noteAcks()
+	l.typesChanged(changes.Types, changes.Forgotten)
 	for _, c := range changes.Items {
+		l.timers.changed(c.Old, c.New)
 		if err := l.flight.itemChanged(c.Old, c.New); err != nil {
 			return err
 		}
 	}
-	l.acked.clean()
+	l.acks.clean()
 	return nil
+}
+
+// typesChanged tells the parts of changed and forgotten types.
+func (l *loop) typesChanged(types []events.TypeInfo, forgotten []events.Type) {
+	for i := range types {
+		t := &types[i]
+		l.dirty.mark(t.Type) // its capacity may have changed
+		l.limits.typeChanged(t)
+		l.leases.typeChanged(t)
+	}
+	l.typesForgotten(forgotten)
+	for i := range types {
+		l.acks.typeChanged(&types[i])
+	}
+	for i := range types {
+		if t := types[i].Type; l.gates.changed(t) {
+			l.acks.gateChanged(t)
+		}
+	}
+	l.workforce.follow()
 }
 
 // abandon answers, after an error, every job that was taken and can't be finished.
@@ -321,11 +297,11 @@ func (l *loop) nextWake() time.Duration {
 	if l.sender.stalled || l.timers.WantsPage() || l.recount.on && l.pipe.room() {
 		return 0
 	}
-	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.next, l.purge.Next, l.acked.next(), l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
+	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.next, l.purge.Next, l.acks.next(), l.ready.NextRelease(), l.ready.NextRoom(), l.retention.Wake()} {
 		at = clock.Sooner(at, t)
 	}
-	if len(l.assigner.spared) > 0 && l.pipe.room() {
-		at = clock.Sooner(at, l.assigner.grace)
+	if l.pipe.room() {
+		at = clock.Sooner(at, l.assigner.nextGrace())
 	}
 	if due := l.nextDue(); !due.IsZero() {
 		at = clock.Sooner(at, due.Add(l.clock.Lag()))

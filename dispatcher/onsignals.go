@@ -17,11 +17,12 @@ func (l *loop) onSignals() error {
 			return err
 		}
 	}
-	if err := l.acked.hearSignals(&t, now); err != nil {
+	if err := l.acks.hearSignals(&t, now); err != nil {
 		return err
 	}
 	for _, w := range slices.Sorted(maps.Keys(t.Beats)) { // in order: a simulation can be repeated
-		if err := l.leases.heard(w, t.Beats[w], now); err != nil {
+		l.leases.heard(w, t.Beats[w], now)
+		if err := l.assigner.heard(w, t.Beats[w]); err != nil {
 			return err
 		}
 	}

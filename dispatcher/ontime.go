@@ -31,7 +31,7 @@ func (l *loop) onTime() error {
 	if err := l.gates.due(due); err != nil {
 		return err
 	}
-	if err := l.acked.onTime(now); err != nil {
+	if err := l.acks.onTime(now); err != nil {
 		return err
 	}
 	l.ready.Release(now)
@@ -57,7 +57,10 @@ func (l *loop) onTime() error {
 // timers holds the items' own timers: when they become due, expire or run out of time. The
 // next ones are in memory, and the rest is paged in from the projection's index.
 type timers struct {
-	l *loop
+	*decider
+	store    *projector.Store
+	flight   *flight
+	assigner *assigner
 	*readyq.Window[projector.TimerKey]
 }
 
@@ -70,11 +73,11 @@ func (t *timers) due(now time.Time) error {
 			}
 		}
 		k, ok := t.Min()
-		if !ok || k.At > now.UnixNano() || !t.l.pipe.room() {
+		if !ok || k.At > now.UnixNano() || !t.room() {
 			return nil
 		}
 		t.Remove(k)
-		it, err := t.l.state.Item(k.ID)
+		it, err := t.state.Item(k.ID)
 		if err != nil {
 			return err
 		}
@@ -82,15 +85,15 @@ func (t *timers) due(now time.Time) error {
 			continue
 		}
 		if it.State == events.StateQueued && !clock.Passed(it.ExpiryAt(), now) {
-			if err := t.l.flight.readyIfDue(it, now); err != nil {
+			if err := t.flight.readyIfDue(it, now); err != nil {
 				return err
 			}
 			continue
 		}
-		if !clock.Passed(it.ExpiryAt(), now) && t.l.assigner.spares(it) {
+		if !clock.Passed(it.ExpiryAt(), now) && t.assigner.spares(it) {
 			continue
 		}
-		if _, _, err := t.l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
+		if _, _, err := t.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
 			return err
 		}
 	}
@@ -101,7 +104,9 @@ func (t *timers) due(now time.Time) error {
 // [core.Recount]. A new owner begins again, until the time has come to which items may have
 // been counted. Owned by the loop.
 type recount struct {
-	l      *loop
+	*decider
+	store *projector.Store
+
 	on     bool
 	ids    []events.ID        // the next
 	behind projector.TimerKey // the place of the last of them
@@ -109,13 +114,13 @@ type recount struct {
 
 // begin begins with what is due later than now: every such item is in the projection.
 func (r *recount) begin(now time.Time) {
-	r.on, r.behind = !r.l.state.Meta().Ahead.IsZero(), projector.TimerKey{At: now.UnixNano()}
+	r.on, r.behind = !r.state.Meta().Ahead.IsZero(), projector.TimerKey{At: now.UnixNano()}
 }
 
 // work counts up to maxDue items anew.
 func (r *recount) work() error {
 	for range maxDue {
-		if !r.on || !r.l.pipe.room() {
+		if !r.on || !r.room() {
 			return nil
 		}
 		if len(r.ids) == 0 {
@@ -124,7 +129,7 @@ func (r *recount) work() error {
 			}
 			continue
 		}
-		if _, _, err := r.l.decide(core.Recount{ID: r.ids[0]}); err != nil {
+		if _, _, err := r.decide(core.Recount{ID: r.ids[0]}); err != nil {
 			return err // it is never refused
 		}
 		r.ids = r.ids[1:]
@@ -133,7 +138,7 @@ func (r *recount) work() error {
 }
 
 func (r *recount) page() error {
-	entries, err := r.l.cfg.Store.Timers(r.behind, maxDue)
+	entries, err := r.store.Timers(r.behind, maxDue)
 	if err != nil {
 		return err
 	}
@@ -146,7 +151,7 @@ func (r *recount) page() error {
 
 // page takes in the next part of the timer index.
 func (t *timers) page() error {
-	entries, err := t.l.cfg.Store.Timers(t.Horizon, readyq.WindowPage)
+	entries, err := t.store.Timers(t.Horizon, readyq.WindowPage)
 	if err != nil {
 		return err
 	}
@@ -155,7 +160,7 @@ func (t *timers) page() error {
 		keys[i], last = e.TimerKey, e.TimerKey
 	}
 	t.Page(keys, last, len(keys) < readyq.WindowPage)
-	t.l.pipe.eachUnprojected(t.changed)
+	t.pipe.eachUnprojected(t.changed)
 	return nil
 }
 

@@ -45,8 +45,8 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.reached(state.Meta())
 	sig := natsio.NewSignals(e.cfg.MaxRunning)
-	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
-	l.newID, l.halt = e.NewID, &e.halt
+	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig, &e.halt)
+	l.newID = e.NewID
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
 	l.pipe.told = e.reached
 	live := feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
@@ -139,61 +139,102 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 	return err
 }
 
-// newLoop builds the loop of an ownership that begins after last.
-func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
-	t := table.New()
-	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), pipe: newPipeline(cfg, state, last)}
+// newLoop builds the loop of an ownership that begins after last. halt is nil if nothing
+// ever holds back new work.
+func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals, halt *halt) *loop {
+	l := &loop{
+		cfg: cfg, out: out, signals: sig, halt: halt,
+		decider: decider{state: state, clock: clk, pipe: newPipeline(cfg, state, last)},
+		table:   table.New(), seats: seats.New(), dirty: dirty{},
+	}
 	l.queues.intake, l.queues.door = backlog{in: make(chan job, 4), held: state.QueueFull}, backlog{in: make(chan job, 4)}
 	l.queues.paused = new(atomic.Bool)
-	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
-	l.recount = recount{l: l}
-	l.recount.begin(clk.Now())
-	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
-	l.assigner = assigner{l: l, seats: seats.New()}
-	t.Held.Counted = func(h table.Holder, by int) { l.assigner.seats.Count(h.Worker, h.Session, h.Type, by) }
-	l.workforce = workforce{l: l, registry: reg}
-	l.leases = leases{l: l, of: map[events.Type]time.Duration{}}
-	l.acked = ackRuns{l: l, on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
-	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
-	l.sweeper = sweeper{l: l, next: clk.Now().Add(cfg.Sweep)}
-	l.purge = intake.NewPurge(clk, cfg.SyncWithin, func(seq uint64) { l.out.PurgeIntake(seq) })
-	l.flight.l, l.follow.l = l, l
+	l.ready = readyq.New(cfg.Store, l.table)
+	l.connect(reg)
+	l.purge = intake.NewPurge(clk, cfg.SyncWithin, out.PurgeIntake)
 	l.retention = l.newRetention()
-	l.schedules = schedules.New(state, clk, cfg.Logger, (*ticker)(l))
-	l.ready.Unprojected, l.ready.Prefetch = l.pipe.eachUnprojected, l.sender.prefetch
-	l.ready.Again = func(t events.Type) { l.sender.dirty[t] = true }
+	l.schedules = schedules.New(state, clk, cfg.Logger, ticker{&l.decider, func() events.ID { return l.newID() }})
+
+	l.recount.begin(clk.Now())
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
 		l.leases.of[t] = set.Lease()
-		l.sender.dirty[t] = true
+		l.dirty.mark(t)
 		if state.DispatchGate(t).Stopped {
 			l.gates.stopped[t] = true
 		}
-		l.sender.marks[t] = limitsMark(set)
+		l.limits.marks[t] = limitsMark(set)
 	}
 	reg.Bench(state.OpenWorkerCircuits())
-	l.workforce.followDrains()
-	l.sender.findPools()
+	l.workforce.follow()
+	l.pools.find()
 	l.purge.Note(state.Meta().IntakeSeq)
 	l.decideFirst()
 	return l
 }
 
-// ticker is the loop as [schedules.Loop].
-type ticker loop
+// connect makes the parts, each from those above it.
+func (l *loop) connect(reg *registry.Registry) {
+	d, cfg, state, clk, t, out := &l.decider, l.cfg, l.state, l.clock, l.table, l.out
+	l.gates = gates{decider: d, table: t, stopped: map[events.Type]bool{}}
+	l.pools = pools{state: state, table: t}
+	l.flight = flight{clock: clk, table: t, ready: l.ready, seats: l.seats, pools: &l.pools, dirty: l.dirty, out: out, ackGone: l.acks.gone, hooks: &cfg.Hooks}
+	l.leases = leases{decider: d, table: t, flight: &l.flight, seats: l.seats, registry: reg, out: out, cfg: cfg, of: map[events.Type]time.Duration{}}
+	l.acks = ackRuns{
+		decider: d, cfg: cfg, table: t, flight: &l.flight, leases: &l.leases, gates: &l.gates, signals: l.signals, halt: l.halt, dirty: l.dirty, out: out, sweepBy: l.sweeper.by,
+		on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{},
+	}
+	l.limits = limits{state: state, clock: clk, cfg: cfg, table: t, ready: l.ready, seats: l.seats, gates: &l.gates, pools: &l.pools, acks: &l.acks, dirty: l.dirty, marks: map[events.Type]string{}}
+	l.assigner = assigner{decider: d, cfg: cfg, limits: &l.limits, flight: &l.flight, leases: &l.leases, table: t, ready: l.ready, seats: l.seats, dirty: l.dirty, out: out}
+	l.sender = sender{limits: &l.limits, assigner: &l.assigner, room: d.room}
+	l.timers = timers{decider: d, store: cfg.Store, flight: &l.flight, assigner: &l.assigner, Window: readyq.NewWindow(projector.TimerKey.Less)}
+	l.recount = recount{decider: d, store: cfg.Store}
+	l.workforce = workforce{decider: d, registry: reg, assigner: &l.assigner, ready: l.ready, dirty: l.dirty, changed: cfg.Hooks.Workers, circuits: state.CircuitVersion()}
+	l.follow = followUps{decider: d, store: cfg.Store, halt: l.halt}
+	l.sweeper = sweeper{decider: d, cfg: cfg, table: t, ready: l.ready, out: out, acks: &l.acks, workforce: &l.workforce, next: clk.Now().Add(cfg.Sweep)}
+
+	d.added, d.followUps = l.decided, l.follow.add
+	t.Held.Counted = func(h table.Holder, by int) { l.seats.Count(h.Worker, h.Session, h.Type, by) }
+	l.ready.Unprojected, l.ready.Again = l.pipe.eachUnprojected, func(t events.Type) { l.dirty.mark(t) }
+	l.ready.Prefetch = func(keys []projector.ReadyKey) error {
+		ids := make([]events.ID, len(keys))
+		for i, k := range keys {
+			ids[i] = k.ID
+		}
+		return state.Prefetch(ids, true) // at once, instead of one by one as they are dispatched
+	}
+}
+
+// decided follows an event that has just been decided.
+func (l *loop) decided(ev *events.Event) {
+	switch ev.Kind {
+	case events.KindQueued, events.KindReleased, events.KindRescheduled, events.KindReplayed:
+		l.assigner.fresh.Add(ev.ID, l.state.Meta().Applied)
+	default:
+		if ev.Kind.Scope() == events.ScopeSchedule {
+			l.schedules.Changed()
+		}
+	}
+}
+
+// ticker is the decider as [schedules.Loop].
+type ticker struct {
+	*decider
+	newID func() events.ID
+}
 
 // Decide implements [schedules.Loop].
-func (t *ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
+func (t ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
 	f.NewID = t.newID()
-	dec, _, refused = (*loop)(t).decide(f)
+	dec, _, refused = t.decide(f)
 	return dec, refused, fatal(refused)
 }
 
 // TickRoom implements [schedules.Loop]: a tick needs room for a submission's events and one
 // more.
-func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxEvents-1) }
+func (t ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxEvents-1) }
 
 // decideFirst queues what must be decided before anything else: the types and schedules of
 // engine.toml, and new plans for schedules after the clock was set back. Nothing ticks
@@ -297,7 +338,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	acks := natsio.NewAckReader(e.topology, l.signals, l.acked.since)
+	acks := natsio.NewAckReader(e.topology, l.signals, l.acks.since)
 	front, err := openDoor(e, l)
 	if err != nil {
 		l.abandon(err)

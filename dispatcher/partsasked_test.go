@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // childrenOf are a spawn's children as a document has them.
@@ -28,11 +29,12 @@ func (h *harness) spawnInParts(r wire.Report, n int) events.ID {
 	for i := range r.Children {
 		r.Children[i] = wire.Submit{Type: "email", Params: json.RawMessage(`0`)}
 	}
-	if err := r.Prepare(h.eng.NewID, events.MaxParamsBytes); err != nil {
+	prepared := command.Report{Report: &r}
+	if err := prepared.Prepare(h.eng.NewID, events.MaxParamsBytes); err != nil {
 		h.t.Fatal(err)
 	}
-	r.InParts(json.RawMessage(`"ref"`))
-	if a := h.report(r)[0]; !a.OK {
+	prepared.InParts(json.RawMessage(`"ref"`))
+	if a := h.reportPrepared(prepared)[0]; !a.OK {
 		h.t.Fatalf("%+v", a)
 	}
 	id, err := events.ParseID(r.ID)

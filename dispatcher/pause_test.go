@@ -28,9 +28,6 @@ func TestHoldDispatch(t *testing.T) {
 	waits := h.submit("email")
 	spawn := msgs[parent.String()]
 	spawn.Event, spawn.Children = wire.ReportSpawn, []wire.Submit{{Type: "email", Params: []byte(`1`)}}
-	if err := spawn.Prepare(h.eng.NewID, 1<<10); err != nil {
-		t.Fatal(err)
-	}
 	if a := h.report(spawn)[0]; a.OK || a.Error.Code != events.CodeUnavailable {
 		t.Errorf("a spawn with no room: %+v", a)
 	}
@@ -62,7 +59,6 @@ func TestHoldDispatch(t *testing.T) {
 // missed afterwards.
 func TestHoldSchedulesAndRetention(t *testing.T) {
 	s := newSim(t, nil)
-	s.l.halt = new(halt)
 	s.setSchedule(events.Schedule{Name: "often", EveryMS: 1000})
 	s.settle()
 	s.l.halt.set("there is no room")

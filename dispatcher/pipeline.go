@@ -80,8 +80,8 @@ type commitResult struct {
 	err     error
 }
 
-func newPipeline(cfg *Config, state *core.State, last events.Seq) pipeline {
-	return pipeline{
+func newPipeline(cfg *Config, state *core.State, last events.Seq) *pipeline {
+	return &pipeline{
 		most: eventlog.FrameBytes(cfg.MaxPayload),
 		cfg:  cfg, state: state, told: func(events.Meta) {}, building: &batch{after: last.Frame()}, appended: last,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),

@@ -88,7 +88,7 @@ func (l *loop) places(ids []events.ID) (placeAnswer, error) {
 		}
 		set, _ := l.state.Settings(it.Type)
 		copied := *it // the state may still change it
-		a.items[i], a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
+		a.items[i], a.ageSteps[i] = &copied, l.limits.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.ByType[it.Type].All
 		slots, _ := l.workforce.registry.Slots(it.Type, it.Lane())

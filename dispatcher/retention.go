@@ -34,7 +34,7 @@ func retentionOf(ctx context.Context, e *Engine, of func(*retention.Retention) R
 // newRetention makes the Retention of an ownership.
 func (l *loop) newRetention() *retention.Retention {
 	return retention.New(retention.Config{
-		State: l.state, Store: l.cfg.Store, Clock: l.clock, Log: l.cfg.Logger, Batch: (*retained)(l),
+		State: l.state, Store: l.cfg.Store, Clock: l.clock, Log: l.cfg.Logger, Batch: retained{&l.decider},
 		Sweep: l.cfg.Sweep, SyncWithin: l.cfg.SyncWithin, CutEvents: l.cfg.CutEvents,
 		Appended: func() events.Seq { return l.pipe.appended },
 		CutLog:   func(below uint64) { l.out.CutLog(below) },
@@ -42,20 +42,20 @@ func (l *loop) newRetention() *retention.Retention {
 	})
 }
 
-// retained is the loop as a [retention.Batch].
-type retained loop
+// retained is the decider as a [retention.Batch].
+type retained struct{ *decider }
 
 // Decide implements [retention.Batch].
-func (r *retained) Decide(c core.Command) (refused, err error) {
-	_, _, refused = (*loop)(r).decide(c)
+func (r retained) Decide(c core.Command) (refused, err error) {
+	_, _, refused = r.decide(c)
 	return refused, fatal(refused)
 }
 
 // Add implements [retention.Batch].
-func (r *retained) Add(evs []events.Event) error { return r.pipe.addParts(evs) }
+func (r retained) Add(evs []events.Event) error { return r.pipe.addParts(evs) }
 
 // Size implements [retention.Batch].
-func (r *retained) Size() (n, bytes int) { return len(r.pipe.building.events), r.pipe.building.bytes }
+func (r retained) Size() (n, bytes int) { return len(r.pipe.building.events), r.pipe.building.bytes }
 
 // ErrTooLarge is returned by Salvage for a store that no round can re-state.
 var ErrTooLarge = retention.ErrTooLarge

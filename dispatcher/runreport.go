@@ -26,21 +26,18 @@ func (w *weighed) need(i int) int { return need(w.job, i) }
 func (j *commandJob) need(i int) int { return core.MaxEvents(j.cmds[i]) }
 
 func (j *reportJob) need(i int) int {
-	r := &j.reports[i]
-	if r.Start {
-		plain := *r
-		plain.Start = false
-		return 1 + (&reportJob{reports: []wire.Report{plain}}).need(0)
-	}
+	r, n := &j.reports[i], maxDecision
 	switch r.Event {
 	case wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:
-		return maxDecision
+	default:
+		if cmd, err := r.Command(0); err == nil { // else it will be refused
+			n = core.MaxEvents(cmd)
+		}
 	}
-	cmd, err := r.Command(0)
-	if err != nil {
-		return maxDecision // it will be refused
+	if r.Start {
+		n++
 	}
-	return core.MaxEvents(cmd)
+	return n
 }
 
 // runCommand decides a worker's report of a run, and answers it. d is the dispatch under

@@ -20,6 +20,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // sim runs the real loop, log rules and projection in one goroutine, by a clock
@@ -148,7 +149,7 @@ func (s *sim) start() {
 	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
-	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
+	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig, new(halt))
 	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.Now()))
 	s.ok(s.world.adoptAcks(s.l))
@@ -270,7 +271,7 @@ func (s *sim) commit() error {
 	if s.stage("project"); s.l != l {
 		return nil
 	}
-	p := newProjection(&l.pipe)
+	p := newProjection(l.pipe)
 	if s.held != nil {
 		p.add(s.held)
 		s.held = nil
@@ -342,7 +343,7 @@ func (s *sim) ask(done func([]Outcome), cmds ...core.Command) {
 
 // tell has reports decided, in the same way.
 func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
-	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: command.Reports(rs), done: done})
 	s.settle()
 }
 

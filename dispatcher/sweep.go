@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -11,29 +14,38 @@ const doubtSweep = 10 * time.Second
 
 // sweeper looks periodically for what no signal has reported.
 type sweeper struct {
-	l    *loop
+	*decider
+	cfg       *Config
+	table     *table.Table
+	ready     *readyq.Queues
+	out       effects
+	acks      *ackRuns
+	workforce *workforce
+
 	next time.Time
 	idle map[events.Type]time.Time // since when types have been idle
 }
+
+// by has the next sweep begin at a time, if it would begin later.
+func (sw *sweeper) by(at time.Time) { sw.next = clock.Sooner(sw.next, at) }
 
 // sweep looks for what a lost signal missed: streams that are gone, and messages of ack
 // types that nobody will get any more or whose news was lost. It costs a few requests to
 // the server, and one for each ack type.
 func (sw *sweeper) sweep(now time.Time) error {
-	l := sw.l
-	sw.next = now.Add(l.cfg.Sweep)
-	if l.clock.Doubtful() {
-		sw.next = now.Add(min(l.cfg.Sweep, doubtSweep))
+	sw.next = now.Add(sw.cfg.Sweep)
+	if sw.clock.Doubtful() {
+		sw.next = now.Add(min(sw.cfg.Sweep, doubtSweep))
 	}
-	l.acked.noteAcks()
-	l.ready.ReleaseWaiting()
-	l.ready.CloseLanes(now)
-	l.out.LookAround()
-	if err := l.workforce.endUnseenDrains(now); err != nil {
+	sw.acks.noteAcks()
+	sw.ready.ReleaseWaiting()
+	sw.ready.CloseLanes(now)
+	sw.out.LookAround()
+	if err := sw.workforce.endUnseenDrains(now); err != nil {
 		return err
 	}
 	if err := sw.forgetTypes(now); err != nil {
 		return err
 	}
-	return l.acked.sweep(now)
+	return sw.acks.sweep(now)
 }

@@ -60,10 +60,10 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 	reasons := core.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		a.ageStep = l.sender.ageStep(it.Type, &set)
+		a.ageStep = l.limits.ageStep(it.Type, &set)
 		d := l.table.ByID[it.ID]
 		if a.queued = d == nil && !it.AvailableAt.After(due); a.queued {
-			a.contest = l.sender.rivals(it.Type)
+			a.contest = l.limits.rivals(it.Type)
 		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
@@ -78,7 +78,7 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 // running.
 func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.TypeSettings, now time.Time) []events.BlockReason {
 	if set.Ack() || d != nil && d.Ack {
-		return l.acked.explain(it, d, &set, now)
+		return l.acks.explain(it, d, &set, now)
 	}
 	out := l.explainWorkers(it)
 	add := func(code, format string, args ...any) {
@@ -87,10 +87,10 @@ func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.Ty
 	if n := l.table.ByType[it.Type].All; n >= set.Capacity {
 		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, events.Count(n, "item"), set.Capacity)
 	}
-	if n := l.table.Total(); n >= l.cfg.MaxRunning {
+	if n := l.table.Total(); l.limits.full() {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), l.cfg.MaxRunning)
 	}
-	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // otherwise the state reports it
+	if p := l.pools.of(it.Type); p != nil && l.pools.full(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // otherwise the state reports it
 		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, events.Count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
@@ -110,7 +110,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
-		if l.assigner.seats.Free(lanes.Key{Type: it.Type, Name: lane}) <= 0 {
+		if l.seats.Free(lanes.Key{Type: it.Type, Name: lane}) <= 0 {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", events.Count(slots, "slot"), events.Count(l.table.ByType[it.Type].All, "item"))
 		}
 		return nil
@@ -131,20 +131,20 @@ func (a *ackRuns) explain(it *events.Item, d *table.Dispatch, set *events.TypeSe
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if d != nil {
-		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.l.cfg.Names.DispatchStream(), now.Sub(d.At).Round(time.Millisecond))
+		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.cfg.Names.DispatchStream(), now.Sub(d.At).Round(time.Millisecond))
 		return out
 	}
 	if it.Lane() != "" {
 		add(events.WhyNoCapable, "it needs capabilities, and its type has protocol ack, whose workers tell none: submit it without, or set protocol=offer")
 		return out
 	}
-	if n := a.l.table.ByType[it.Type].All; n >= ackWindow(set) {
+	if n := a.table.ByType[it.Type].All; n >= ackWindow(set) {
 		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, events.Count(n, "item"), ackWindow(set))
 	}
-	if n := a.l.table.Total(); n >= a.l.cfg.MaxRunning {
-		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), a.l.cfg.MaxRunning)
+	if n := a.table.Total(); n >= a.cfg.MaxRunning {
+		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", events.Count(n, "item"), a.cfg.MaxRunning)
 	}
-	if why := a.l.halt.reason(); why != "" {
+	if why := a.halt.reason(); why != "" {
 		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
 	if a.hold.After(now) {

@@ -185,7 +185,7 @@ func (w *world) say(word ackmode.Word) {
 func (w *world) adoptAcks(l *loop) error {
 	for _, t := range l.state.TypeNames() {
 		if set, _ := l.state.Settings(t); set.Ack() {
-			l.acked.on[t] = ackmode.Consumer{}
+			l.acks.on[t] = ackmode.Consumer{}
 		}
 	}
 	var msgs []natsio.AckMsg
@@ -199,7 +199,7 @@ func (w *world) adoptAcks(l *loop) error {
 		}
 		w.signals.AcksHeard()
 	}
-	return l.acked.adoptMsgs(msgs, w.acks.next)
+	return l.acks.adoptMsgs(msgs, w.acks.next)
 }
 
 // nextAckExpiry is when the next lease of an ack worker runs out, the zero

@@ -73,7 +73,7 @@ func (o Options) config() config.Config {
 
 // serverParts returns the parts of what works on the streams in place of an engine.
 func (b *base) serverParts() []part {
-	return []part{{"the NATS server", b.startServer, b.stopServer}, {"the connection", b.openConnection, just(b.closeConnection)}, {"the look at the NATS servers", b.findServer, nil}}
+	return []part{{"the NATS server", b.startServer, func(context.Context) error { return b.srv.Stop() }}, {"the connection", b.openConnection, just(func() { b.nc.Close() })}, {"the look at the NATS servers", b.findServer, nil}}
 }
 
 func (b *base) names() wire.Names {
@@ -149,8 +149,6 @@ func (b *base) startServer(ctx context.Context) (err error) {
 	return err
 }
 
-func (b *base) stopServer(context.Context) error { return b.srv.Stop() }
-
 func (b *base) openConnection(context.Context) (err error) {
 	b.nc, err = b.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1))
 	return err
@@ -172,8 +170,6 @@ func (b *base) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error)
 	}
 	return b.outside.connect(opts)
 }
-
-func (b *base) closeConnection() { b.nc.Close() }
 
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second

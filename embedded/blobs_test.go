@@ -328,13 +328,17 @@ func TestObjectsLeaveWithTheirItem(t *testing.T) {
 		}
 		items = append(items, it)
 	}
-	id, err := events.ParseID(items[0].ID)
-	if err != nil {
-		t.Fatal(err)
+	var changes []core.ItemChange
+	for _, it := range items {
+		id, err := events.ParseID(it.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, core.ItemChange{Old: &events.Item{ID: id}})
 	}
-	gone := core.Changes{Items: []core.ItemChange{{Old: &events.Item{ID: id}}}}
+	changes[1].New = changes[1].Old
 	await(t, "the deletion", func() bool { // the janitor may not have heard of the object yet
-		e.decider.janitor.Projected(gone.Items)
+		e.decider.janitor.Pruned(pruned(changes))
 		_, err := c.Params(testContext(t), items[0])
 		return errors.Is(err, blobs.ErrGone)
 	})

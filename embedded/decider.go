@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing/itemspans"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // decider is what decides, and what acts on that.
@@ -162,6 +163,16 @@ func (d *decider) newJanitor() (err error) {
 // startBlobs makes the object store, and has it looked after.
 func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
 
+// pruned returns the ids of the items that are gone.
+func pruned(items []core.ItemChange) (ids []events.ID) {
+	for _, c := range items {
+		if c.New == nil && c.Old != nil {
+			ids = append(ids, c.Old.ID)
+		}
+	}
+	return ids
+}
+
 // childReader returns the function that reads the children of a large spawn from
 // the object store.
 func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
@@ -179,7 +190,7 @@ func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string)
 		if err != nil {
 			return nil, err
 		}
-		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
+		return command.OfChildren(children, none, events.MaxParamsCeiling)
 	}, nil
 }
 

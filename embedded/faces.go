@@ -62,7 +62,7 @@ func (f *faces) hooks() dispatcher.Hooks {
 				f.service.LogGrew()
 			} else {
 				f.decider.mirror.projected(c)
-				f.decider.janitor.Projected(c.Items)
+				f.decider.janitor.Pruned(pruned(c.Items))
 				if f.decider.spans != nil {
 					f.decider.spans.Projected(c)
 				}

@@ -92,8 +92,6 @@ func (l *ledger) closeStore(context.Context) error {
 	return l.store.Close()
 }
 
-func (l *ledger) closeLog(context.Context) error { return l.eventLog.Close() }
-
 func (l *ledger) openLog(ctx context.Context) error {
 	log, err := l.awaitLog(ctx)
 	if errors.Is(err, eventlog.ErrNoLog) {

@@ -4,20 +4,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/internal/natscluster"
 )
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(testTimeout); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
 
 // TestReplicated appends to a stream with three replicas, over rivals, a foreign message
 // and a change of the leader.

@@ -122,12 +122,20 @@ func CheckText(field, v string, limit int) (string, error) {
 
 // Shorten cuts a long text to a bound, at a character, and says that it did.
 func Shorten(v string, limit int) string {
-	v = strings.ToValidUTF8(v, "\uFFFD")
-	if len(v) <= limit {
+	if v = strings.ToValidUTF8(v, "\uFFFD"); len(v) <= limit {
 		return v
 	}
 	const mark = " … (cut)"
 	return Cut(v, limit-len(mark)) + mark
+}
+
+// CutText returns v as valid UTF-8, and no more than the longest beginning of it that has at
+// most limit bytes and ends with a whole character.
+func CutText(v string, limit int) string {
+	if v = strings.ToValidUTF8(v, "\uFFFD"); len(v) <= limit {
+		return v
+	}
+	return Cut(v, limit)
 }
 
 // Cut returns the longest beginning of v that has at most limit bytes and ends with

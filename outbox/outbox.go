@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // DefaultTable is the table of an Outbox that names none.
@@ -110,7 +111,7 @@ func rowOf(item streamwright.Item) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	if _, err := s.Command(events.ID(ulid.Make()), events.MaxParamsCeiling); err != nil {
+	if _, err := command.OfSubmit(s, events.ID(ulid.Make()), events.MaxParamsCeiling); err != nil {
 		return row{}, err
 	}
 	if _, err := s.Headers(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // taken is a row that this relay's transaction has locked.
@@ -95,7 +96,7 @@ func (r *Relay) message(t *taken) (*nats.Msg, error) {
 	if err != nil {
 		return nil, events.Refuse(events.CodeBadType, "%v", err)
 	}
-	if _, err := s.Command(events.ID{}, events.MaxParamsCeiling); err != nil {
+	if _, err := command.OfSubmit(s, events.ID{}, events.MaxParamsCeiling); err != nil {
 		return nil, err
 	}
 	h, err := s.Headers()

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
 // Batch opens a batch, or seals one that is open. A batch is an item that runs
@@ -38,66 +37,6 @@ type BatchReply struct {
 	Batch    BatchCounts      `json:"batch"`
 	Callback *Submitted       `json:"callback,omitempty"`
 	Position Position         `json:"position,omitempty"`
-}
-
-// Commands returns the commands of the request: the one that makes the batch and, with
-// a callback, the callback's submission. newID returns fresh, ascending ids. The error
-// is an *events.Error.
-func (b Batch) Commands(newID func() events.ID) ([]core.Command, error) {
-	if b.Count < 0 {
-		return nil, events.Refuse(events.CodeBadRequest, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)
-	}
-	if b.Count > events.MaxBatchCount {
-		return nil, events.Refuse(events.CodeTooLarge, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)
-	}
-	if b.Seal {
-		return b.seal()
-	}
-	if err := checkText("name", b.Name, events.MaxNameLen); err != nil {
-		return nil, err
-	}
-	own, err := Submit{
-		Type: string(events.BatchType), ID: b.ID, Tenant: b.Tenant, Labels: b.Labels, Source: b.Source, Trigger: b.Trigger, Priority: b.Priority, Trace: b.Trace,
-	}.Command(newID(), events.MaxParamsCeiling)
-	if err != nil {
-		return nil, err
-	}
-	if own.ID.IsZero() {
-		own.ID = own.NewID // so that the callback can name it
-	}
-	cmds := []core.Command{core.OpenBatch{Submit: own, Name: b.Name, Count: b.Count}}
-	if b.Callback == nil {
-		return cmds, nil
-	}
-	callback := *b.Callback
-	callback.After = append([]string{own.ID.String()}, callback.After...)
-	cmd, err := callback.Command(newID(), events.MaxParamsCeiling)
-	if err != nil {
-		return nil, events.Refuse(events.CodeOf(err), "the callback: %s", FromError(err).Message)
-	}
-	if cmd.ID.IsZero() {
-		cmd.ID = callbackID(own.ID)
-	}
-	return append(cmds, cmd), nil
-}
-
-// callbackID returns the id of a batch's callback, unless its submitter chose one.
-// It is the same each time, so a repeated request makes no second callback.
-func callbackID(batch events.ID) events.ID {
-	id := batch
-	id[6] ^= 0x80 // the first byte behind the time: far from the ids made next
-	return id
-}
-
-func (b Batch) seal() ([]core.Command, error) {
-	if b.Callback != nil {
-		return nil, events.Refuse(events.CodeBadRequest, "a batch is given its callback when it is opened: submit an item with after, or leave callback out")
-	}
-	id, err := parseID(b.ID)
-	if err != nil {
-		return nil, err
-	}
-	return []core.Command{core.SealBatch{ID: id, Count: b.Count}}, nil
 }
 
 // BatchOf returns the progress of a batch; false if the item is not one.

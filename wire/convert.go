@@ -3,15 +3,9 @@ package wire
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"strconv"
-	"time"
-	"unicode/utf8"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
 // PositionOf is the position of a reply that has made everything up to seq
@@ -48,66 +42,6 @@ func FromError(err error) *Error {
 	return &Error{Code: e.Code, Message: e.Message, RetryAfterMS: Millis(e.RetryAfter)}
 }
 
-// Command makes the command of a submission and checks it: see
-// [core.Submit.Check]. newID is a fresh id, for an item whose submitter chose
-// none; its time stamp is the now of the check. maxParams bounds the params in bytes. The params are not copied. The
-// error is an *events.Error.
-func (s Submit) Command(newID events.ID, maxParams int) (core.Submit, error) {
-	typ, err := events.ParseType(s.Type)
-	if err != nil {
-		return core.Submit{}, events.Refuse(events.CodeBadType, "%v", err)
-	}
-	c := core.Submit{
-		Type: typ, Params: s.Params, NewID: newID,
-		DedupKey: s.DedupKey, IdempotencyKey: s.IdempotencyKey,
-		AvailableAt: s.AvailableAt, Delay: duration(s.DelayMS), Capabilities: s.Capabilities,
-		MaxAttempts: events.Attempt(s.MaxAttempts), Timeout: duration(s.TimeoutMS),
-		Tenant: s.Tenant, Labels: s.Labels,
-		Provenance: events.Provenance{Source: s.Source, Trigger: s.Trigger},
-		Trace:      s.Trace,
-	}
-	if s.ID != "" {
-		if c.ID, err = parseID(s.ID); err != nil {
-			return core.Submit{}, err
-		}
-	}
-	if c.Priority, err = checkPriority(s.Priority); err != nil {
-		return core.Submit{}, err
-	}
-	if err := s.SubmitOptions.into(&c); err != nil {
-		return core.Submit{}, err
-	}
-	return c, c.Check(maxParams, idTime(newID))
-}
-
-// duration returns so many milliseconds, or the longest duration there is.
-func duration(ms int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
-}
-
-func checkText(name, text string, most int) error {
-	if len(text) > most {
-		return events.Refuse(events.CodeTooLarge, "%s has %d bytes: at most %d are allowed", name, len(text), most)
-	}
-	if !utf8.ValidString(text) {
-		return events.Refuse(events.CodeBadRequest, "%s is not valid UTF-8: encode it, for instance in base64", name)
-	}
-	return nil
-}
-
-// parseID reads an id that must name an item.
-func parseID(s string) (events.ID, error) {
-	id, err := events.ParseID(s)
-	if err != nil {
-		return id, events.Refuse(events.CodeBadID, "%v", err)
-	}
-	if id.IsZero() {
-		return id, events.Refuse(events.CodeBadID, "the id of zeros names no item: choose a fresh ULID, or leave the id out")
-	}
-	return id, nil
-}
-
 // Priority is a priority as requests give it: 0 to 9, higher first, or one of
 // the words low (2), medium (5) and high (8). It is written as a number.
 type Priority int
@@ -138,25 +72,6 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func checkPriority(p *Priority) (*events.Priority, error) {
-	if p == nil {
-		return nil, nil
-	}
-	if *p < 0 || *p > Priority(events.MaxPriority) {
-		return nil, events.Refuse(events.CodeBadPriority, "invalid priority %d: use 0 to %d, higher first", *p, events.MaxPriority)
-	}
-	v := events.Priority(*p)
-	return &v, nil
-}
-
-// idTime returns the time stamp of an id, the zero time for the zero id.
-func idTime(id events.ID) time.Time {
-	if id.IsZero() {
-		return time.Time{}
-	}
-	return ulid.Time(ulid.ULID(id).Time())
-}
-
 // CheckCapability checks a capability's name: at most 63 characters of a-z and
 // 0-9 with single - between them. It becomes part of subjects and consumer
 // names, where _ stands between two of them.
@@ -170,43 +85,6 @@ func CheckCapability(c string) error {
 		return events.Refuse(events.CodeBadRequest, "invalid capability %q: use at most %d characters of a-z and 0-9, with single - between them", events.Clip(c, maxQuoted), events.MaxCapabilityLen)
 	}
 	return nil
-}
-
-// Command makes the command of a Cancel. The error is an *events.Error.
-func (c Cancel) Command() (core.Cancel, error) {
-	id, err := parseID(c.ID)
-	if err != nil {
-		return core.Cancel{}, err
-	}
-	if err := checkText("reason", c.Reason, events.MaxNameLen); err != nil {
-		return core.Cancel{}, err
-	}
-	return core.Cancel{ID: id, Reason: c.Reason}, nil
-}
-
-// Command makes the command of a Reschedule; now is the time against which
-// AvailableAt is checked. The error is an *events.Error.
-func (r Reschedule) Command(now time.Time) (core.Reschedule, error) {
-	id, err := parseID(r.ID)
-	if err != nil {
-		return core.Reschedule{}, err
-	}
-	p, err := checkPriority(r.Priority)
-	if err != nil {
-		return core.Reschedule{}, err
-	}
-	delay := duration(r.DelayMS)
-	if err := events.CheckDue(r.AvailableAt, delay, now); err != nil {
-		return core.Reschedule{}, err
-	}
-	due := delay != 0 || !r.AvailableAt.IsZero()
-	if r.Now && due {
-		return core.Reschedule{}, events.Refuse(events.CodeBadTime, "now and a later time are both given: give one of them")
-	}
-	if !r.Now && !due && p == nil {
-		return core.Reschedule{}, events.Refuse(events.CodeBadRequest, "nothing to change: give a priority, a time, a delay, or now")
-	}
-	return core.Reschedule{ID: id, Priority: p, AvailableAt: r.AvailableAt, Delay: delay, Now: r.Now}, nil
 }
 
 // FromItem returns an item as queries show it, with its params, its result and the

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
 // Selection says which items are meant, and which page of them. Since and Until
@@ -135,60 +134,6 @@ type BulkReply struct {
 type BulkError struct {
 	ID    string `json:"id"`
 	Error *Error `json:"error"`
-}
-
-// Command makes the command of a Replay, whose Patch has to be applied to the
-// item's params beforehand. The error is an *events.Error.
-func (r Replay) Command() (core.Replay, error) {
-	id, err := parseID(r.ID)
-	if err != nil {
-		return core.Replay{}, err
-	}
-	c := core.Replay{ID: id, Reason: r.Reason}
-	if c.Priority, err = checkPriority(r.Priority); err != nil {
-		return core.Replay{}, err
-	}
-	if r.MaxAttempts < 0 || r.MaxAttempts > events.MaxAttemptsCeiling {
-		return core.Replay{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", r.MaxAttempts, events.MaxAttemptsCeiling)
-	}
-	c.MaxAttempts = events.Attempt(r.MaxAttempts)
-	if len(r.Patch) > 0 && len(r.Params) > 0 {
-		return core.Replay{}, events.Refuse(events.CodeBadRequest, "params and patch are both given: params replace the item's, a patch changes them; give one of them")
-	}
-	if len(r.Patch) > 0 && !isObject(r.Patch) { // it would put one document in place of every item's
-		return core.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
-	}
-	if len(r.Params) > 0 {
-		if c.Params, err = events.CheckParams(r.Params, events.MaxParamsCeiling); err != nil {
-			return core.Replay{}, err
-		}
-	}
-	return c, checkText("reason", r.Reason, events.MaxNameLen)
-}
-
-// Command makes the command of a Purge. The error is an *events.Error.
-func (p Purge) Command() (core.Purge, error) {
-	id, err := parseID(p.ID)
-	if err != nil {
-		return core.Purge{}, err
-	}
-	return core.Purge{ID: id, Reason: p.Reason}, checkText("reason", p.Reason, events.MaxNameLen)
-}
-
-// Command makes the command for one item of a Bulk; now is the time against
-// which AvailableAt is checked. The error is an *events.Error.
-func (b *Bulk) Command(id string, now time.Time) (core.Command, error) {
-	switch b.Action {
-	case BulkReplay:
-		return Replay{ID: id, Params: b.Params, Patch: b.Patch, Priority: b.Priority, MaxAttempts: b.MaxAttempts, Reason: b.Reason}.Command()
-	case BulkPurge:
-		return Purge{ID: id, Reason: b.Reason}.Command()
-	case BulkCancel:
-		return Cancel{ID: id, Reason: b.Reason}.Command()
-	case BulkReschedule:
-		return Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, DelayMS: b.DelayMS, Now: b.Now}.Command(now)
-	}
-	return nil, b.UnknownAction()
 }
 
 // UnknownAction returns the refusal of a Bulk whose Action is none of the four.

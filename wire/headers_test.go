@@ -130,7 +130,6 @@ func FuzzHeaders(f *testing.F) {
 		if k != "" && !strings.Contains(k, "=") && strings.TrimSpace(k) == k && strings.TrimSpace(v) == v {
 			s.Labels = map[string]string{k: v}
 		}
-		_, _ = s.Command(events.ID{1}, 100)
 		h, err := s.Headers()
 		if err != nil || typ == "" || strings.ContainsAny(typ, ".") {
 			_, _ = wire.ParseSubmission(typ, h, nil, wire.Default)
@@ -150,20 +149,5 @@ func wantRefused(t *testing.T, err error, code events.Code, says string) {
 	var e *events.Error
 	if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Message, says) {
 		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
-}
-
-func BenchmarkParsePlainSubmission(b *testing.B) {
-	body := []byte(`{"to":"someone@example.org","subject":"a subject of some length","n":123456}`)
-	id := events.ID{1}
-	b.ReportAllocs()
-	for b.Loop() {
-		s, err := wire.ParseSubmission("work.intake.0.email", nil, body, wire.Default)
-		if err == nil {
-			_, err = s.Command(id, events.MaxParamsBytes)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // WorkerStatus is the engine's view of a worker.
@@ -68,7 +70,7 @@ func (h *Health) Bounded() *Health {
 	out.Failing = slices.Clone(h.Failing[:min(len(h.Failing), MaxFailingChecks)])
 	for i, f := range out.Failing {
 		// Cloned, for what is cut must not be kept.
-		out.Failing[i] = FailingCheck{Check: strings.Clone(cut(f.Check, MaxCheckName)), Error: strings.Clone(cut(f.Error, MaxCheckError))}
+		out.Failing[i] = FailingCheck{Check: strings.Clone(events.CutText(f.Check, MaxCheckName)), Error: strings.Clone(events.CutText(f.Error, MaxCheckError))}
 	}
 	return out
 }

@@ -2,62 +2,83 @@ package wire
 
 import (
 	"encoding/json"
-	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
-// Command checks a report against every bound and makes the command of it.
-// random is for the jitter of a retry. Texts that are too long are cut, so that a
-// failure can always be told; a result that is too large is refused. The error is an
-// *events.Error.
-func (r Report) Command(random uint64) (core.Command, error) {
-	run, err := r.run()
-	if err != nil {
-		return nil, err
-	}
-	switch r.Event {
-	case ReportStart:
-		return core.Start{Run: run}, nil
-	case ReportComplete:
-		if err := checkResult(r.Result); err != nil {
-			return nil, err
-		}
-		return core.Complete{Run: run, Result: r.Result}, nil
-	case ReportFail:
-		return r.fail(run, random)
-	case ReportRelease:
-		return core.Release{Run: run, Reason: cut(r.Reason, events.MaxNameLen)}, nil
-	}
-	c, err := r.flow(run)
-	if c == nil && err == nil {
-		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, maxQuoted),
-			ReportStart, ReportComplete, ReportFail, ReportRelease, ReportSnooze, ReportSpawn, ReportProgress, ReportCheckpoint)
-	}
-	return c, err
+// Bounds of the params of a spawn's children together, in bytes.
+const (
+	MaxSpawnBytes = 16 << 20
+	// MaxWholeSpawnBytes bounds a spawn that is made in one decision. Larger spawns,
+	// and spawns of more than events.MaxWholeSpawn children, are made in parts.
+	MaxWholeSpawnBytes = 1 << 20
+)
+
+// ReportFlow holds the fields of progress, checkpoint, snooze and spawn reports.
+type ReportFlow struct {
+	Percent    int             `json:"percent,omitempty"`    // of progress: 0 to 100
+	Message    string          `json:"message,omitempty"`    // of progress
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"` // of checkpoint
+	DelayMS    int64           `json:"delay_ms,omitempty"`   // of snooze
+
+	// Of spawn. No Continuation: the item completes when its children have.
+	Children []Submit `json:"children,omitempty"`
+	// ChildrenRef, in place of Children, refers to an object that holds them as
+	// a JSON array: children too large for a message are put there first.
+	ChildrenRef  json.RawMessage    `json:"children_ref,omitempty"`
+	Continuation *ContinueWith      `json:"continuation,omitempty"`
+	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty"`
 }
 
-// run reads which run the report is about.
-func (r *Report) run() (core.Run, error) {
-	id, err := parseID(r.ID)
-	if err != nil {
-		return core.Run{}, err
+// ContinueWith says that an item runs again when its children have ended.
+type ContinueWith struct {
+	Name string `json:"name,omitempty"` // for the handler
+}
+
+// CheckSpawn checks a spawn, but for what each of its children says. The error is an
+// *events.Error.
+func (r *Report) CheckSpawn() error {
+	if len(r.Children) == 0 {
+		return events.Refuse(events.CodeBadRequest, "the spawn has no children: report complete instead, or give it some")
 	}
-	token, err := ParseToken(r.Token)
-	if err != nil {
-		return core.Run{}, err
+	if len(r.Children) > events.MaxChildren {
+		return events.Refuse(events.CodeTooLarge, "the spawn has %d children: at most %d are allowed; spawn items that spawn the rest", len(r.Children), events.MaxChildren)
 	}
-	worker, err := events.ParseWorkerID(r.Worker)
-	if err != nil {
-		return core.Run{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	switch r.ChildPolicy {
+	case "", events.ChildFail, events.ChildContinue:
+	default:
+		return events.Refuse(events.CodeBadRequest, "%q is no child_policy: use %s or %s", events.Clip(string(r.ChildPolicy), maxQuoted), events.ChildFail, events.ChildContinue)
 	}
-	if r.Attempt < 0 {
-		return core.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the attempt of the assigned item back, or leave it out", r.Attempt)
+	if r.Continuation == nil {
+		return nil
 	}
-	return core.Run{ID: id, Token: token, Worker: worker, Attempt: events.Attempt(r.Attempt)}, nil
+	_, err := events.CheckText("the continuation's name", r.Continuation.Name, events.MaxNameLen)
+	return err
+}
+
+// CheckCheckpoint checks what a run wants to save. The error is an
+// *events.Error.
+func CheckCheckpoint(doc json.RawMessage) error {
+	if len(doc) > events.MaxCheckpoint {
+		return events.Refuse(events.CodeTooLarge, "the checkpoint has %d bytes: at most %d are allowed; store it elsewhere and save a reference to it", len(doc), events.MaxCheckpoint)
+	}
+	if len(doc) == 0 {
+		return events.Refuse(events.CodeBadRequest, "the report has no checkpoint: send a JSON document")
+	}
+	if !(json.Valid(doc) && utf8.Valid(doc)) {
+		return events.Refuse(events.CodeBadRequest, "the checkpoint is no JSON document in UTF-8: %s", events.DocumentFault(doc))
+	}
+	return nil
+}
+
+// Size is about how many bytes of documents the report carries.
+func (r *Report) Size() int {
+	n := len(r.Result) + len(r.Error) + len(r.Checkpoint) + len(r.Message)
+	for i := range r.Children {
+		n += 200 + len(r.Children[i].Params) + 30*len(r.Children[i].After)
+	}
+	return n
 }
 
 // ParseToken reads a token that must be there. The error is an *events.Error.
@@ -70,38 +91,4 @@ func ParseToken(s string) (events.Token, error) {
 		return 0, events.Refuse(events.CodeBadRequest, "the report has no token: send the token of the assigned item back unchanged")
 	}
 	return t, nil
-}
-
-func (r *Report) fail(run core.Run, random uint64) (core.Command, error) {
-	if r.RetryAfterMS < 0 || r.RetryAfterMS > events.MaxDelay.Milliseconds() {
-		return nil, events.Refuse(events.CodeBadTime, "retry_after_ms is %d: it must be 0 to %d", r.RetryAfterMS, events.MaxDelay.Milliseconds())
-	}
-	return core.Fail{
-		Run: run, Error: cut(r.Error, events.MaxErrorText), Code: cut(r.Code, events.MaxNameLen),
-		Retryable: r.Retryable == nil || *r.Retryable, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond,
-		Random: random,
-	}, nil
-}
-
-func checkResult(result json.RawMessage) error {
-	if len(result) > events.MaxResultBytes {
-		return events.Refuse(events.CodeTooLarge, "the result has %d bytes: at most %d are allowed; store it elsewhere and report a reference to it", len(result), events.MaxResultBytes)
-	}
-	if len(result) > 0 && !(json.Valid(result) && utf8.Valid(result)) {
-		return events.Refuse(events.CodeBadRequest, "the result is no JSON document in UTF-8: %s", events.DocumentFault(result))
-	}
-	return nil
-}
-
-// cut shortens s to at most so many bytes of valid UTF-8.
-func cut(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
-	}
-	s = s[:most]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s
 }

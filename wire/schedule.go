@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
 // Schedule sets a schedule: periodic work.
@@ -50,17 +49,6 @@ type ScheduleFire struct {
 	ID   string `json:"id,omitempty"`
 }
 
-// Command makes the command of it. The error is an *events.Error.
-func (f ScheduleFire) Command(newID events.ID) (core.Fire, error) {
-	c := core.Fire{Name: f.Name, NewID: newID}
-	if f.ID == "" {
-		return c, nil
-	}
-	var err error
-	c.ID, err = parseID(f.ID)
-	return c, err
-}
-
 // ScheduleReply answers a change of a schedule; Schedule is left out of the
 // answer to a removal.
 type ScheduleReply struct {
@@ -95,22 +83,6 @@ type Ticks struct {
 // than asked for where the next is more than ten years after the one before.
 type TicksReply struct {
 	Ticks []time.Time `json:"ticks"`
-}
-
-// Command makes the command of it. What it says is checked when it is decided.
-// The error is an *events.Error.
-func (s Schedule) Command(source string) (core.SetSchedule, error) {
-	priority, err := checkPriority(s.Priority)
-	if err != nil {
-		return core.SetSchedule{}, err
-	}
-	out := events.Schedule{
-		Name: s.Name, Type: events.Type(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
-		Missed: events.MissedPolicy(s.Missed), Overlap: events.DedupPolicy(s.Overlap), Params: s.Params, Priority: priority,
-		Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), TimeoutMS: s.TimeoutMS,
-		Source: source, Paused: s.Paused,
-	}
-	return core.SetSchedule{Schedule: out}, nil
 }
 
 // FromSchedule is a schedule as queries show it, but for the state of its last

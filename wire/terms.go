@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 )
 
 // SubmitOptions are the fields of a Submit that relate it to other items or bound
@@ -27,46 +26,6 @@ type SubmitOptions struct {
 	// EstimatedDurationMS is the likely duration of a run. The estimated waits of the
 	// items behind it go by it; unlike timeout_ms it bounds nothing.
 	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty" strict:"positive"`
-}
-
-// into puts the terms into the command.
-func (t *SubmitOptions) into(c *core.Submit) error {
-	if t.AfterPolicy != "" && len(t.After) == 0 {
-		return events.Refuse(events.CodeBadRequest, "after_policy is %q, but the item comes after nothing: give the ids in after, or leave the policy out", t.AfterPolicy)
-	}
-	if len(t.After) > events.MaxAfter {
-		t.After = t.After[:events.MaxAfter+1] // Check refuses them: no need to read them all
-	}
-	for _, text := range t.After {
-		id, err := parseID(text)
-		if err != nil {
-			return events.Refuse(events.CodeBadID, "after: %v", err)
-		}
-		c.After = append(c.After, id)
-	}
-	if t.DedupWindowMS != nil {
-		d := duration(*t.DedupWindowMS)
-		c.DedupWindow = &d
-	}
-	c.AfterPolicy, c.DedupPolicy, c.ExpiresAt = t.AfterPolicy, t.DedupPolicy, t.ExpiresAt
-	if t.Batch != "" {
-		id, err := parseID(t.Batch)
-		if err != nil {
-			return events.Refuse(events.CodeBadID, "batch: %v", err)
-		}
-		c.Batch = id
-	}
-	c.Estimate = duration(t.EstimatedDurationMS)
-	return nil
-}
-
-// checkChildPolicy checks what a dead or cancelled child is to do.
-func checkChildPolicy(p events.ChildPolicy) error {
-	switch p {
-	case "", events.ChildFail, events.ChildContinue:
-		return nil
-	}
-	return events.Refuse(events.CodeBadRequest, "%q is no child_policy: use %s or %s", events.Clip(string(p), maxQuoted), events.ChildFail, events.ChildContinue)
 }
 
 // readValue takes the value of one header.

@@ -31,7 +31,7 @@ func itemOf(ctx context.Context) *RawItem {
 // passed, and 100 percent at once. Outside a handler it does nothing.
 func Progress(ctx context.Context, percent int, message string) {
 	if item := itemOf(ctx); item != nil && item.OnProgress != nil {
-		item.OnProgress(min(max(percent, 0), 100), cutText(message, events.MaxProgressText))
+		item.OnProgress(min(max(percent, 0), 100), events.CutText(message, events.MaxProgressText))
 	}
 }
 

@@ -114,7 +114,7 @@ func (s *Snoozed) outcome() (Outcome, error) {
 		return Outcome{}, badSpawn("the snooze of %v is outside 1 ms to ten years", s.Delay)
 	}
 	return Outcome{Snooze: s, report: &wire.Report{
-		Event: wire.ReportSnooze, Reason: cutText(s.Reason, events.MaxNameLen),
+		Event: wire.ReportSnooze, Reason: events.CutText(s.Reason, events.MaxNameLen),
 		ReportFlow: wire.ReportFlow{DelayMS: wire.Millis(s.Delay)},
 	}}, nil
 }
@@ -144,6 +144,9 @@ func (s *Spawn) outcome() (Outcome, error) {
 func (c *Child) submission() (wire.Submit, error) {
 	sub := c.With
 	sub.Type, sub.Params = c.Type, nil
+	if _, err := events.ParseType(c.Type); err != nil {
+		return sub, err
+	}
 	if c.Params == nil {
 		return sub, nil
 	}
@@ -152,14 +155,10 @@ func (c *Child) submission() (wire.Submit, error) {
 	return sub, err
 }
 
-// checkSpawn checks what the engine would refuse, and what a request can't
-// carry.
+// checkSpawn checks the spawn as a whole, and what a request can't carry. What else a child
+// says, the engine checks.
 func checkSpawn(rep *wire.Report) error {
-	if n := len(rep.Children); n > events.MaxChildren {
-		return fmt.Errorf("the spawn has %d children: at most %d; spawn items that spawn the rest", n, events.MaxChildren)
-	}
-	checked := *rep
-	if err := checked.Prepare(func() events.ID { return events.ID{} }, events.MaxParamsCeiling); err != nil {
+	if err := rep.CheckSpawn(); err != nil {
 		return err
 	}
 	doc, err := json.Marshal(rep.Children)

@@ -63,16 +63,15 @@ func TestBadEndsFailTheItem(t *testing.T) {
 	child := Child{Type: "a"}
 	big := Child{Type: "a", Params: strings.Repeat("x", wire.MaxSpawnBytes/20)}
 	for name, result := range map[string]any{
-		"no children":     Spawn{},
-		"too many":        Spawn{Children: slices.Repeat([]Child{child}, events.MaxChildren+1)},
-		"bad type":        Spawn{Children: []Child{child, {Type: "A"}}},
-		"bad params":      Spawn{Children: []Child{{Type: "a", Params: func() {}}}},
-		"too large":       Spawn{Children: slices.Repeat([]Child{big}, 20)},
-		"policy":          Spawn{Children: []Child{child}, Policy: "never"},
-		"no delay":        Snoozed{},
-		"delay too long":  Snooze(events.MaxDelay + time.Hour),
-		"long name":       Spawn{Children: []Child{child}, Continuation: strings.Repeat("x", 300)},
-		"bad child terms": Spawn{Children: []Child{{Type: "a", With: wire.Submit{SubmitOptions: wire.SubmitOptions{After: []string{"?"}}}}}},
+		"no children":    Spawn{},
+		"too many":       Spawn{Children: slices.Repeat([]Child{child}, events.MaxChildren+1)},
+		"bad type":       Spawn{Children: []Child{child, {Type: "A"}}},
+		"bad params":     Spawn{Children: []Child{{Type: "a", Params: func() {}}}},
+		"too large":      Spawn{Children: slices.Repeat([]Child{big}, 20)},
+		"policy":         Spawn{Children: []Child{child}, Policy: "never"},
+		"no delay":       Snoozed{},
+		"delay too long": Snooze(events.MaxDelay + time.Hour),
+		"long name":      Spawn{Children: []Child{child}, Continuation: strings.Repeat("x", 300)},
 	} {
 		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, item)
 		if out.Err == nil || out.Code != FailBadSpawn || out.Retryable || out.Spawn != nil || out.Snooze != nil {
@@ -87,6 +86,7 @@ func TestRefusedSpawns(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[events.Code][]string{
 		events.CodeBadRequest: {wire.ReportFail},
+		events.CodeBadID:      {wire.ReportFail},
 		events.CodeIDConflict: {wire.ReportFail},
 		events.CodeNotFound:   {wire.ReportFail}, // what a child is to come after
 		events.CodeStaleToken: nil,

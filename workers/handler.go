@@ -41,12 +41,14 @@ type registration struct {
 }
 
 // Handle makes w run fn for items of a type, with their params decoded into a
-// T. Params that do not fit T fail the item for good, with code bad_params.
+// P. Params that do not fit P fail the item for good, with code bad_params. A handler
+// without a result has the R any, and returns nil. One that ends a run otherwise returns a
+// [Snoozed] or a [Spawn] as its error.
 //
 // It returns an error, and adds nothing, for a mistake (a bad or repeated type name,
 // a nil function) and after Start ([ErrNotNew]). Start returns mistakes once more, so
 // a program that calls Handle before it need not look.
-func Handle[T any](w *Worker, typ string, fn func(ctx context.Context, item *Item[T]) (result any, err error), opts ...Option) error {
+func Handle[P, R any](w *Worker, typ string, fn func(ctx context.Context, item *Item[P]) (R, error), opts ...Option) error {
 	r := newRegistration(typ, opts)
 	if fn != nil {
 		r.handler = typed(fn, r.strict)
@@ -70,13 +72,13 @@ func newRegistration(typ string, opts []Option) *registration {
 }
 
 // Typed turns a handler with decoded params into a [Handler].
-func Typed[T any](fn func(ctx context.Context, item *Item[T]) (result any, err error)) Handler {
+func Typed[P, R any](fn func(ctx context.Context, item *Item[P]) (R, error)) Handler {
 	return typed(fn, false)
 }
 
-func typed[T any](fn func(context.Context, *Item[T]) (any, error), strict bool) Handler {
+func typed[P, R any](fn func(context.Context, *Item[P]) (R, error), strict bool) Handler {
 	return func(ctx context.Context, raw *RawItem) (any, error) {
-		item := &Item[T]{RawItem: raw}
+		item := &Item[P]{RawItem: raw}
 		if err := decodeParams(raw.Raw, &item.Params, strict); err != nil {
 			err = fmt.Errorf("the params do not fit %T: %w", item.Params, err)
 			return nil, Permanent(WithCode(err, string(events.CodeBadParams)))

@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -77,17 +76,5 @@ func (it *RawItem) Log(level, message string) {
 	default:
 		level = LevelInfo
 	}
-	it.Sink(time.Now(), level, cutText(message, MaxLogText))
-}
-
-// cutText shortens s to at most n bytes of valid UTF-8.
-func cutText(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 { // don't cut inside a character
-		n--
-	}
-	return s[:n]
+	it.Sink(time.Now(), level, events.CutText(message, MaxLogText))
 }

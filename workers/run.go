@@ -233,8 +233,8 @@ func outcomeReport(out Outcome, cause error) wire.Report {
 		return wire.Report{Event: wire.ReportRelease, Reason: "lease_lost"}
 	}
 	rep := wire.Report{
-		Event: wire.ReportFail, Error: cutText(out.Err.Error(), events.MaxErrorText),
-		Code: cutText(out.Code, events.MaxNameLen), RetryAfterMS: wire.Millis(min(out.RetryAfter, events.MaxDelay)),
+		Event: wire.ReportFail, Error: events.CutText(out.Err.Error(), events.MaxErrorText),
+		Code: events.CutText(out.Code, events.MaxNameLen), RetryAfterMS: wire.Millis(min(out.RetryAfter, events.MaxDelay)),
 	}
 	if !out.Retryable {
 		rep.Retryable = new(bool)

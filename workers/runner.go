@@ -128,7 +128,7 @@ func (x *runner) traced(ctx context.Context, r *run, item *RawItem) Outcome {
 		passOn(out, tracing.From(ctx))
 	}
 	if out.Err != nil && span.IsRecording() {
-		span.SetStatus(codes.Error, cutText(out.Err.Error(), events.MaxErrorText))
+		span.SetStatus(codes.Error, events.CutText(out.Err.Error(), events.MaxErrorText))
 		span.SetAttributes(attribute.String("error.type", out.Code))
 	}
 	return out
@@ -168,7 +168,7 @@ func (x *runner) logFailure(r *run, item *RawItem, rep *wire.Report, cause error
 	if rep.Event != wire.ReportFail || cause != nil && cause != ErrTimeout || !x.failures.Allow() {
 		return
 	}
-	attrs := []any{"item", r.msg.ID, "type", string(r.reg.typ), "attempt", int(item.Attempt), "code", rep.Code, "err", cutText(rep.Error, maxFailureText),
+	attrs := []any{"item", r.msg.ID, "type", string(r.reg.typ), "attempt", int(item.Attempt), "code", rep.Code, "err", events.CutText(rep.Error, maxFailureText),
 		"took", took.Round(time.Millisecond)}
 	if rep.Retryable != nil && !*rep.Retryable {
 		attrs = append(attrs, "retryable", false)

@@ -277,7 +277,7 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 	Handle(w, "Bad Type", add)
 	Handle(w, "add", add)
 	Handle(w, "add", add)
-	Handle[sum](w, "nil", nil)
+	Handle[sum, any](w, "nil", nil)
 	err := w.Start(t.Context())
 	for _, part := range []string{"Bad Type", "two handlers", "nil handler"} {
 		if err == nil || !strings.Contains(err.Error(), part) {

@@ -94,6 +94,7 @@ type Bridge struct {
 	kick     signal         // wakes the expiry loop
 	key      signingKey
 	releases releases
+	starts   starts
 
 	mu        sync.Mutex // guards what follows, and all sessions
 	stopping  bool
@@ -130,6 +131,7 @@ func New(cfg Config) (*Bridge, error) {
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.releases = releases{b: b, wake: newSignal()}
+	b.starts = starts{b: b, wake: newSignal()}
 	return b, nil
 }
 
@@ -144,6 +146,7 @@ func (b *Bridge) Start() (err error) {
 	b.loops.Go(b.watch)
 	b.loops.Go(b.takeArriving)
 	b.loops.Go(b.releases.run)
+	b.loops.Go(b.starts.run)
 	return nil
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/api/bridge"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
@@ -48,6 +51,30 @@ func TestAPollGetsAtMostWhatItAsksFor(t *testing.T) {
 	}
 	if len(got) != 5 || len(ids) != 0 {
 		t.Errorf("%d items were returned, and %d never", len(got), len(ids))
+	}
+}
+
+// A worker that reports nothing but the end of a run, long after it could have been taken
+// back as not started, has run it once; and of one that ends at once the start is reported
+// with the end.
+func TestAStartNeedsNoReport(t *testing.T) {
+	slow(t)
+	var c config.Config
+	c.Workers.StartTimeout = events.MinStartTimeout
+	e := startEngine(t, embedded.Options{Config: c})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
+	id := e.submit(t, "step", `{}`)
+	it := w.one()
+	need.Eventually(t, "the run has started", func() bool { return e.item(t, id).State == events.StateRunning })
+	time.Sleep(2 * events.MinStartTimeout) // real time is what it must outlast
+	w.ok(complete(it, `1`))
+	if kinds := strings.Join(e.kinds(t, id), " "); kinds != "created queued claimed running completed" {
+		t.Errorf("history: %s", kinds)
+	}
+	id = e.submit(t, "step", `{}`)
+	w.ok(complete(w.one(), `1`))
+	if kinds := strings.Join(e.kinds(t, id), " "); kinds != "created queued claimed running completed" {
+		t.Errorf("history of a short run: %s", kinds)
 	}
 }
 

@@ -222,10 +222,13 @@ func (p *poll) handOut(ctx context.Context, taken []handed) ([]wire.PolledItem, 
 		}
 		return nil, err
 	}
-	items := make([]wire.PolledItem, len(taken))
+	items, now := make([]wire.PolledItem, len(taken)), time.Now()
 	for i, h := range taken {
 		items[i] = h.item
 		s.b.unload(h.run)
+		if h.run.started = h.run.started || h.start; !h.run.started {
+			s.b.starts.add(s, h.run, now)
+		}
 	}
 	if len(items) > 0 {
 		err = nil

@@ -101,6 +101,8 @@ func (p *passage) answered(again bool) {
 			p.todo = append(p.todo, i)
 		case e != nil && standing.Transient(e.Code):
 		case r == nil:
+		case e == nil && !endsRun(rep.Event):
+			r.started = true
 		case endsRun(rep.Event) && (e == nil || standing.Over(e.Code)):
 			s.finish(r)
 			if rep.Event == wire.ReportRelease {

@@ -19,6 +19,7 @@ type run struct {
 	// Guarded by Bridge.mu.
 	item      *wire.PolledItem // until it is handed out
 	renewed   time.Time        // arrival, or the last renewal
+	started   bool             // the engine knows that it has started
 	cancelled bool             // the worker is to stop it
 	loaded    int              // bytes of it that count
 	batch     *batch           // that it was returned in, as long as that may be asked for again
@@ -48,7 +49,7 @@ func (b *Bridge) unload(r *run) {
 // adopt takes a run for the worker's that another bridge has handed out, or this one before
 // it was restarted. REQUIRES: mu.
 func (s *session) adopt(id, token string, now time.Time) {
-	s.runs[token] = &run{id: id, token: token, lease: s.longest, renewed: now}
+	s.runs[token] = &run{id: id, token: token, lease: s.longest, renewed: now, started: true}
 }
 
 // finish ends a run whose end the engine has answered. REQUIRES: mu.

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,8 +73,12 @@ func TestShellWorker(t *testing.T) {
 	if kinds := strings.Join(e.kinds(t, slow), " "); !strings.Contains(kinds, "progressed checkpointed completed") {
 		t.Errorf("history: %s", kinds)
 	}
+	begun := func(id string) { // by the script: the bridge reports a start by itself
+		t.Helper()
+		need.Eventually(t, "the script has begun "+id, func() bool { return slices.Contains(e.kinds(t, id), "checkpointed") })
+	}
 	cancelled := e.submit(t, "shout", `"forever"`)
-	ends(cancelled, events.StateRunning)
+	begun(cancelled)
 	if _, _, err := e.client.Cancel(testContext(t), cancelled, "not needed"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +86,7 @@ func TestShellWorker(t *testing.T) {
 	// Another worker takes its id while it hangs: what it runs is stopped, and it works
 	// again when that one has left.
 	taken := e.submit(t, "shout", `"forever"`)
-	ends(taken, events.StateRunning)
+	begun(taken)
 	id := e.workers(t)[0].Worker
 	signal := func(sig syscall.Signal) {
 		t.Helper()
@@ -104,6 +109,74 @@ func TestShellWorker(t *testing.T) {
 	e.request(t, wire.APIDrain, wire.Drain{Worker: e.workers(t)[0].Worker}, &ok)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the script ended with %v", err)
+	}
+	if list := e.workers(t); len(list) != 0 {
+		t.Errorf("workers: %+v", list)
+	}
+}
+
+// The worker of examples/python runs, fails and keeps its lease, stops what is cancelled, and
+// finishes what it runs on SIGTERM.
+func TestPythonWorker(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	const lease = 3 * time.Second
+	conf := leases(lease, "email")
+	conf.Workers.HeartbeatInterval, conf.Workers.DeadAfter = time.Second, 10*time.Second
+	e := startEngine(t, embedded.Options{Config: conf})
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, need.Program(t, "python3"), "../../examples/python/worker.py", "http://"+e.HTTP())
+	var out need.Log
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("the worker said:\n%s", out.String())
+		}
+	}()
+	ends := func(id string, want events.ItemState) (it wire.Item) {
+		t.Helper()
+		need.Eventually(t, "item "+id+" is "+want.String(), func() bool { it = e.item(t, id); return it.State == want })
+		return it
+	}
+	var ids []string
+	for range 20 {
+		ids = append(ids, e.submit(t, "email", `{"to":"ann@example.org"}`))
+	}
+	for _, id := range ids {
+		if it := ends(id, events.StateCompleted); string(it.Result) != `{"sent":"ann@example.org","resumed":null}` {
+			t.Errorf("the result is %s", it.Result)
+		}
+	}
+	bad := e.submitItem(t, wire.Submit{Type: "email", Params: []byte(`{}`), MaxAttempts: 1})
+	if it := ends(bad, events.StateDead); it.Error == nil || it.Error.Code != "python_error" {
+		t.Errorf("the failed item is %+v", it)
+	}
+	cancelled := e.submit(t, "email", `{"to":"bob@example.org","takes_ms":600000}`)
+	ends(cancelled, events.StateRunning)
+	if _, _, err := e.client.Cancel(testContext(t), cancelled, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "the cancelled run is stopped", func() bool { return strings.Contains(out.String(), cancelled) })
+	long := e.submit(t, "email", `{"to":"eve@example.org","takes_ms":6000}`)
+	ends(long, events.StateRunning)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if it := ends(long, events.StateCompleted); it.Attempt != 1 {
+		t.Errorf("the long item took %d attempts: %v", it.Attempt, e.kinds(t, long))
+	}
+	err := cmd.Wait()
+	if ended = true; err != nil {
+		t.Errorf("the worker ended with %v", err)
 	}
 	if list := e.workers(t); len(list) != 0 {
 		t.Errorf("workers: %+v", list)

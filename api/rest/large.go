@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // Documents is the object store of what is too large for an event, implemented by
@@ -103,13 +104,13 @@ func (o *offload) storeOne(ctx context.Context, element int, m map[string]json.R
 	if !utf8.Valid(params) || wire.ReadStrict(rest, &sub) != nil {
 		return rest, nil
 	}
-	command, err := sub.Command(events.ID(ulid.Make()), events.MaxParamsCeiling)
+	cmd, err := command.OfSubmit(sub, events.ID(ulid.Make()), events.MaxParamsCeiling)
 	if err != nil {
 		return rest, nil
 	}
-	id := command.ID
+	id := cmd.ID
 	if sub.ID == "" {
-		id = command.NewID
+		id = cmd.NewID
 	}
 	ref, err := o.s.cfg.Documents.PutBytes(ctx, id, blobs.Params, params)
 	if err != nil {

@@ -35,22 +35,18 @@ the log is killed, and then another, and each is started again.`,
 			if err != nil && cluster { // one node needs it only to have its folder removed if it is killed
 				return fmt.Errorf("find this program, to start more of it: %w", err)
 			}
-			o := demo.Options{Dir: ".", Out: a.Out, Program: program}
+			o := demo.Options{Dir: ".", Out: a.Out, Program: program, Cluster: cluster}
 			if len(args) == 1 {
 				o.Dir = args[0]
 			}
 			if console.OnTerminal(a.Err) {
 				o.Progress = a.Err
 			}
-			run := demo.Run
-			if cluster {
-				run = demo.RunCluster
-			}
 			if !a.JSON {
-				return run(cmd.Context(), o)
+				return demo.Run(cmd.Context(), o)
 			}
 			o.Out, o.Report = a.Err, new(demo.Report)
-			if err := run(cmd.Context(), o); err != nil {
+			if err := demo.Run(cmd.Context(), o); err != nil {
 				return err
 			}
 			return a.PrintJSON(o.Report)
@@ -90,12 +86,8 @@ is missed.`,
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part ack)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
 	f.IntVar(&o.Nodes, "nodes", 1, "engines in this process that form a cluster: 1 (none), 3 or 5")
-	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to `file`")
-	f.StringVar(&o.MemProfile, "memprofile", "", "write a profile of all allocations to `file`")
-	f.StringVar(&o.Trace, "trace", "", "write an execution trace, some 10 MB a second, to `file`")
-	f.StringVar(&o.Dir, "tmp", "", "`folder` in which data folders are made (default the system's)")
 	return cmd
 }

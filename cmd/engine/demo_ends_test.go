@@ -37,7 +37,7 @@ func TestDemoEnds(t *testing.T) {
 		name    string
 		args    []string
 		end     func(*os.Process, *os.File) error
-		ignored bool
+		ignored bool // the demo goes on, and a SIGTERM ends it
 	}{
 		{"one engine, nobody reads", demo, nil, false},
 		{"nobody reads", cluster, closePipe, false},
@@ -53,8 +53,9 @@ func TestDemoEnds(t *testing.T) {
 			}
 			defer out.Close()
 			made := t.TempDir()
+			var said need.Log
 			demo := exec.Command(c.args[0], c.args[1:]...)
-			demo.Stdout = in
+			demo.Stdout, demo.Stderr = in, &said
 			demo.Env = append(os.Environ(), "TMPDIR="+made)
 			err = demo.Start()
 			in.Close()
@@ -66,8 +67,15 @@ func TestDemoEnds(t *testing.T) {
 			} else {
 				endAtFirstLine(t, demo.Process, out, made, c.end)
 			}
-			if err := demo.Wait(); (err == nil) != c.ignored {
-				t.Errorf("the demo has ended with %v", err)
+			if c.ignored {
+				if err := demo.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err = demo.Wait()
+			// It handles a SIGTERM, and nothing else here.
+			if status := demo.ProcessState.Sys().(syscall.WaitStatus); err == nil || c.ignored && status.Signaled() {
+				t.Errorf("the demo has ended with %v: %s", err, said.String())
 			}
 			// The guard removes the folder behind the last node.
 			need.Eventually(t, "nothing is left", func() bool { return entries(t, made) == 0 })

@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // Bounds of asking about spawns.
@@ -44,7 +45,7 @@ type spawns struct {
 // spawnRun identifies the run that a spawn ends.
 type spawnRun struct{ id, token, worker string }
 
-func runOf(r *wire.Report) spawnRun { return spawnRun{r.ID, r.Token, r.Worker} }
+func runOf(r *command.Report) spawnRun { return spawnRun{r.ID, r.Token, r.Worker} }
 
 type spawn struct {
 	sent     []wire.Submit // the children as they were reported
@@ -55,7 +56,7 @@ type spawn struct {
 
 // find returns the spawn that a report belongs to. It makes it with begin if its children
 // were not seen before, and returns nil if there are too many.
-func (s *spawns) find(r *wire.Report, begin func() *spawn) *spawn {
+func (s *spawns) find(r *command.Report, begin func() *spawn) *spawn {
 	key := runOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,18 +89,18 @@ func (s *spawns) drop(key spawnRun, sp *spawn) {
 
 // AsksSpawn reports whether any of the reports is a spawn with a child that the
 // hook is asked about.
-func (a *Asker) AsksSpawn(reports []wire.Report) bool {
+func (a *Asker) AsksSpawn(reports []command.Report) bool {
 	return a.cfg.Hook != nil && slices.ContainsFunc(reports, a.asksSpawn)
 }
 
-func (a *Asker) asksSpawn(r wire.Report) bool {
-	return slices.ContainsFunc(r.Submissions(), func(c core.Submit) bool { return a.Asks(c.Type) })
+func (a *Asker) asksSpawn(r command.Report) bool {
+	return slices.ContainsFunc(r.Submissions, func(c core.Submit) bool { return a.Asks(c.Type) })
 }
 
 // Spawns asks about the children of the spawns among some reports. It gives them their
 // verdicts, or refuses a report whose verdicts are not there yet. The caller calls answered
 // when the reports are decided.
-func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, answered func([]wire.Reported)) {
+func (a *Asker) Spawns(reports []command.Report) (refused map[int]*events.Error, answered func([]wire.Reported)) {
 	ctx, cancel := context.WithTimeout(a.stopping, spawnPatience)
 	defer cancel()
 	refused = map[int]*events.Error{}
@@ -124,7 +125,7 @@ func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, an
 		}
 		select {
 		case <-sp.ready:
-			copy(r.Submissions(), sp.children)
+			copy(r.Submissions, sp.children)
 			ready[i] = sp
 		case <-ctx.Done():
 			refused[i] = errAsking
@@ -141,7 +142,7 @@ func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, an
 
 // runs reports whether a report is of the present run of its item. The hook is not asked
 // about the children of any other.
-func (a *Asker) runs(ctx context.Context, r *wire.Report) (bool, error) {
+func (a *Asker) runs(ctx context.Context, r *command.Report) (bool, error) {
 	id, err := events.ParseID(r.ID)
 	if err != nil {
 		return false, nil
@@ -159,8 +160,8 @@ func (a *Asker) runs(ctx context.Context, r *wire.Report) (bool, error) {
 
 // askSpawn begins to ask about the children of a spawn. Its caller is in a request that was
 // begun.
-func (a *Asker) askSpawn(r *wire.Report) *spawn {
-	sp := &spawn{sent: r.Children, children: slices.Clone(r.Submissions()), ready: make(chan struct{})}
+func (a *Asker) askSpawn(r *command.Report) *spawn {
+	sp := &spawn{sent: r.Children, children: slices.Clone(r.Submissions), ready: make(chan struct{})}
 	sp.group = a.enterChildren(r.ID, sp.children)
 	run := runOf(r)
 	a.wg.Go(func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // Message is a message of the intake stream, or of a site's: a submission, or the error that
@@ -75,10 +76,10 @@ func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID even
 	}
 	if err == nil {
 		// The limit on params belongs to the type, and Decide checks it.
-		in.Submit, err = sub.Command(newID, math.MaxInt)
+		in.Submit, err = command.OfSubmit(sub, newID, math.MaxInt)
 	}
 	msgID := msg.Header.Get(nats.MsgIdHdr)
-	if err == nil { // Command has checked the submission itself
+	if err == nil { // OfSubmit has checked the submission itself
 		_, err = events.CheckText("message id", msgID, events.MaxKeyLen)
 	}
 	if err != nil {

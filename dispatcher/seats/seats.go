@@ -113,6 +113,12 @@ func (s *Seats) Set(list []Seat, runs func(fn func(w events.WorkerID, session st
 // Of returns a worker's seat, nil for none.
 func (s *Seats) Of(w events.WorkerID) *Seat { return s.by[w] }
 
+// Holds reports whether a worker has a seat under a session.
+func (s *Seats) Holds(w events.WorkerID, session string) bool {
+	seat := s.by[w]
+	return seat != nil && seat.Session == session
+}
+
 // Count adds by, 1 or -1, to the runs that a session of a worker was given; empty: that an
 // earlier owner has given it. It ignores workers without a seat, and
 // the runs of their earlier lives: those take no slot of the present one.

@@ -1,28 +1,26 @@
+// Package bench is `engine bench`: it measures the engine beside a floor, in one run on one
+// server: a raw JetStream memory work queue with publish, pull and ack, without any work
+// engine. Rates come with their ratio to that floor, because machines differ and are
+// noisy while ratios hold.
+//
+// It drives the engine from outside, by the Go client and package workers, as a program of
+// its users would, with the harness of internal/measure.
 package bench
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
+	"runtime"
 	"runtime/pprof"
-	"runtime/trace"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/internal/loopback"
-	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
 // parts are the parts of a run, in order.
@@ -32,7 +30,7 @@ var parts = []struct {
 }{
 	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
 	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
-	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck}, {"kinds", (*rig).measureKinds},
+	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck},
 }
 
 // Parts returns the names of all parts.
@@ -46,100 +44,50 @@ func Parts() (names []string) {
 // Options configure a run.
 type Options struct {
 	Out          io.Writer
-	Dir          string // where data folders are made and removed; default the system's
 	Durabilities []config.Durability
 	Only         []string // parts; empty: all
 	Items        int      // per throughput part; default 100,000 (always: a third of it)
 	Backlog      int      // of the memory part; default 1,000,000
 	DedupKeys    bool     // give each item of the backlog a dedup key
-	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
 	Users        bool // with users: clients have an account of their own
 	Nodes        int  // engines in this process that form a cluster; default 1, which forms none
 	JSON         bool
 	CPUProfile   string // file
-	MemProfile   string // file, of all allocations
-	Trace        string // file, for go tool trace
 }
 
-func (o Options) withDefaults() Options {
+// Run measures, writes each figure as it comes, and at the end the table of goals.
+func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Durabilities) == 0 {
 		o.Durabilities = []config.Durability{config.Interval, config.Always}
 	}
 	if len(o.Only) == 0 {
 		o.Only = Parts()
 	}
-	if o.Items == 0 {
-		o.Items = 100_000
-	}
-	if o.Backlog == 0 {
-		o.Backlog = 1_000_000
-	}
-	if o.LatencyFor == 0 {
-		o.LatencyFor = 10 * time.Second
-	}
-	if o.Nodes == 0 {
-		o.Nodes = 1
-	}
-	if o.IdleFor == 0 {
-		o.IdleFor = 60 * time.Second
-	}
-	return o
-}
-
-func (o Options) validate() error {
-	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 0 || o.Slots > 1000 {
-		return errors.New("items and backlog must be at least 1,000, and slots 1 to 1,000")
+	o.Items, o.Backlog, o.Nodes = cmp.Or(o.Items, 100_000), cmp.Or(o.Backlog, 1_000_000), cmp.Or(o.Nodes, 1)
+	o.LatencyFor, o.IdleFor = cmp.Or(o.LatencyFor, 10*time.Second), cmp.Or(o.IdleFor, time.Minute)
+	if o.Items < 1000 || o.Backlog < 1000 {
+		return errors.New("items and backlog must be at least 1,000")
 	}
 	if o.Nodes != 1 && o.Nodes != 3 && o.Nodes != 5 {
 		return errors.New("nodes must be 1, 3 or 5")
 	}
-	return nil
-}
-
-// recording is a profile or trace, written to a file while Run measures.
-type recording struct {
-	path  string // empty: none
-	begin func(io.Writer) error
-	end   func()
-}
-
-// start begins it, and returns what ends it.
-func (r recording) start() (stop func(), err error) {
-	if r.path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(r.path)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.begin(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { r.end(); f.Close() }, nil
-}
-
-// Run measures, writes each figure as it comes, and at the end the table of goals.
-func Run(ctx context.Context, o Options) (err error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return err
-	}
-	for _, r := range []recording{{o.CPUProfile, pprof.StartCPUProfile, pprof.StopCPUProfile}, {o.Trace, trace.Start, trace.Stop}} {
-		stop, err := r.start()
+	if o.CPUProfile != "" {
+		f, err := os.Create(o.CPUProfile)
 		if err != nil {
 			return err
 		}
-		defer stop()
-	}
-	if o.MemProfile != "" {
-		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	t := &table{w: o.Out, json: o.JSON}
-	t.machine()
+	t.text("%s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	for _, d := range o.Durabilities {
-		if err := measure(ctx, o, d, t); err != nil {
+		if err := measureParts(ctx, o, d, t); err != nil {
 			return fmt.Errorf("durability %s: %w", d, err)
 		}
 	}
@@ -147,39 +95,23 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// rig is one engine under measurement, or one cluster.
-type rig struct {
-	o        Options
-	d        config.Durability
-	t        *table
-	dir      string // for data folders
-	nodes    []*embedded.Engine
-	eng      *embedded.Engine // the node that owned the log at the start
-	client   *streamwright.Client
-	password string  // of the user, with users: the same on each node
-	floor    float64 // items/s
-}
-
-func measure(ctx context.Context, o Options, d config.Durability, t *table) (err error) {
+func measureParts(ctx context.Context, o Options, d config.Durability, t *table) (err error) {
 	slots := 200
 	if d == config.Always {
-		o.Items /= 3
-		slots = 500 // what is in flight shares one sync
+		o.Items, slots = o.Items/3, 500 // what is in flight shares one sync
 	}
-	if o.Slots == 0 {
-		o.Slots = slots
-	}
-	dir, err := os.MkdirTemp(o.Dir, "bench-")
+	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &rig{o: o, d: d, t: t, dir: dir, password: rand.Text()}
-	if err := r.start(ctx, filepath.Join(dir, "data")); err != nil {
+	r := &rig{Options: o, d: d, slots: slots, t: t, dir: dir}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := r.start(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	t.section(d)
+	t.of = d
+	t.text("\ndurability %s\n", d)
 	for _, p := range parts {
 		if !slices.Contains(o.Only, p.name) {
 			continue
@@ -191,121 +123,24 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 	return nil
 }
 
-// start starts the nodes and the client.
-func (r *rig) start(ctx context.Context, dir string) (err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.stop())
-		}
-	}()
-	if r.o.Nodes == 1 {
-		if r.eng, err = r.startNode(ctx, dir, config.Cluster{}); err != nil {
-			return err
-		}
-		r.nodes = []*embedded.Engine{r.eng}
-	} else if err := r.startCluster(ctx, dir); err != nil {
-		return err
+// timed does something with n items, and writes how many a second, and what each cost this
+// process, with the server, the clients and the workers in it. On a machine that others
+// share, that tells more than a wall clock.
+func (r *rig) timed(what string, n int, do func() error) (rate float64, err error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start, cpu := time.Now(), measure.Self(measure.SelfCPU)
+	if err := do(); err != nil {
+		return 0, err
 	}
-	nc, err := r.eng.Connect(nats.Name("bench"))
-	if err != nil {
-		return err
+	rate = measure.PerSecond(n, start)
+	cpu = measure.Self(measure.SelfCPU) - cpu
+	runtime.ReadMemStats(&after)
+	r.t.row(what, rate, perSecond)
+	if r.floor > 0 {
+		r.t.row(what, rate/r.floor, ofFloor)
 	}
-	r.client, err = streamwright.New(nc)
-	return err
-}
-
-func (r *rig) startNode(ctx context.Context, dir string, cluster config.Cluster) (*embedded.Engine, error) {
-	c := config.Default()
-	// What is measured goes beyond what protects a type: failures in a row, and a
-	// backlog.
-	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
-	if r.o.Users {
-		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: r.password, Roles: access.All}}
-	}
-	listen := config.Off
-	if cluster.On() {
-		listen = "127.0.0.1:0"
-	}
-	return embedded.Start(ctx, embedded.Options{
-		Config: c, Dir: dir, Durability: r.d, Cluster: cluster, NATSListen: listen, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
-	})
-}
-
-// startCluster starts the nodes of a cluster, and waits until one owns the log.
-func (r *rig) startCluster(ctx context.Context, dir string) error {
-	routes, err := loopback.Free(r.o.Nodes)
-	if err != nil {
-		return err
-	}
-	started := make([]*embedded.Engine, len(routes))
-	errs := make([]error, len(routes))
-	var all sync.WaitGroup
-	for i, route := range routes {
-		all.Go(func() {
-			name := nodeName(i)
-			started[i], errs[i] = r.startNode(ctx, filepath.Join(dir, name), config.Cluster{Name: "bench", Node: name, Listen: route, Peers: routes})
-		})
-	}
-	all.Wait()
-	for _, e := range started {
-		if e != nil {
-			r.nodes = append(r.nodes, e)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return r.awaitOwner(ctx, started)
-}
-
-func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
-
-// awaitOwner waits until a node owns the log and the others stand by, and puts the
-// client beside the owner.
-func (r *rig) awaitOwner(ctx context.Context, nodes []*embedded.Engine) error {
-	nc, err := nodes[0].Connect(nats.Name("bench"))
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	c, err := streamwright.New(nc)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for end := time.Now().Add(reachWithin); ; {
-		n, err := c.Engine().Nodes(ctx)
-		if err == nil && n.Owner != "" && len(n.Nodes) == len(nodes) {
-			for i, e := range nodes {
-				if nodeName(i) == n.Owner {
-					r.eng = e
-				}
-			}
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("no node owns the log after %s: %w", reachWithin, err)
-		}
-		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// stop ends the client and every node.
-func (r *rig) stop() error {
-	if r.client != nil {
-		nc := r.client.Conn()
-		r.client.Close()
-		nc.Close()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	errs := make([]error, len(r.nodes))
-	var all sync.WaitGroup
-	for i, e := range r.nodes {
-		all.Go(func() { errs[i] = e.Stop(ctx) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	r.t.row("CPU an item, "+what, 1e6*cpu/float64(n), "µs")
+	r.t.row("objects allocated an item, "+what, float64(after.Mallocs-before.Mallocs)/float64(n), "objects")
+	return rate, nil
 }

@@ -3,110 +3,126 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/measure"
 )
 
-// goal is what one figure of a run should be. The figure is the row of that name and
-// unit, or with share its ratio to the floor.
+// goal is what a figure should be.
 type goal struct {
-	name   string // in the table of goals
-	row    string
-	unit   string
-	want   float64
-	atMost bool // the figure should be want or less, not want or more
-	share  bool
-	of     config.Durability // empty: each
-	note   string            // why want is what it is
+	What, Unit string
+	Want       float64
+	of         config.Durability // empty: each
+	note       string            // why Want is what it is
 }
 
 const (
 	perSecond = "items/s"
+	ofFloor   = "of the floor"
 	river     = "River 0.51 on PostgreSQL 15 with fsync, on the machine of docs/operate/PERFORMANCE.md"
 )
 
 // goals are those of a single node, and clusterGoals those of three on one machine, of
 // which each item costs all three.
-var goals = []goal{
-	{name: "end to end, work.api.submit", row: "(b) end to end, work.api.submit", unit: perSecond, want: 20_000, of: config.Always},
-	{name: "end to end, work.api.submit", row: "(b) end to end, work.api.submit", unit: perSecond, want: 20_000, of: config.Interval},
-	{name: "end to end, plain publish", row: "(b) end to end, plain publishes", unit: perSecond, want: 7_200, of: config.Always},
-	{name: "burn-down", row: "(c) burn-down of a backlog", unit: perSecond, want: 25_900, of: config.Always, note: river},
-	{name: "burn-down, share of the floor", row: "(c) burn-down of a backlog", unit: perSecond, want: 0.4, share: true, of: config.Interval},
-	{name: "bulk", row: "bulk submit (arrays of up to 1,000)", unit: perSecond, want: 89_000, of: config.Always, note: river},
-	{name: "pickup at 300/s, p50", row: "(d) publish to handler start at 300/s, p50", unit: "ms", want: 1, atMost: true, of: config.Always},
-	{name: "pickup at 300/s, p99", row: "(d) publish to handler start at 300/s, p99", unit: "ms", want: 3, atMost: true, of: config.Always},
-	{name: "pickup at 3,000/s, p50", row: "(d) publish to handler start at 3000/s, p50", unit: "ms", want: 1, atMost: true, of: config.Always},
-	{name: "pickup at 3,000/s, p99", row: "(d) publish to handler start at 3000/s, p99", unit: "ms", want: 6, atMost: true, of: config.Always},
-	{name: "pickup at 300/s, p50", row: "(d) publish to handler start at 300/s, p50", unit: "ms", want: 0.25, atMost: true, of: config.Interval},
-	{name: "pickup at 300/s, p99", row: "(d) publish to handler start at 300/s, p99", unit: "ms", want: 0.8, atMost: true, of: config.Interval},
-	{name: "pickup at 3,000/s, p50", row: "(d) publish to handler start at 3000/s, p50", unit: "ms", want: 0.3, atMost: true, of: config.Interval},
-	{name: "pickup at 3,000/s, p99", row: "(d) publish to handler start at 3000/s, p99", unit: "ms", want: 1.5, atMost: true, of: config.Interval},
-	{name: "CPU an item, burn-down", row: "(c) burn-down of a backlog, CPU an item", unit: "µs", want: 35, atMost: true, of: config.Interval},
-	{name: "CPU an item, end to end", row: "(b) end to end, work.api.submit, CPU an item", unit: "µs", want: 60, atMost: true, of: config.Interval},
-	{name: "objects allocated an item, end to end", row: "(b) end to end, plain publishes, allocated an item", unit: "objects", want: 260, atMost: true, of: config.Interval},
-	{name: "disk an item until pruned, log and store", row: "(i) disk an item, log and store", unit: "bytes", want: 900, atMost: true},
-	{name: "rebuild", row: "(e) rebuild", unit: "events/s", want: 600_000, of: config.Interval},
-	{name: "resident with the backlog", row: "(f) resident behind the backlog, settled", unit: "MiB", want: 477, atMost: true, of: config.Interval, note: "500 MB for 10,000,000 items: --backlog 10000000"},
-	{name: "pickup behind the backlog, p50, of that without it", row: "(f) urgent item behind the backlog, of without it, p50", unit: "×", want: 1.1, atMost: true, of: config.Interval, note: "the same but for noise"},
-	{name: "messages of 100 idle workers", row: "idle, 100 workers: messages of the workers", unit: "per s", want: 5, atMost: true},
-}
-
-var clusterGoals = []goal{
-	{name: "end to end, work.api.submit, three nodes", row: "(b) end to end, work.api.submit", unit: perSecond, want: 8_000},
-	{name: "pickup at 300/s, p50, three nodes", row: "(d) publish to handler start at 300/s, p50", unit: "ms", want: 2, atMost: true},
-}
-
-// met reports whether a figure meets the goal, and else by which share of it it misses.
-func (g *goal) met(figure float64) (met bool, missedBy float64) {
-	if g.atMost {
-		return figure <= g.want, max(figure/g.want-1, 0)
+var (
+	goals = []goal{
+		{"end to end, work.api.submit", perSecond, 20_000, "", ""},
+		{"end to end, plain publish", perSecond, 7200, config.Always, ""},
+		{"burn-down", perSecond, 25_900, config.Always, river},
+		{"burn-down", ofFloor, 0.4, config.Interval, ""},
+		{"bulk", perSecond, 89_000, config.Always, river},
+		{"pickup at 300/s, p50", "ms", 1, config.Always, ""},
+		{"pickup at 300/s, p99", "ms", 3, config.Always, ""},
+		{"pickup at 3,000/s, p50", "ms", 1, config.Always, ""},
+		{"pickup at 3,000/s, p99", "ms", 6, config.Always, ""},
+		{"pickup at 300/s, p50", "ms", 0.25, config.Interval, ""},
+		{"pickup at 300/s, p99", "ms", 0.8, config.Interval, ""},
+		{"pickup at 3,000/s, p50", "ms", 0.3, config.Interval, ""},
+		{"pickup at 3,000/s, p99", "ms", 1.5, config.Interval, ""},
+		{"CPU an item, burn-down", "µs", 35, config.Interval, ""},
+		{"CPU an item, end to end, work.api.submit", "µs", 60, config.Interval, ""},
+		{"objects allocated an item, end to end, plain publish", "objects", 260, config.Interval, ""},
+		{"disk an item until pruned, log and store", "bytes", 900, "", ""},
+		{"rebuild", "events/s", 600_000, config.Interval, ""},
+		{"resident with the backlog", "MiB", 477, config.Interval, "500 MB for 10,000,000 items: --backlog 10000000"},
+		{"pickup behind the backlog, p50, of that without it", "×", 1.1, config.Interval, "the same but for noise"},
+		{"messages of 100 idle workers", "a second", 5, "", ""},
 	}
-	return figure >= g.want, max(1-figure/g.want, 0)
-}
+	clusterGoals = []goal{{"end to end, work.api.submit", perSecond, 8000, "", ""}, {"pickup at 300/s, p50", "ms", 2, "", ""}}
+)
 
-// unitOf returns the unit of the goal's figure.
-func (g *goal) unitOf() string {
-	if g.share {
-		return "of the floor"
-	}
-	return g.unit
-}
-
-// judged is a goal beside the figure of a run.
-type judged struct {
-	Goal       string            `json:"goal"`
+// row is one figure.
+type row struct {
 	Durability config.Durability `json:"durability"`
+	What       string            `json:"what"`
 	Figure     float64           `json:"figure"`
 	Unit       string            `json:"unit"`
-	Want       float64           `json:"want"`
-	AtMost     bool              `json:"at_most"` // the figure should be want or less, not want or more
-	Met        bool              `json:"met"`
-	MissedBy   float64           `json:"missed_by,omitempty"` // share of the goal
-	Note       string            `json:"note,omitempty"`
 }
 
-// judge compares what was measured with the goals for so many nodes.
-func judge(all []goal, rows []row) (list []judged) {
-	for i := range all {
-		g := &all[i]
+// judged is a figure beside its goal.
+type judged struct {
+	row
+	Want   float64 `json:"want"`
+	AtMost bool    `json:"at_most"` // the figure should be Want or less, not Want or more
+	Met    bool    `json:"met"`
+	note   string
+}
+
+// judge compares what was measured with goals.
+func judge(goals []goal, rows []row) (list []judged) {
+	for _, g := range goals {
 		for _, r := range rows {
-			figure := r.Figure
-			if g.share {
-				figure = r.Ratio
+			if r.What == g.What && r.Unit == g.Unit && (g.of == "" || g.of == r.Durability) {
+				least := g.Unit == ofFloor || strings.HasSuffix(g.Unit, "/s")
+				list = append(list, judged{r, g.Want, !least, r.Figure == g.Want || least == (r.Figure > g.Want), g.note})
 			}
-			if r.What != g.row || r.Unit != g.unit || g.of != "" && g.of != r.Durability || g.share && figure == 0 {
-				continue // 0: the floor was not measured
-			}
-			j := judged{Goal: g.name, Durability: r.Durability, Figure: figure, Unit: g.unitOf(), Want: g.want, AtMost: g.atMost, Note: g.note}
-			j.Met, j.MissedBy = g.met(figure)
-			list = append(list, j)
 		}
 	}
 	return list
+}
+
+// cells are those of the table of goals.
+func (j judged) cells() []string {
+	bound, met := "≥ ", "yes"
+	if j.AtMost {
+		bound = "≤ "
+	}
+	if !j.Met {
+		met = fmt.Sprintf("missed by %.0f %%", math.Ceil(100*math.Abs(j.Figure/j.Want-1)))
+	}
+	return []string{j.What, "`" + string(j.Durability) + "`", measure.Figure(j.Figure), bound + measure.Figure(j.Want) + " " + j.Unit, met}
+}
+
+// table writes figures as they come, and keeps them for the goals.
+type table struct {
+	w    io.Writer
+	json bool
+	of   config.Durability
+	rows []row
+}
+
+// text writes what is for people.
+func (t *table) text(format string, args ...any) {
+	if !t.json {
+		fmt.Fprintf(t.w, format, args...)
+	}
+}
+
+// line writes a value as JSON, if it is for a program.
+func (t *table) line(v any) {
+	if t.json {
+		_ = json.NewEncoder(t.w).Encode(v)
+	}
+}
+
+// row writes one figure.
+func (t *table) row(what string, figure float64, unit string) {
+	t.rows = append(t.rows, row{t.of, what, figure, unit})
+	t.line(t.rows[len(t.rows)-1])
+	t.text("  %-62s %10s %s\n", what, measure.Figure(figure), unit)
 }
 
 // goals writes the table of the goals whose figures were measured: as Markdown, so that a
@@ -116,56 +132,16 @@ func (t *table) goals(nodes int) {
 	if nodes > 1 {
 		all = clusterGoals
 	}
+	lines, notes := measure.Head("goal", "durability", "figure", "wanted", "met"), ""
 	list := judge(all, t.rows)
-	if t.json {
-		for _, j := range list {
-			_ = json.NewEncoder(t.w).Encode(j)
-		}
-		return
-	}
-	if len(list) == 0 {
-		return
-	}
-	lines := [][]string{{"goal", "durability", "figure", "wanted", "met"}, {"---", "---", "---:", "---:", "---"}}
-	notes := ""
 	for _, j := range list {
-		lines = append(lines, []string{j.Goal, "`" + string(j.Durability) + "`", human(j.Figure), j.wanted(), j.verdict()})
-		if j.Note != "" {
-			notes += fmt.Sprintf("\n%s, `%s`: %s.", j.Goal, j.Durability, j.Note)
+		t.line(j)
+		lines += measure.Row(j.cells()...)
+		if j.note != "" {
+			notes += fmt.Sprintf("\n%s, `%s`: %s.", j.What, j.Durability, j.note)
 		}
 	}
-	fmt.Fprintf(t.w, "\n%s%s\n", markdown(lines), notes)
-}
-
-func (j *judged) wanted() string {
-	bound := "≥ "
-	if j.AtMost {
-		bound = "≤ "
+	if len(list) > 0 {
+		t.text("\n%s%s\n", measure.Aligned(lines), notes)
 	}
-	return bound + human(j.Want) + " " + j.Unit
-}
-
-func (j *judged) verdict() string {
-	if j.Met {
-		return "yes"
-	}
-	return fmt.Sprintf("missed by %.0f %%", math.Ceil(100*j.MissedBy))
-}
-
-// markdown returns a table whose columns are aligned.
-func markdown(lines [][]string) string {
-	width := make([]int, len(lines[0]))
-	for _, l := range lines {
-		for i, cell := range l {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, l := range lines {
-		for i, cell := range l {
-			fmt.Fprintf(&b, "| %-*s ", width[i], cell)
-		}
-		b.WriteString("|\n")
-	}
-	return b.String()
 }

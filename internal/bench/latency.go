@@ -2,308 +2,199 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"runtime/debug"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/measure"
 	"github.com/streamwright/streamwright/internal/sleep"
-	"github.com/streamwright/streamwright/workers"
 )
 
-// reachWithin bounds the wait for the last items to reach a handler.
-const reachWithin = time.Minute
-
-// probe collects the times from publish to handler start.
-type probe struct {
-	base time.Time // of the times in params
-	want int
-	all  chan struct{} // closed when all have been seen
-
-	mu  sync.Mutex
-	got []time.Duration
-}
-
-func newProbe(want int) *probe { return &probe{base: time.Now(), want: want, all: make(chan struct{})} }
-
-// stamped returns params that carry a time.
-func (p *probe) stamped(at time.Time) []byte {
-	return fmt.Appendf(nil, `{"sent":%d,"pad":"%s"}`, at.Sub(p.base), strings.Repeat("x", bodyBytes-40))
-}
-
-// saw notes that stamped params have reached a handler.
-func (p *probe) saw(params []byte) error {
-	now := time.Now()
-	var v struct{ Sent time.Duration }
-	if err := json.Unmarshal(params, &v); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.got = append(p.got, now.Sub(p.base.Add(v.Sent))); len(p.got) == p.want {
-		close(p.all)
-	}
-	return nil
-}
-
-// handle is a handler that notes its items.
-func (p *probe) handle(_ context.Context, it *workers.RawItem) (any, error) {
-	return nil, p.saw(it.Raw)
-}
-
-// wait waits until all items have been seen.
-func (p *probe) wait(ctx context.Context) error {
-	select {
-	case <-p.all:
-		return nil
-	case <-time.After(reachWithin):
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return fmt.Errorf("%d of %d items reached a handler", len(p.got), p.want)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// measureLatency is (d): publishes at a fixed rate, whatever comes back. Its
-// floor is a raw memory work queue at the same rate, from publish to callback.
+// measureLatency is the pickup: publishes at a fixed rate, whatever comes back. Its floor is
+// a raw memory work queue at the same rate, from publish to callback.
 func (r *rig) measureLatency(ctx context.Context) error {
 	for _, rate := range []int{300, 3000} {
-		if err := r.latencyFloor(ctx, rate); err != nil {
+		floor, end, err := r.floorQueue(ctx)
+		if err != nil {
 			return err
 		}
-		if err := r.latency(ctx, fmt.Sprintf("(d) publish to handler start at %d/s", rate), fmt.Sprintf("latency-%d", rate), rate); err != nil {
+		at := " at " + measure.Figure(float64(rate)) + "/s"
+		_, err = r.pickup(ctx, "raw work queue"+at, plain{floor, floor.Conn, floor.Subject}, rate)
+		if err = errors.Join(err, end()); err != nil {
+			return err
+		}
+		if _, err := r.pickup(ctx, "pickup"+at, r.published(fmt.Sprintf("latency-%d", rate)), rate); err != nil {
 			return err
 		}
 	}
 	return r.measureDue(ctx)
 }
 
-// latency measures the time from publish to handler start.
-func (r *rig) latency(ctx context.Context, what, typ string, rate int) error {
-	p := newProbe(rate * int(r.o.LatencyFor/time.Second))
-	stop, err := r.worker(ctx, 64, typ, p.handle)
+// pickup measures the time from submission to handler start, at a rate, and returns the
+// median in milliseconds.
+func (r *rig) pickup(ctx context.Context, what string, q measure.Queue, rate int) (p50 float64, err error) {
+	n := max(1, int(float64(rate)*r.LatencyFor.Seconds()))
+	return r.late(ctx, what, q, n, func(ctx context.Context, t *measure.Tally) error {
+		return measure.OpenLoop(ctx, q, t, rate, false)
+	})
+}
+
+// late writes how late n items are that submit submits, and returns the median.
+func (r *rig) late(ctx context.Context, what string, q measure.Queue, n int, submit func(context.Context, *measure.Tally) error) (p50 float64, err error) {
+	t := measure.NewTally(n)
+	stop, err := q.Work(ctx, func(p measure.Payload) { t.Saw(p.Seq) })
 	if err != nil {
-		return err
+		return 0, err
 	}
-	used := r.costNow()
-	if err := r.openLoop(ctx, p, "work.submit."+typ, rate); err != nil {
-		return err
+	within, cancel := context.WithTimeout(ctx, r.LatencyFor+reachWithin)
+	defer cancel()
+	if err = errors.Join(submit(within, t), stop()); err != nil {
+		return 0, err
 	}
-	r.t.quantiles(what, p.got)
-	r.costs(what, p.want, used)
-	return stop()
+	return r.quantiles(what, t.Late()), nil
+}
+
+// quantiles writes the spread of latencies, and returns the median.
+func (r *rig) quantiles(what string, late []time.Duration) (p50 float64) {
+	p50 = measure.Quantile(late, 0.5)
+	r.t.row(what+", p50", p50, "ms")
+	r.t.row(what+", p99", measure.Quantile(late, 0.99), "ms")
+	r.t.row(what+", highest", measure.Quantile(late, 1), "ms")
+	return p50
 }
 
 // measureDue measures how late items start that were submitted for a later time,
 // spread over a few seconds.
 func (r *rig) measureDue(ctx context.Context) error {
 	const n, spread = 1000, 5 * time.Second
-	p := newProbe(n)
-	stop, err := r.worker(ctx, 64, "due", p.handle)
-	if err != nil {
-		return err
-	}
-	first := time.Now().Add(2 * time.Second)
-	err = r.submitAll(ctx, "due", n, func(i int, it *streamwright.Item) {
-		it.AvailableAt = first.Add(spread * time.Duration(i) / n)
-		it.Params = json.RawMessage(p.stamped(it.AvailableAt))
-	})
-	if err == nil {
-		err = p.wait(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	r.t.quantiles("(d) due time to handler start, 200/s", p.got)
-	return stop()
-}
-
-// latencyFloor measures one publish and one delivery.
-func (r *rig) latencyFloor(ctx context.Context, rate int) error {
-	nc, err := r.eng.Connect(nats.Name("bench-floor"))
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	cons, err := floorConsumer(ctx, js)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = js.DeleteStream(ctx, floorStream) }()
-	p := newProbe(rate * int(r.o.LatencyFor/time.Second))
-	cc, err := cons.Consume(func(m jetstream.Msg) {
-		_ = p.saw(m.Data())
-		_ = m.Ack()
-	})
-	if err != nil {
-		return err
-	}
-	defer cc.Stop()
-	if err := r.openLoop(ctx, p, floorSubject, rate); err != nil {
-		return err
-	}
-	r.t.quantiles(fmt.Sprintf("(d) floor: raw work queue at %d/s", rate), p.got)
-	return nil
-}
-
-// openLoop publishes the messages of a probe at a rate, and waits until all have
-// been seen. Messages that come due while it slept are sent at once, and counted
-// from then.
-func (r *rig) openLoop(ctx context.Context, p *probe, subject string, rate int) error {
-	nc, start := r.client.Conn(), time.Now()
-	for i := 0; i < p.want; {
-		due := min(int(time.Since(start).Seconds()*float64(rate))+1, p.want)
-		for ; i < due; i++ {
-			if err := nc.Publish(subject, p.stamped(time.Now())); err != nil {
-				return err
-			}
+	q, first := r.queue("due", 64), time.Now().Add(2*time.Second)
+	due := func(seq int) time.Time { return first.Add(spread * time.Duration(seq) / n) }
+	q.Edit = func(seq int, it *streamwright.Item) { it.AvailableAt = due(seq) }
+	_, err := r.late(ctx, "due time to handler start, 200/s", q, n, func(ctx context.Context, t *measure.Tally) error {
+		for i := range n {
+			t.From(i, due(i))
 		}
-		next := start.Add(time.Duration(float64(i) / float64(rate) * float64(time.Second)))
-		if err := sleep.For(ctx, time.Until(next)); err != nil {
+		if err := measure.Bulk(ctx, q, 0, n, 1); err != nil {
 			return err
 		}
-	}
-	if err := nc.Flush(); err != nil {
-		return err
-	}
-	return p.wait(ctx)
-}
-
-// measureMemory is (f): the memory of a large backlog, and its effect on an
-// urgent item.
-func (r *rig) measureMemory(ctx context.Context) error {
-	alone, err := r.urgent(ctx, "(f) urgent item with an empty queue", "alone", 0)
-	if err != nil {
-		return err
-	}
-	runtime.GC()
-	debug.FreeOSMemory()
-	before := resident()
-	edit := func(i int, it *streamwright.Item) {
-		if r.o.DedupKeys {
-			it.DedupKey = fmt.Sprintf("key-%d", i)
-		}
-	}
-	start := time.Now()
-	if err := r.submitAll(ctx, "backlog", r.o.Backlog, edit); err != nil {
-		return err
-	}
-	r.rate(fmt.Sprintf("(f) bulk submit of the backlog of %d", r.o.Backlog), r.o.Backlog, time.Since(start))
-	peak := resident()
-	runtime.GC()
-	debug.FreeOSMemory()
-	r.t.row("(f) resident before the backlog", before, "MiB", 0)
-	r.t.row("(f) resident at the end of the submits", peak, "MiB", 0)
-	r.t.row("(f) resident behind the backlog, settled", resident(), "MiB", 0)
-	behind, err := r.urgent(ctx, "(f) urgent item of another type, empty slots", "other", 0)
-	if err != nil {
-		return err
-	}
-	r.t.row("(f) urgent item behind the backlog, of without it, p50", float64(behind)/float64(alone), "×", 0)
-	_, err = r.urgent(ctx, "(f) urgent item of the same type, 16 slots of 5 ms work", "backlog", 5*time.Millisecond)
+		return t.Wait(ctx)
+	})
 	return err
 }
 
-// urgent measures the pickup of items of the highest priority, one at a time, and returns
-// the median.
-func (r *rig) urgent(ctx context.Context, what, typ string, work time.Duration) (time.Duration, error) {
-	const n = 200
-	p := newProbe(n)
-	stop, err := r.worker(ctx, 16, typ, func(ctx context.Context, it *workers.RawItem) (any, error) {
-		if it.Labels["urgent"] == "" {
-			time.Sleep(work)
-			return nil, nil
+// measureDiscovery measures what it costs to find the next item behind which a backlog
+// stands, at several depths, one item at a time; and whether the first in is the first
+// out, without exception.
+func (r *rig) measureDiscovery(ctx context.Context) error {
+	for _, depth := range []int{10, 10_000, 1_000_000} {
+		if depth > r.Backlog {
+			break
 		}
-		return p.handle(ctx, it)
-	})
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		if _, err := r.client.Submit(ctx, streamwright.Item{Type: typ, Params: json.RawMessage(p.stamped(time.Now())), Priority: streamwright.Priority(9), Labels: map[string]string{"urgent": "yes"}}); err != nil {
-			return 0, err
-		}
-		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
-			return 0, err
+		if err := r.pickAt(ctx, depth); err != nil {
+			return fmt.Errorf("at depth %d: %w", depth, err)
 		}
 	}
-	if err := p.wait(ctx); err != nil {
-		return 0, err
-	}
-	return r.t.quantiles(what, p.got), stop()
-}
-
-// resident returns this process's resident memory in MiB, 0 where it can't be
-// read.
-func resident() float64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	var size, rss float64
-	if _, err := fmt.Sscan(string(data), &size, &rss); err != nil {
-		return 0
-	}
-	return rss * float64(os.Getpagesize()) / (1 << 20)
-}
-
-// idleWorkers is how many workers measureIdle starts.
-const idleWorkers = 100
-
-// measureIdle counts what 100 workers send and are sent that have nothing to do, and what
-// crosses the server meanwhile.
-func (r *rig) measureIdle(ctx context.Context) (err error) {
-	list := make([]*started, 0, idleWorkers)
-	defer func() {
-		for _, w := range list {
-			err = errors.Join(err, w.stop())
-		}
-	}()
-	for range idleWorkers {
-		w, err := r.connectWorker(ctx, 4, "idle", nothing)
-		if err != nil {
-			return err
-		}
-		list = append(list, w)
-	}
-	if err := sleep.For(ctx, min(settleFor, r.o.IdleFor)); err != nil {
-		return err
-	}
-	of := func() (n uint64) {
-		for _, w := range list {
-			s := w.nc.Stats()
-			n += s.InMsgs + s.OutMsgs
-		}
-		return n
-	}
-	in0, out0 := r.eng.Traffic()
-	n0, cpu, began := of(), processCPU(), time.Now()
-	if err := sleep.For(ctx, r.o.IdleFor); err != nil {
-		return err
-	}
-	secs := time.Since(began).Seconds()
-	in1, out1 := r.eng.Traffic()
-	r.t.row("idle, 100 workers: messages of the workers", float64(of()-n0)/secs, "per s", 0)
-	r.t.row("idle, 100 workers: messages to the server", float64(in1-in0)/secs, "per s", 0)
-	r.t.row("idle, 100 workers: messages from the server", float64(out1-out0)/secs, "per s", 0)
-	r.t.row("idle, 100 workers: CPU", 100*(processCPU()-cpu).Seconds()/secs, "% of a core", 0)
 	return nil
 }
 
-// settleFor is the time in which workers that register together learn how many they are, and
-// so how seldom they need to be heard of.
-const settleFor = 90 * time.Second
+// pickAt keeps a backlog at a depth while one slot works it off.
+func (r *rig) pickAt(ctx context.Context, depth int) error {
+	const picks = 2000
+	q := r.queue(fmt.Sprintf("depth-%d", depth), 1)
+	if err := measure.Bulk(ctx, q, 0, depth, 1); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var gaps []time.Duration
+	var last time.Time // the last handler's end
+	next, enough := 0, errors.New("enough")
+	stop, err := q.Work(ctx, func(p measure.Payload) {
+		switch {
+		case ctx.Err() != nil:
+			return
+		case p.Seq != next:
+			cancel(fmt.Errorf("item %d came where %d was the first in: not first in, first out", p.Seq, next))
+		case next > 0:
+			gaps = append(gaps, time.Since(last))
+		}
+		if err := q.Submit(ctx, measure.NewPayload(depth+next)); err != nil {
+			cancel(err)
+		}
+		if next++; next > picks {
+			cancel(enough)
+		}
+		last = time.Now()
+	})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	if err := stop(); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != enough {
+		return err
+	}
+	r.quantiles(fmt.Sprintf("handler's end to the next one's start, depth %d", depth), gaps)
+	return nil
+}
+
+// ackQueue is the queue of a type with protocol ack, worked off by an ordinary JetStream
+// consumer.
+type ackQueue struct {
+	plain
+	r   *rig
+	typ string
+}
+
+// Work implements [measure.Queue]: it makes the type's protocol ack, with room for as many
+// runs as the worker has slots, and finds its consumer as any program would.
+func (a ackQueue) Work(ctx context.Context, handle func(measure.Payload)) (func() error, error) {
+	_, err := a.r.client.Types().Configure(ctx, a.typ, streamwright.Settings{Protocol: new(events.ProtocolAck), Capacity: new(a.r.slots)})
+	if err != nil {
+		return nil, err
+	}
+	nc, err := a.r.dial()
+	if err != nil {
+		return nil, err
+	}
+	q, err := measure.NewJetStream(nc, "", a.r.slots)
+	for err == nil && q.Consumer == nil {
+		if q.Consumer, err = q.JS.Consumer(ctx, "WORK_DISPATCH", a.typ); errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			err = sleep.For(ctx, 5*time.Millisecond)
+		}
+	}
+	var stop func() error
+	if err == nil {
+		stop, err = q.Work(ctx, handle)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return func() error { defer nc.Close(); return stop() }, nil
+}
+
+// measureAck measures items of a type with protocol ack, worked off by an ordinary
+// JetStream consumer, and beside them the same items sent to a registered worker with as
+// many slots, in the same run.
+func (r *rig) measureAck(ctx context.Context) error {
+	const rate = 300
+	burn, slow := ackQueue{r.published("ack"), r, "ack"}, ackQueue{r.published("ack-latency"), r, "ack-latency"}
+	if _, err := r.burnDown(ctx, "burn-down, protocol ack", burn); err != nil {
+		return err
+	}
+	if _, err := r.burnDown(ctx, "burn-down, protocol offer", r.queue("ack-offer", r.slots)); err != nil {
+		return err
+	}
+	if _, err := r.pickup(ctx, "publish to handler at 300/s, protocol ack", slow, rate); err != nil {
+		return err
+	}
+	_, err := r.pickup(ctx, "publish to handler at 300/s, protocol offer", r.published("ack-latency-offer"), rate)
+	return err
+}

@@ -21,17 +21,12 @@ type scratch struct {
 }
 
 // newScratch makes the folder, and starts its guard. program is the file of the engine;
-// without one there is no guard.
+// without one there is no guard. remove is to be called whatever the error.
 func newScratch(program string) (s *scratch, err error) {
 	s = &scratch{}
 	if s.dir, err = os.MkdirTemp("", "streamwright-demo-"); err != nil || program == "" {
 		return s, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.remove())
-		}
-	}()
 	if s.nodeIn, s.there, err = os.Pipe(); err != nil {
 		return s, err
 	}
@@ -53,11 +48,12 @@ func newScratch(program string) (s *scratch, err error) {
 
 // remove removes the folder. REQUIRES: the nodes have ended.
 func (s *scratch) remove() error {
+	if s == nil {
+		return nil
+	}
 	err := os.RemoveAll(s.dir)
 	for _, f := range []*os.File{s.nodeIn, s.there, s.out} {
-		if f != nil {
-			err = errors.Join(err, f.Close())
-		}
+		_ = f.Close() // nothing was written to it; it may be nil
 	}
 	if s.guard != nil {
 		err = errors.Join(err, s.guard.Wait())

@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // answer does a request. Call with mu held.
@@ -96,7 +97,7 @@ func (e *Engine) submit(data []byte) (any, error) {
 }
 
 func (e *Engine) one(s wire.Submit) (wire.Submitted, error) {
-	c, err := s.Command(events.ID{}, events.MaxParamsBytes)
+	c, err := command.OfSubmit(s, events.ID{}, events.MaxParamsBytes)
 	if err != nil {
 		return wire.Submitted{}, err
 	}
@@ -148,7 +149,7 @@ func (e *Engine) cancel(r wire.Cancel) (any, error) {
 }
 
 func (e *Engine) reschedule(r wire.Reschedule) (any, error) {
-	c, err := r.Command(Now)
+	c, err := command.OfReschedule(r, Now)
 	if err != nil {
 		return nil, err
 	}

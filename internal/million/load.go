@@ -2,177 +2,125 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/measure"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/workers"
 )
 
-// What is loaded: sizes of the ranges that filters ask for.
 const (
-	customers  = 10_000 // values of one label: about a hundred items each
-	tenants    = 300
-	causes     = 40 // different errors
 	loadSlots  = 500
-	reportTime = 10 * time.Second
+	loadReport = 50_000 // items between two lines about the progress
+	// eventsOfItem is the number of events of an item that completes at once:
+	// created, queued, claimed, running, completed.
+	eventsOfItem = 5
+	driveWorkers = 4
+	driveSlots   = 64
+	driveReport  = 10 * time.Second
+	driveRun     = 100 * time.Millisecond
 )
 
-// served are the types that have a worker while loading; idle types have none, so
-// their items stay queued.
-var (
-	served = []string{"email", "charge", "sync", "thumbnail", "index", "report", "export", "notify"}
-	idle   = []string{"archive", "reindex", "audit", "cleanup"}
-)
-
-// work is the params of a loaded item.
-type work struct {
-	N    int    `json:"n"`
-	To   string `json:"to"`
-	Fail int    `json:"fail,omitempty"` // which cause it dies of
-}
-
-// item is the i-th item: six in ten complete, one in twenty dies, the others wait.
-func item(i int) streamwright.Item {
-	h := mix(uint64(i))
-	w := work{N: i, To: fmt.Sprintf("customer-%d@example.org", h%customers)}
-	it := streamwright.Item{
-		Type: served[h>>8%uint64(len(served))], MaxAttempts: 1, Tenant: fmt.Sprintf("tenant-%d", h>>16%tenants),
-		Labels: map[string]string{"region": []string{"eu", "us", "ap", "sa", "af"}[h>>24%5], "customer": fmt.Sprintf("c%d", h%customers)},
-	}
-	switch p := h >> 32 % 100; {
-	case p < 5:
-		w.Fail = 1 + int(h>>40%causes)
-	case p >= 95:
-		it.Delay = time.Duration(1+h>>40%240) * time.Hour
-	case p >= 65:
-		it.Type = idle[h>>40%uint64(len(idle))]
-	}
-	if i%50 == 0 {
-		it.DedupKey = fmt.Sprintf("order-%d", i)
-	}
-	it.Params = w
-	return it
-}
-
-// mix spreads the bits of a number (splitmix64's last step).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// fail is the error of a cause, with numbers in it as real ones have.
-func fail(w work) error {
-	host := fmt.Sprintf("10.0.%d.%d", w.N%7, w.N%250)
-	texts := []string{"connection to %s refused", "%s answered 503 service unavailable", "lookup of %s timed out", "certificate of %s has expired", "%s closed the stream in mid-message"}
-	return workers.WithCode(workers.Permanent(fmt.Errorf(texts[w.Fail%len(texts)]+" (step %d)", host, w.Fail)), fmt.Sprintf("step_%d", w.Fail))
-}
-
-// load submits the items, works on them, and waits until nothing is left to do.
-func load(ctx context.Context, o options, out io.Writer) error {
+// queue connects to the engine as one that submits the items of a function.
+func (o options) queue(ctx context.Context, item func(i int) streamwright.Item) (*measure.Streamwright, error) {
 	c, err := streamwright.Connect(ctx, o.server)
+	return &measure.Streamwright{Client: c, Edit: func(seq int, it *streamwright.Item) { *it = item(seq) }}, err
+}
+
+// worker starts a worker that does what run does with an item, and then what its params say.
+func (o options) worker(ctx context.Context, id string, slots int, run func(context.Context, work) error, types ...string) (*measure.Worker, error) {
+	dial := func() (*nats.Conn, error) { return nats.Connect(o.server, nats.Name("million-"+id)) }
+	handle := func(ctx context.Context, it *workers.RawItem) (any, error) {
+		var w work
+		if err := json.Unmarshal(it.Raw, &w); err != nil {
+			return nil, workers.Permanent(err)
+		}
+		if err := run(ctx, w); err != nil || w.Fail == 0 {
+			return nil, err
+		}
+		return nil, fail(w)
+	}
+	return measure.StartWorker(ctx, dial, workers.Config{ID: events.WorkerID(id), Concurrency: slots}, handle, types...)
+}
+
+// load submits the items, and works on them, until nothing is left to do.
+func load(ctx context.Context, o options, out io.Writer) error {
+	q, err := o.queue(ctx, item)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	stop, err := startWorker(ctx, o.server, "loader", loadSlots, served, func(_ context.Context, _ *workers.RawItem, w work) (any, error) {
-		if w.Fail > 0 {
-			return nil, fail(w)
+	defer q.Client.Close()
+	n := 0
+	for i := range o.items {
+		if it := item(i); it.Delay == 0 && slices.Contains(served, it.Type) {
+			n++
 		}
-		return nil, nil
-	})
+	}
+	tally := measure.NewTally(n)
+	w, err := o.worker(ctx, "loader", loadSlots, func(context.Context, work) error { tally.Count(); return nil }, served...)
 	if err != nil {
 		return err
 	}
-	start, last, n := time.Now(), time.Now(), 0
-	err = c.SubmitSeq(ctx, items(o.items), func(s streamwright.Submitted) error {
-		if n++; time.Since(last) > reportTime {
-			last = time.Now()
-			fmt.Fprintf(out, "%d submitted in %v\n", n, time.Since(start).Round(time.Second))
-		}
-		return s.Error.Err()
-	})
+	start := time.Now()
+	for from := 0; from < o.items && err == nil; from += loadReport {
+		n := min(loadReport, o.items-from)
+		err = measure.Bulk(ctx, q, from, n, measure.BulkCallers)
+		fmt.Fprintf(out, "%d submitted in %v\n", from+n, time.Since(start).Round(time.Second))
+	}
 	if err == nil {
-		err = settled(ctx, c)
+		err = tally.Wait(ctx)
 	}
-	fmt.Fprintf(out, "%d items in %v\n", n, time.Since(start).Round(time.Second))
-	return errors.Join(err, stop())
+	fmt.Fprintf(out, "%d items in %v\n", o.items, time.Since(start).Round(time.Second))
+	return errors.Join(err, w.Stop())
 }
 
-func items(n int) iter.Seq[streamwright.Item] {
-	return func(yield func(streamwright.Item) bool) {
-		for i := range n {
-			if !yield(item(i)) {
-				return
-			}
-		}
-	}
-}
-
-// settled waits until no item of a served type is left that could run now. An engine
-// that is too busy to say is asked again.
-func settled(ctx context.Context, c *streamwright.Client) error {
-	for {
-		stats, err := c.Engine().Stats(ctx)
-		var refused *events.Error
-		if err != nil && (ctx.Err() != nil || !errors.As(err, &refused) || refused.Code != events.CodeTimeout) {
-			return err
-		}
-		busy := stats.States["claimed"] + stats.States["running"]
-		for _, t := range stats.Types {
-			if slices.Contains(served, t.Type) {
-				busy += t.States["queued"] - t.Scheduled
-			}
-		}
-		if err == nil && busy == 0 {
-			return nil
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// startWorker starts a worker on a connection of its own.
-func startWorker(ctx context.Context, server, id string, slots int, types []string, fn func(context.Context, *workers.RawItem, work) (any, error)) (stop func() error, err error) {
-	nc, err := nats.Connect(server, nats.Name("million-"+id))
-	if err != nil {
-		return nil, err
-	}
-	w, err := workers.New(nc, workers.Config{ID: events.WorkerID(id), Concurrency: slots, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	for _, t := range types {
-		workers.HandleRaw(w, t, func(ctx context.Context, it *workers.RawItem) (any, error) {
-			p, err := paramsOf(it)
-			if err != nil {
-				return nil, workers.Permanent(err)
-			}
-			return fn(ctx, it, p)
-		})
-	}
-	if err := w.Start(ctx); err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return func() error {
-		defer nc.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+// drive keeps the engine at so many events a second: items with labels that run
+// for a tenth of a second each, on four workers; one in fifty fails and dies.
+func drive(ctx context.Context, o options, out io.Writer) (err error) {
+	alive := context.WithoutCancel(ctx) // the workers end what they have begun
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
 		defer cancel()
-		return w.Stop(ctx)
-	}, nil
+	}
+	var submitted atomic.Int64
+	var tally atomic.Pointer[measure.Tally]
+	q, err := o.queue(alive, func(i int) streamwright.Item { return ticked(i, int(submitted.Add(1))) })
+	if err != nil {
+		return err
+	}
+	defer q.Client.Close()
+	run := func(ctx context.Context, w work) error {
+		tally.Load().Saw(w.N)
+		return sleep.For(ctx, driveRun)
+	}
+	for i := range driveWorkers {
+		w, e := o.worker(alive, fmt.Sprintf("driven-%d", i+1), driveSlots, run, "tick")
+		if e != nil {
+			return e
+		}
+		defer func() { err = errors.Join(err, w.Stop()) }()
+	}
+	start, rate := time.Now(), o.rate/eventsOfItem
+	for err == nil {
+		t := measure.NewTally(rate * int(driveReport.Seconds()))
+		tally.Store(t)
+		err = measure.OpenLoop(ctx, q, t, rate, true)
+		n, took := submitted.Load(), time.Since(start)
+		fmt.Fprintf(out, "%d items in %v, about %.0f events a second\n", n, took.Round(time.Second), float64(n*eventsOfItem)/took.Seconds())
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/streamwright/streamwright/internal/measure"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // screens lists the page's screens, each with the expression that is true once it is
@@ -38,16 +41,12 @@ func rows(table string) string {
 	return fmt.Sprintf(`document.querySelectorAll('main %s tbody tr').length > 0`, table)
 }
 
-// patience bounds the time until a screen is shown.
-const patience = time.Minute
-
-// look measures each screen in Chromium: how long it takes to be there, the share
-// of the main thread's time that it needs while it is shown, the longest time
-// without a frame, and what it keeps in memory.
+// look measures each screen in Chromium: how long it takes to be there, and what it keeps in
+// memory, at first and later.
 func look(ctx context.Context, o options, out io.Writer) error {
-	path, err := exec.LookPath(o.chromium)
+	path, err := exec.LookPath("chromium")
 	if err != nil {
-		return fmt.Errorf("find the browser: %w; name it with -chromium", err)
+		return fmt.Errorf("find the browser: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "million-")
 	if err != nil {
@@ -69,70 +68,32 @@ func look(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "each screen for %v\n\n| screen | there after ms | main thread busy | with script | with layout | 99%% of frames within ms | longest ms | elements | heap MB |\n|---|---|---|---|---|---|---|---|---|\n", o.duration)
+	fmt.Fprintf(out, "each screen for %v\n\n%s", o.duration, measure.Head("screen", "there after ms", "heap MB", "then"))
 	for _, s := range screens {
-		if o.screen != "" && s.hash != o.screen {
-			continue
-		}
-		if err := lookAt(ctx, s.hash, s.there, o.duration, out); err != nil {
+		shown, err := opened(ctx, s.hash, s.there)
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.hash, err)
 		}
-	}
-	return nil
-}
-
-// watch counts the times between frames until it is asked for them.
-const watch = `(() => { const gaps = []; window.gaps = gaps; let last = performance.now();
-	const f = (now) => { gaps.push(now - last); last = now; if (window.gaps === gaps) requestAnimationFrame(f); }; requestAnimationFrame(f); })()`
-
-// seen holds the measurements of a screen's frames.
-type seen struct {
-	P99, Longest float64
-	Nodes        int
-}
-
-func lookAt(ctx context.Context, hash, there string, d time.Duration, out io.Writer) error {
-	shown, err := opened(ctx, hash, there)
-	if err != nil {
-		return err
-	}
-	before, err := figures(ctx)
-	if err != nil {
-		return err
-	}
-	if err := evaluate(ctx, watch, nil); err != nil {
-		return err
-	}
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	var s seen
-	if err := evaluate(ctx, `(() => { const g = window.gaps.sort((a, b) => a - b); window.gaps = null; return { P99: g[Math.floor(g.length * 0.99)] ?? 0, Longest: g.at(-1) ?? 0, Nodes: document.querySelectorAll('*').length }; })()`, &s); err != nil {
-		return err
-	}
-	if _, err := chromedp.Call(ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
-		return err
-	}
-	after, err := figures(ctx)
-	if err != nil {
-		return err
-	}
-	share := func(names ...string) (percent float64) {
-		for _, n := range names {
-			percent += 100 * (after[n] - before[n]) / (after["Timestamp"] - before["Timestamp"])
+		before, err := heap(ctx)
+		if err != nil {
+			return err
 		}
-		return percent
+		if err := sleep.For(ctx, o.duration); err != nil {
+			return err
+		}
+		after, err := heap(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(out, measure.Row("`"+s.hash+"`", measure.Figure(shown), measure.Figure(before), measure.Figure(after)))
 	}
-	fmt.Fprintf(out, "| `%s` | %s | %.1f %% | %.1f %% | %.1f %% | %.0f | %.0f | %d | %.1f |\n", hash, millis(shown), share("TaskDuration"), share("ScriptDuration"), share("RecalcStyleDuration", "LayoutDuration"), s.P99, s.Longest, s.Nodes, after["JSHeapUsedSize"]/1e6)
 	return nil
 }
 
-// opened goes to a screen from another, and says how long it took until it was there.
-func opened(ctx context.Context, hash, there string) (time.Duration, error) {
-	var took float64
-	err := evaluate(ctx, fmt.Sprintf(`(async () => {
+// opened goes to a screen from another, and says after how many milliseconds it was there.
+func opened(ctx context.Context, hash, there string) (took float64, err error) {
+	yes := true
+	r, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{AwaitPromise: &yes, ReturnByValue: &yes, Expression: fmt.Sprintf(`(async () => {
 		location.hash = '#/schedules';
 		await new Promise((done) => setTimeout(done, 500));
 		const start = performance.now();
@@ -140,39 +101,31 @@ func opened(ctx context.Context, hash, there string) (time.Duration, error) {
 		for (;;) {
 			await new Promise((done) => requestAnimationFrame(done));
 			if (%s) return performance.now() - start;
-			if (performance.now() - start > %d) return -1;
+			if (performance.now() - start > 60_000) throw new Error('it is not there after a minute');
 		}
-	})()`, hash, there, patience.Milliseconds()), &took)
-	if err == nil && took < 0 {
-		err = fmt.Errorf("it is not there after %v", patience)
+	})()`, hash, there)})
+	if err != nil {
+		return 0, err
 	}
-	return time.Duration(took * float64(time.Millisecond)), err
+	if r.ExceptionDetails != nil || r.Result == nil {
+		return 0, fmt.Errorf("%+v", r.ExceptionDetails)
+	}
+	return took, json.Unmarshal(r.Result.Value, &took)
 }
 
-// figures are the browser's own of the page.
-func figures(ctx context.Context) (map[string]float64, error) {
+// heap returns the megabytes that the page keeps.
+func heap(ctx context.Context) (float64, error) {
+	if _, err := chromedp.Call(ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+		return 0, err
+	}
 	r, err := chromedp.Call(ctx, performance.GetMetrics, cdp.Empty{})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	out := map[string]float64{}
 	for _, m := range r.Metrics {
-		out[m.Name] = m.Value
+		if m.Name == "JSHeapUsedSize" {
+			return m.Value / 1e6, nil
+		}
 	}
-	return out, nil
-}
-
-// evaluate evaluates an expression in the page, and waits for it if it is a promise.
-func evaluate(ctx context.Context, expression string, out any) error {
-	yes := true
-	r, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, AwaitPromise: &yes, ReturnByValue: &yes})
-	switch {
-	case err != nil:
-		return err
-	case r.ExceptionDetails != nil:
-		return errors.New(r.ExceptionDetails.Text)
-	case out == nil || r.Result == nil:
-		return nil
-	}
-	return json.Unmarshal(r.Result.Value, out)
+	return 0, errors.New("the browser does not say what the page keeps")
 }

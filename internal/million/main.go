@@ -1,3 +1,18 @@
+// Command million tries the faces with as much as they promise to bear: it fills
+// an engine with a million items of many kinds, keeps it busy with a thousand
+// events a second, and measures what the list API and the page do meanwhile.
+//
+//	engine serve --dir /tmp/million --durability interval &
+//	go -C internal/million run . load                   # some minutes
+//	go -C internal/million run . ask                    # the HTTP API, each question many times
+//	go -C internal/million run . drive &                # 1,000 events a second
+//	go -C internal/million run . look                   # each screen in Chromium
+//
+// It is a tool for people, run on demand: the figures of docs/operate/PAGE.md and
+// docs/guides/LISTING.md are its output. What it loads is a pure function of the
+// items' number, so two runs load the same.
+//
+// It is a module of its own, so that users of the main one do not download chromedp.
 package main
 
 import (
@@ -19,8 +34,6 @@ type options struct {
 	rate     int           // events a second
 	duration time.Duration // of drive, or of look at each screen
 	times    int           // that each question is asked
-	chromium string
-	screen   string // to look at; empty: all
 }
 
 func main() {
@@ -44,8 +57,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&o.rate, "rate", 1000, "drive: events a second")
 	fs.DurationVar(&o.duration, "for", time.Minute, "drive: how long in all, 0 until interrupted; look: how long at each screen")
 	fs.IntVar(&o.times, "times", 20, "ask: how often each question is asked")
-	fs.StringVar(&o.chromium, "chromium", "chromium", "look: the browser's `program`")
-	fs.StringVar(&o.screen, "screen", "", "look: only at this `address`, such as #/events")
 	if len(args) == 0 || commands[args[0]] == nil {
 		fs.Usage()
 		return fmt.Errorf("say what to do: load, drive, ask or look")

@@ -58,7 +58,7 @@ func TestLoadDriveAndAsk(t *testing.T) {
 		if err := run(context.Background(), args, &out, &out); err != nil {
 			t.Fatalf("%s: %v\n%s", args[0], err, out.String())
 		}
-		want := map[string]string{"load": "1200 items in", "drive": "events a second", "ask": "| work: error, two words |"}[args[0]]
+		want := map[string]string{"load": "1200 items in", "drive": "events a second", "ask": "| error, two words |"}[args[0]]
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s says %s", args[0], out.String())
 		}

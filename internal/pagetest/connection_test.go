@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestARestartedEngine(t *testing.T) {
 	w := start(t, func(to *embedded.Options) { *to = o })
 	w.submit(streamwright.Item{Type: "email"})
 	p := open(t, desktop, w.url+"#/")
-	p.expect(provoked...)
+	p.expect(append(slices.Clone(provoked), "status of 503", "status 503")...) // of an engine that is stopping
 	p.see(`[data-tile="queued"] .tile-value`, "1")
 	same := p.stays()
 	w.stop()

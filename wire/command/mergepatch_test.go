@@ -1,9 +1,9 @@
-package wire_test
+package command_test
 
 import (
 	"testing"
 
-	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
 )
 
 // The cases of RFC 7396, appendix A, and what is ours.
@@ -27,7 +27,7 @@ func TestMergePatch(t *testing.T) {
 		{``, `{"a":1}`, `{"a":1}`},
 		{`{"n": 1.50, "big": 12345678901234567890, "t": "a <b>"}`, ` {"x": 1} `, `{"big":12345678901234567890,"n":1.50,"t":"a <b>","x":1}`},
 	} {
-		got, err := wire.MergePatch([]byte(c[0]), []byte(c[1]))
+		got, err := command.MergePatch([]byte(c[0]), []byte(c[1]))
 		if err != nil || string(got) != c[2] {
 			t.Errorf("%s patched with %s is %s (%v), want %s", c[0], c[1], got, err, c[2])
 		}
@@ -35,7 +35,7 @@ func TestMergePatch(t *testing.T) {
 	for _, c := range [][2]string{
 		{`{`, `{"a":1}`}, {`{}`, `{"a"`}, {`{}`, `{"a":1,"a":2}`}, {`{}`, `{"a":{"b":1,"b":2}}`}, {`{"a":1,"a":2}`, `{"b":1}`}, {`{"a":{"b":1,"b":2}}`, `{"a":{"c":1}}`},
 	} {
-		if _, err := wire.MergePatch([]byte(c[0]), []byte(c[1])); err == nil {
+		if _, err := command.MergePatch([]byte(c[0]), []byte(c[1])); err == nil {
 			t.Errorf("%s patched with %s is no error", c[0], c[1])
 		}
 	}

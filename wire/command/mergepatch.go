@@ -1,10 +1,11 @@
-package wire
+package command
 
 import (
 	"bytes"
 	"encoding/json"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // MergePatch applies a JSON merge patch (RFC 7396) to a document: the members
@@ -19,12 +20,12 @@ func MergePatch(doc, patch []byte) ([]byte, error) {
 	}
 	target, changes := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if isObject(doc) {
-		if err := ReadStrict(doc, &target); err != nil {
-			return nil, events.Refuse(events.CodeBadParams, "the document can't be patched: %s", JSONFault(err))
+		if err := wire.ReadStrict(doc, &target); err != nil {
+			return nil, events.Refuse(events.CodeBadParams, "the document can't be patched: %s", wire.JSONFault(err))
 		}
 	}
-	if err := ReadStrict(patch, &changes); err != nil {
-		return nil, events.Refuse(events.CodeBadRequest, "the patch can't be read: %s", JSONFault(err))
+	if err := wire.ReadStrict(patch, &changes); err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the patch can't be read: %s", wire.JSONFault(err))
 	}
 	for name, change := range changes {
 		if bytes.Equal(bytes.TrimSpace(change), []byte("null")) {
