@@ -63,7 +63,7 @@ type lease struct {
 	owns    atomic.Bool                       // this engine owns the log
 	working atomic.Pointer[dispatcher.Engine] // nil until it has begun to own it, or to stand by
 	full    func() *api.RoomAlarm             // why there is no room for new work; nil: there is some
-	// ask asks an endpoint of the API; nil until there is one.
+	// call asks an endpoint of the API; nil until there is one.
 	call func(ctx context.Context, endpoint string, data []byte) ([]byte, error)
 
 	ttl    time.Duration
