@@ -7,39 +7,59 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 )
 
-// openAccess finds out who may use the engine, and refuses to be open to
+// guard knows who may use the engine, and how much.
+type guard struct {
+	*base
+	ledger *ledger
+
+	auth      *httpauth.Authenticator
+	httpTLS   atomic.Pointer[tls.Config] // for new connections
+	quotas    *quota.Book                // nil: there are none
+	userRoles userRoles
+	reloading sync.Mutex    // one reload at a time
+	given     config.Config // before its connection was resolved
+}
+
+// open finds out who may use the engine, and refuses to be open to
 // anyone who reaches it over a network.
-func (e *Engine) openAccess() error {
-	h := e.cfg.HTTP
-	auth, err := httpauth.New(e.o.httpAuth(h, e.log))
+func (g *guard) open() error {
+	h := g.cfg.HTTP
+	auth, err := httpauth.New(g.o.httpAuth(h, g.log))
 	if err != nil {
 		return err
 	}
-	if addr := e.cfg.Server.HTTP; addr != config.Off && !h.AllowOpen {
+	if addr := g.cfg.Server.HTTP; addr != config.Off && !h.AllowOpen {
 		if err := auth.CheckListen(addr); err != nil {
 			return err
 		}
 	}
-	e.auth = auth
-	if e.cfg.Server.NATSURL != "" {
+	g.auth = auth
+	if g.cfg.Server.NATSURL != "" {
 		return nil
 	}
-	return checkNATSListen(e.cfg.Server.NATSListen, e.cfg.NATS)
+	return checkNATSListen(g.cfg.Server.NATSListen, g.cfg.NATS)
 }
 
 // httpAuth returns who is known on HTTP, except for the CAs of certificates.
@@ -62,17 +82,17 @@ func checkNATSListen(addr string, n config.NATS) error {
 
 // openTLS makes the TLS of the HTTP server, which a reload exchanges; nil for
 // none.
-func (e *Engine) openTLS() (*tls.Config, error) {
-	h := e.cfg.HTTP
+func (g *guard) openTLS() (*tls.Config, error) {
+	h := g.cfg.HTTP
 	if h.TLSCert == "" {
 		return nil, nil
 	}
-	c, _, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, e.auth.HasTokens())
+	c, _, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, g.auth.HasTokens())
 	if err != nil {
 		return nil, err
 	}
-	e.httpTLS.Store(c)
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return e.httpTLS.Load(), nil }}, nil
+	g.httpTLS.Store(c)
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.httpTLS.Load(), nil }}, nil
 }
 
 func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, []*x509.Certificate, error) {
@@ -251,4 +271,201 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 		opts.Nkeys = append(opts.Nkeys, &natsserver.NkeyUser{Nkey: s.public[2], Account: system})
 	}
 	return byName, nil
+}
+
+// hasAccounts reports whether each user is in an account of its own, so that the
+// server tells who asks.
+func (s *server) hasAccounts() bool { return s != nil && s.isolated }
+
+// openQuotas makes what counts against the quotas, if there are any.
+func (g *guard) openQuotas() {
+	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
+	g.quotas = quota.New(quota.Config{
+		Settings: g.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(g.ledger.store, t) }, Refused: g.ledger.metrics.QuotaRefused,
+		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
+		Now: func() time.Time { return time.Now().Add(time.Duration(g.ledger.advanced.Load())) },
+	})
+	if g.quotas != nil && g.auth.Open() && !g.srv.hasAccounts() {
+		g.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
+	}
+}
+
+// userRoles are the roles of the NATS users.
+type userRoles struct {
+	p atomic.Pointer[map[string]access.Roles]
+}
+
+func (r *userRoles) set(n config.NATS, l config.Leaf) {
+	roles := make(map[string]access.Roles, len(n.Users)+len(l.Sites))
+	for _, u := range n.Users {
+		roles[u.Name] = u.Roles
+	}
+	for _, s := range l.Sites {
+		roles[s.Name] = s.Grants()
+	}
+	r.p.Store(&roles)
+}
+
+// of returns the roles of a NATS user; none for this process itself, which has
+// no quota. One that the configuration does not name is in an account that an
+// operator has added: it may have any.
+func (r *userRoles) of(user string) access.Roles {
+	if user == processUser {
+		return 0
+	}
+	if roles, known := (*r.p.Load())[user]; known {
+		return roles
+	}
+	return access.All
+}
+
+// typeExists reports whether the store has a type. One that it can't tell of is
+// not held against anybody.
+func typeExists(store *projector.Store, t events.Type) bool {
+	types, err := store.Types()
+	return err != nil || slices.ContainsFunc(types, func(info events.TypeInfo) bool { return info.Type == t })
+}
+
+// Reload puts into force the access settings of another configuration, and the
+// present content of the files that it names: tokens, client certificates, NATS
+// users with their passwords, the servers' certificates and the CAs of their
+// clients. c is as config.Load returns it; the Options' overrides apply to it
+// too.
+//
+// It is all or nothing: on an error everything is as it was. It never opens an
+// engine with users to everyone. Users no longer known lose their connections
+// to the embedded NATS server, and their live feeds and long polls on HTTP.
+// Other differences are logged as waiting for a restart, and returned.
+// Concurrent calls take turns.
+func (e *Engine) Reload(c config.Config) (waiting []string, err error) { return e.guard.reload(c) }
+
+func (g *guard) reload(c config.Config) (waiting []string, err error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	defer func() {
+		if err != nil {
+			g.log.Error("the configuration was not read again: all is as it was", "error", err)
+			err = events.WithCode(events.CodeBadConfig, err)
+		}
+	}()
+	o := g.o
+	o.Config = c
+	c = o.config()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	next, secure, err := g.prepareHTTP(c.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	users := 0
+	if g.srv != nil {
+		so := g.serverOptions()
+		so.Access = c.NATS
+		if err := g.srv.reload(so); err != nil {
+			return nil, err
+		}
+		users = len(c.NATS.Users)
+	}
+	// From here on nothing can fail.
+	if secure != nil {
+		g.httpTLS.Store(secure)
+	}
+	next.Apply()
+	g.userRoles.set(c.NATS, g.cfg.Leaf)
+	waiting = config.NeedsRestart(g.given, c)
+	g.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
+	if len(waiting) > 0 {
+		g.log.Warn("changed, needs a restart: "+strings.Join(waiting, ", "), "settings", len(waiting))
+	}
+	return waiting, nil
+}
+
+// prepareHTTP reads the tokens and certificates for HTTP. secure is nil if
+// there is no new TLS configuration.
+func (g *guard) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
+	next, err = g.auth.Prepare(g.o.httpAuth(h, g.log))
+	if err != nil || h.TLSCert == "" || g.httpTLS.Load() == nil {
+		return next, nil, err
+	}
+	secure, roots, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, next.HasTokens())
+	if err != nil {
+		return nil, nil, err
+	}
+	next.Accept(roots)
+	return next, secure, nil
+}
+
+// reload gives a running server other users and certificates. After an error
+// nothing has changed. The server itself then disconnects users that are no
+// longer let in or have another password, and ends subscriptions that a user
+// may no longer have.
+func (s *server) reload(o serverOptions) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
+		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
+	}
+	roots, err := s.apply(o)
+	if err == nil {
+		// nats-server 2.15 starts the imports of an account that a reload has added
+		// only when the next one finds it there.
+		_, err = s.apply(o)
+	}
+	if err != nil {
+		return err
+	}
+	if len(roots) > 0 {
+		s.disconnectUntrusted(roots, o.Log)
+	}
+	return nil
+}
+
+// apply makes the options for o and gives them to the server.
+func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
+	opts := s.opts.Clone()
+	opts.Users, opts.Nkeys = nil, nil
+	if roots, err = s.login(opts, o); err != nil {
+		return nil, err
+	}
+	if err := s.ns().ReloadOptions(opts); err != nil {
+		return nil, fmt.Errorf("reload the NATS server: %w", err)
+	}
+	s.opts = opts
+	return roots, nil
+}
+
+// connPage is the number of connections looked at in one step.
+const connPage = 1024
+
+// disconnectUntrusted ends the connections whose certificates come from a CA
+// that is no longer accepted. The server itself checks them only in the
+// handshake, and no handshake from before the reload is still under way by now.
+func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger) {
+	var ended []uint64
+	for seen := 0; ; seen += connPage {
+		page, err := s.ns().Connz(&natsserver.ConnzOptions{Offset: seen, Limit: connPage})
+		if err != nil {
+			log.Error("the NATS server does not tell its connections: those with certificates of an earlier CA go on", "error", err)
+			return
+		}
+		for _, c := range page.Conns {
+			if c.TLSVersion == "" {
+				continue // of this process
+			}
+			client := s.ns().GetClient(c.Cid)
+			if client == nil {
+				continue
+			}
+			if state := client.GetTLSConnectionState(); state != nil && !access.Trusts(roots, state.VerifiedChains) {
+				ended = append(ended, c.Cid)
+			}
+		}
+		if len(page.Conns) < connPage {
+			break
+		}
+	}
+	for _, id := range ended {
+		_ = s.ns().DisconnectClientByID(id) // or it has gone by itself
+	}
 }

@@ -69,7 +69,7 @@ type route struct {
 // routes are all that the API has, with something in place of each parameter.
 func routes(e *Engine) []route {
 	list := []route{{"GET", "/metrics", access.RolesOf(access.Read)}}
-	for path, item := range e.http.API().OpenAPI().Paths {
+	for path, item := range e.faces.http.API().OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op == nil {
 				continue
@@ -148,7 +148,7 @@ func TestRolesOnHTTP(t *testing.T) {
 // Open to this machine, and to no other's web page.
 func TestOpenHTTP(t *testing.T) {
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: "127.0.0.1:0"})
-	e.http.Mount("/any", access.RolesOf(access.Operate), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	e.faces.http.Mount("/any", access.RolesOf(access.Operate), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	c := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(c.CloseIdleConnections)
 	if status, p := ask(t, c, "GET", e.HTTPURL()+"/metrics", ""); status != http.StatusOK {

@@ -313,7 +313,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 	}
 
 	before := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{})
-	last, err := e.eventLog.Last(testContext(t))
+	last, err := e.ledger.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 		expect(t, refused[a.user], fmt.Sprintf("Permissions Violation for Subscription to %q", a.listen))
 		_ = s.Unsubscribe()
 	}
-	if now, err := e.eventLog.Last(testContext(t)); err != nil || now.Seq != last.Seq {
+	if now, err := e.ledger.eventLog.Last(testContext(t)); err != nil || now.Seq != last.Seq {
 		t.Errorf("the log has grown from %d to %d, %v", last.Seq, now.Seq, err)
 	}
 	if after := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}); len(after.Types) != len(before.Types) || !maps.Equal(after.Types[0].States, before.Types[0].States) || after.Types[0].Capacity != before.Types[0].Capacity {

@@ -385,7 +385,7 @@ func TestItemsOfAnEarlierOwnerDoNotRun(t *testing.T) {
 	if err := json.Unmarshal(msg.Data, &items); err != nil || len(items) != 1 {
 		t.Fatalf("%s: %v", msg.Data, err)
 	}
-	for i, epoch := range []events.Epoch{e.dispatcher.Epoch() - 1, e.dispatcher.Epoch()} {
+	for i, epoch := range []events.Epoch{e.decider.dispatcher.Epoch() - 1, e.decider.dispatcher.Epoch()} {
 		items[0].ID, items[0].Token = ulid.Make().String(), events.NewToken(epoch, 1<<39).String()
 		body, err := json.Marshal(items)
 		if err != nil {

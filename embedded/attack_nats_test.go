@@ -16,7 +16,7 @@ import (
 func TestHeadersThatTheServerObeys(t *testing.T) {
 	e := guarded(t)
 	kept := submit(t, e, wire.Submit{Type: "email"})
-	last, err := e.eventLog.Last(testContext(t))
+	last, err := e.ledger.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestHeadersThatTheServerObeys(t *testing.T) {
 	if _, err := reader.Get(testContext(t), id); err != nil {
 		t.Errorf("what was there: %v", err)
 	}
-	if n, err := e.eventLog.Last(testContext(t)); err != nil || n.Seq <= last.Seq {
+	if n, err := e.ledger.eventLog.Last(testContext(t)); err != nil || n.Seq <= last.Seq {
 		t.Errorf("the log ends with %d, %v", n.Seq, err)
 	}
 }

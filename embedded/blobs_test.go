@@ -338,17 +338,17 @@ func TestObjectsLeaveWithTheirItem(t *testing.T) {
 	}
 	changes[1].New = changes[1].Old
 	await(t, "the deletion", func() bool { // the janitor may not have heard of the object yet
-		e.janitor.Pruned(pruned(changes))
+		e.decider.janitor.Pruned(pruned(changes))
 		_, err := c.Params(testContext(t), items[0])
 		return errors.Is(err, blobs.ErrGone)
 	})
 	if _, err := c.Params(testContext(t), items[1]); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.janitor.Sweep(testContext(t)); err != nil {
+	if _, err := e.decider.janitor.Sweep(testContext(t)); err != nil {
 		t.Error(err)
 	}
-	if oldest, err := e.undecided(testContext(t)); err != nil || !oldest.IsZero() {
+	if oldest, err := e.decider.undecided(testContext(t)); err != nil || !oldest.IsZero() {
 		t.Errorf("undecided since %v, %v", oldest, err)
 	}
 }

@@ -81,12 +81,12 @@ func (e *Engine) Advance(ctx context.Context, d time.Duration) error {
 	case d < 0:
 		return fmt.Errorf("advance the clock: the time is %s: it must not be negative", d)
 	}
-	e.advanced.Add(int64(d))
-	return e.dispatcher.FollowClock(ctx)
+	e.ledger.advanced.Add(int64(d))
+	return e.decider.dispatcher.FollowClock(ctx)
 }
 
 // Now returns the time by the engine's clock.
-func (e *Engine) Now() time.Time { return e.dispatcher.Now() }
+func (e *Engine) Now() time.Time { return e.decider.dispatcher.Now() }
 
 // skewedLog is a log on a server with a wrong clock, for tests.
 type skewedLog struct {

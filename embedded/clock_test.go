@@ -72,7 +72,7 @@ func TestStartWithWrongClock(t *testing.T) {
 	e = mustStart(t, withClock(t, dir, wrongBy, ""))
 	// Time goes on, by the engine's clock: when this has expired, what was to be
 	// pruned by the wrong clock would have been.
-	soon := e.dispatcher.Now().Add(2500 * time.Millisecond)
+	soon := e.decider.dispatcher.Now().Add(2500 * time.Millisecond)
 	awaitState(t, e, submit(t, e, wire.Submit{Type: "other", SubmitOptions: wire.SubmitOptions{ExpiresAt: soon}}).ID, events.StateCancelled)
 	if ended, waiting := left(t, e); ended != 20 || waiting != 5 {
 		t.Fatalf("%d of 20 ended items are left, %d of 5 wait", ended, waiting)
@@ -235,7 +235,7 @@ func TestMachineClock(t *testing.T) {
 
 // Only an engine whose data is gone at its end lets its clock be moved.
 func TestAdvanceNeedsMemory(t *testing.T) {
-	if err := (&Engine{}).Advance(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "Options.Memory") {
+	if err := newEngine(Options{}).Advance(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "Options.Memory") {
 		t.Error(err)
 	}
 }

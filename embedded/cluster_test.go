@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,11 +90,12 @@ func startNodes(t testing.TB, all []Options) []*node {
 
 func startNode(ctx context.Context, o Options) (*node, error) {
 	e := newEngine(o)
-	for _, step := range []func(context.Context) error{func(context.Context) error { return e.cfg.Validate() }, e.openDir, e.openServer} {
-		if err := step(ctx); err != nil {
-			_ = e.Stop(context.Background())
-			return nil, err
-		}
+	err := e.cfg.Validate()
+	if err == nil {
+		err = e.life.start(ctx, slices.Insert(e.serverParts(), 0, e.parts()[0])...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &node{e, o}, nil
 }
@@ -178,7 +180,7 @@ func TestStreamsOnACluster(t *testing.T) {
 // release. Replicated buckets have an error code of their own for what is out of date.
 func TestLeaseOnACluster(t *testing.T) {
 	e, _ := startCluster(t)
-	ctx, owners := testContext(t), e.lease.owners
+	ctx, owners := testContext(t), e.ledger.lease.owners
 	const partition = 1 // nobody's
 	me, you := kvstate.Owner{Owner: "me", Node: "A"}, kvstate.Owner{Owner: "you", Node: "B"}
 	lease := func(o kvstate.Owner, rev uint64) uint64 {

@@ -30,16 +30,16 @@ type outside struct {
 
 // resolve reads the context that is named and the server's URL into the
 // configuration.
-func (e *Engine) resolve() error {
-	e.outside = &outside{options: e.o.NATSOptions, log: e.log}
-	defer func() { e.outside.cfg = e.cfg }()
-	if !e.cfg.External() || e.o.Memory && e.cfg.Server.NATSURL == "" {
+func (b *base) resolve() error {
+	b.outside = &outside{options: b.o.NATSOptions, log: b.log}
+	defer func() { b.outside.cfg = b.cfg }()
+	if !b.cfg.External() || b.o.Memory && b.cfg.Server.NATSURL == "" {
 		return nil
 	}
-	c := e.cfg.Connect
+	c := b.cfg.Connect
 	err := error(nil)
-	if e.cfg.Server.NATSURL != "" {
-		c.URL = e.cfg.Server.NATSURL
+	if b.cfg.Server.NATSURL != "" {
+		c.URL = b.cfg.Server.NATSURL
 		err = c.Check("the configuration")
 	}
 	if err == nil {
@@ -51,9 +51,9 @@ func (e *Engine) resolve() error {
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
-	e.cfg.Server.NATSURL = cmp.Or(c.URL, connect.DefaultURL)
+	b.cfg.Server.NATSURL = cmp.Or(c.URL, connect.DefaultURL)
 	c.Context, c.URL = "", ""
-	e.cfg.Connect = c
+	b.cfg.Connect = c
 	return nil
 }
 

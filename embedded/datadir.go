@@ -170,6 +170,14 @@ func syncDir(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// root returns the folder; empty in memory.
+func (d *dataDir) root() string {
+	if d == nil {
+		return ""
+	}
+	return d.path
+}
+
 // Close lets another process have the folder. The lock file stays: removing it
 // could let two processes lock two files of one name.
 func (d *dataDir) Close() error {

@@ -102,10 +102,9 @@ type Edge struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 
+	life   lifecycle
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	stop   sync.Once
-	err    error // of Stop
 
 	mu      sync.Mutex
 	decided uint64    // as the hub last said; guarded by mu
@@ -132,24 +131,33 @@ func StartEdge(ctx context.Context, o EdgeOptions) (*Edge, error) {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
 	log := o.Logger.With("part", "nats-server")
-	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), log: &edgeLog{natsLog: natsLog{log: log, peers: &lostPeers{log: log}}}}
-	for _, step := range []func(context.Context) error{e.openDir, e.startServer, e.connect, e.ensureStream} {
-		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
-		}
+	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), life: lifecycle{log: o.Logger}, log: &edgeLog{natsLog: natsLog{log: log, peers: &lostPeers{log: log}}}}
+	err := e.life.start(ctx, []part{
+		{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }},
+		{"the site", e.checkSite, nil},
+		{"the NATS server", e.newServer, just(e.stopServer)},
+		{"its start", e.startServer, nil},
+		{"the connection", e.connect, just(func() { e.nc.Close() })},
+		{"the stream", e.ensureStream, nil},
+		{"the watch on the link", e.watch, just(func() { e.cancel(); e.wg.Wait() })},
+	}...)
+	if err != nil {
+		return nil, err
 	}
-	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	e.watchLink()
-	e.wg.Go(func() { e.run(ctx) })
 	return e, nil
 }
 
-// openDir locks the folder. A folder belongs to one site: its stream has the site's name,
+// watch begins to watch the link.
+func (e *Edge) watch(ctx context.Context) error {
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e.watchLink()
+	e.wg.Go(func() { e.run(ctx) })
+	return nil
+}
+
+// checkSite refuses the folder of another site. A folder belongs to one site: its stream has the site's name,
 // and what waits in it must not be forgotten.
-func (e *Edge) openDir(context.Context) (err error) {
-	if e.dir, err = openDataDir(e.o.Dir); err != nil {
-		return err
-	}
+func (e *Edge) checkSite(context.Context) (err error) {
 	file := filepath.Join(e.dir.path, siteFile)
 	text, err := readShort(file)
 	switch {
@@ -166,7 +174,12 @@ func (e *Edge) openDir(context.Context) (err error) {
 	return nil
 }
 
-func (e *Edge) startServer(context.Context) error {
+func (e *Edge) openDir(context.Context) (err error) {
+	e.dir, err = openDataDir(e.o.Dir)
+	return err
+}
+
+func (e *Edge) newServer(context.Context) error {
 	opts := &natsserver.Options{
 		ServerName: "streamwright-edge-" + e.o.Site, NoSigs: true, NoLog: true, MaxPayload: MaxPayload,
 		JetStream: true, JetStreamDomain: e.o.Site, StoreDir: e.dir.path,
@@ -196,14 +209,18 @@ func (e *Edge) startServer(context.Context) error {
 	}
 	e.ns = ns
 	ns.SetLoggerV2(e.log, false, false, false)
-	ns.Start()
+	return nil
+}
+
+func (e *Edge) startServer(context.Context) error {
+	e.ns.Start()
 	if fatal := e.log.fatalError(); fatal != "" {
 		if err := tryListen(e.o.NATSListen, "(--nats-listen), or port 0 for any free one"); err != nil {
 			return err
 		}
 		return fmt.Errorf("start NATS server: %s", fatal)
 	}
-	if !ns.ReadyForConnections(edgeStarted) {
+	if !e.ns.ReadyForConnections(edgeStarted) {
 		return errors.New("start NATS server: it does not listen in time")
 	}
 	return nil
@@ -406,28 +423,12 @@ func (e *Edge) URL() string { return e.ns.ClientURL() }
 
 // Stop stops the site, and returns when its NATS server has stopped. What waits there stays
 // in the folder. It may be called again.
-func (e *Edge) Stop(context.Context) error {
-	e.stop.Do(func() { e.err = e.shutdown() })
-	return e.err
-}
+func (e *Edge) Stop(ctx context.Context) error { return e.life.stop(ctx) }
 
-func (e *Edge) shutdown() error {
-	if e.cancel != nil {
-		e.cancel()
-	}
-	e.wg.Wait()
-	if e.nc != nil {
-		e.nc.Close()
-	}
-	if e.ns != nil {
-		e.ns.Shutdown()
-		e.ns.WaitForShutdown()
-		e.log.peers.forget()
-	}
-	if e.dir == nil {
-		return nil
-	}
-	return e.dir.Close()
+func (e *Edge) stopServer() {
+	e.ns.Shutdown()
+	e.ns.WaitForShutdown()
+	e.log.peers.forget()
 }
 
 // edgeLog also notes why the hub refuses the link.

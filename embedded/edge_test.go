@@ -144,21 +144,21 @@ func TestSite(t *testing.T) {
 		cancel()
 	}
 	// What was decided is dropped there, later.
-	meta, err := hub.store.Meta()
+	meta, err := hub.ledger.store.Meta()
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub.sites.stop() // from here on it looks when we say
+	hub.faces.sites.stop() // from here on it looks when we say
 	for _, look := range []struct {
 		at   time.Duration
 		keep uint64
 	}{{siteKeep / 2, 7}, {2 * siteKeep, 7}, {3*siteKeep + time.Second, 0}} {
-		hub.sites.mu.Lock()
+		hub.faces.sites.mu.Lock()
 		if look.at == 2*siteKeep { // as if all had been decided now
-			hub.sites.all[0].answered, hub.sites.all[0].since = meta.SiteSeq("lab"), time.Now().Add(look.at)
+			hub.faces.sites.all[0].answered, hub.faces.sites.all[0].since = meta.SiteSeq("lab"), time.Now().Add(look.at)
 		}
-		hub.sites.mu.Unlock()
-		if err := hub.sites.look(testContext(t), 0, time.Now().Add(look.at)); err != nil {
+		hub.faces.sites.mu.Unlock()
+		if err := hub.faces.sites.look(testContext(t), 0, time.Now().Add(look.at)); err != nil {
 			t.Fatal(err)
 		}
 		has, err := edge.js.Stream(testContext(t), wire.Default.SiteStream("lab"))
@@ -171,7 +171,7 @@ func TestSite(t *testing.T) {
 	}
 	stopEngine(t, hub)
 	again := mustStart(t, hubOptions(dir, leaf))
-	if m, err := again.store.Meta(); err != nil || m.SiteSeq("lab") != meta.SiteSeq("lab") || m.SiteSeq("lab") == 0 {
+	if m, err := again.ledger.store.Meta(); err != nil || m.SiteSeq("lab") != meta.SiteSeq("lab") || m.SiteSeq("lab") == 0 {
 		t.Errorf("the hub has decided up to %d, and after a restart up to %d, %v", meta.SiteSeq("lab"), m.SiteSeq("lab"), err)
 	}
 }
@@ -186,7 +186,7 @@ func TestSiteWithWrongToken(t *testing.T) {
 		t.Fatal(refused)
 	}
 	until(t, "the hub refuses the site", func() bool { return strings.Contains(edgeState(t, edge).Refused, "refuses the login") })
-	if err := hub.sites.look(testContext(t), 0, time.Now()); err == nil {
+	if err := hub.faces.sites.look(testContext(t), 0, time.Now()); err == nil {
 		t.Error("the hub reads the site's stream")
 	}
 	if st := edgeState(t, edge); st.Waiting != 1 {
@@ -290,7 +290,7 @@ func TestSitesOutliveAReload(t *testing.T) {
 			t.Fatal(refused)
 		}
 		until(t, "all is decided", func() bool {
-			m, err := hub.store.Meta()
+			m, err := hub.ledger.store.Meta()
 			return err == nil && m.Applied > 0 && edgeState(t, edge).Waiting == 0
 		})
 		c := o.Config

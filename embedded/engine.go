@@ -2,40 +2,19 @@ package embedded
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"os"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/access/httpauth"
-	"github.com/streamwright/streamwright/access/quota"
-	"github.com/streamwright/streamwright/api"
-	"github.com/streamwright/streamwright/api/bridge"
-	"github.com/streamwright/streamwright/api/live"
-	"github.com/streamwright/streamwright/api/rest"
-	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
-	"github.com/streamwright/streamwright/embedded/itemlog"
-	"github.com/streamwright/streamwright/embedded/room"
-	"github.com/streamwright/streamwright/embedded/submap"
-	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
-	"github.com/streamwright/streamwright/projector/query"
-	"github.com/streamwright/streamwright/tracing/itemspans"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -121,48 +100,13 @@ type Options struct {
 
 // Engine is an engine with all that belongs to it, in this process.
 type Engine struct {
-	cfg   config.Config
-	given config.Config // cfg before its connection was resolved
-	o     Options
-	log   *slog.Logger
-
-	dir        *dataDir
-	space      *room.Watch
-	auth       *httpauth.Authenticator
-	httpTLS    atomic.Pointer[tls.Config] // for new connections
-	reloading  sync.Mutex                 // one reload at a time
-	srv        *server
-	copies     copies       // set once the server is there
-	advanced   atomic.Int64 // how far Advance has moved the clock
-	nc         *nats.Conn   // the engine's own
-	quotas     *quota.Book  // nil: there are none
-	userRoles  userRoles
-	outside    *outside
-	eventLog   eventlog.Log
-	store      *projector.Store
-	unread     error // why the store could not be opened, until it is made anew
-	dispatcher *dispatcher.Engine
-	service    *api.Service
-	metrics    *api.Metrics
-	face       *clusterFace
-	starting   *api.Starting // answers until service does
-	http       *rest.Server  // says until then that the engine starts
-	profiler   *profiler
-	live       *live.Hub // nil without HTTP
-	bridge     *bridge.Bridge
-	mirror     *mirror
-	sites      *sites                       // nil: there are none
-	replicas   atomic.Pointer[replicaWatch] // nil: there is no NATS server of its own, or it is in memory
-	items      *itemlog.Log
-	lease      *lease // nil: none is needed
-	working    atomic.Pointer[dispatcher.Engine]
-	owns       atomic.Bool // it owns the log
-	janitor    *blobs.Janitor
-	execs      []*execWorker
-	spans      *itemspans.Recorder // nil: nothing is traced
-
-	stop sync.Once
-	err  error // of Stop
+	*base
+	guard    *guard
+	ledger   *ledger
+	decider  *decider
+	faces    *faces
+	profiler *profiler
+	life     lifecycle
 }
 
 // Start starts an engine and returns once it answers: it owns its log, or, where another
@@ -173,270 +117,74 @@ type Engine struct {
 // says what to do.
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := newEngine(o)
-	e.given = e.cfg
-	for _, step := range []func() error{e.cfg.Validate, func() error { return errors.Join(checkMemory(e), checkClusterListen(e)) }, e.resolve, e.openAccess} {
+	for _, step := range []func() error{e.cfg.Validate, e.checkCluster, e.resolve, e.guard.open} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return restoreFolder(ctx, e) }, e.openDir, e.openStarting, e.startPProf, e.openServer, e.openLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
-		if err := step(ctx); err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-			defer cancel()
-			return nil, errors.Join(e.outside.denied.explain(err), e.Stop(undo))
-		}
+	if err := e.life.start(ctx, e.parts()...); err != nil {
+		return nil, e.outside.denied.explain(err)
 	}
 	return e, nil
 }
 
+// Stop stops in order. It lets the children of the configured commands finish for at most
+// half of the time that ctx gives; then it ends them, and their items go back to the queue.
+// It chooses the node that is to own the log next, refuses new requests, decides and answers
+// the ones that it has taken, hands the log on, flushes the store, and stops the NATS server.
+// Last it lets go of the data folder. If ctx ends first, it cuts short what is under way;
+// nothing is lost by that. Stop returns once nothing of the engine runs any more, the NATS
+// server included, even if ctx has ended before. It may be called again, by several
+// goroutines: each call returns when the engine has stopped.
+func (e *Engine) Stop(ctx context.Context) error { return e.life.stop(ctx) }
+
 func newEngine(o Options) *Engine {
-	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
-	e.metrics.TypeHistograms(e.cfg.Metrics.TypeHistograms)
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
-	return e
+	b := newBase(o)
+	l := newLedger(b)
+	g := &guard{base: b, ledger: l, given: b.cfg}
+	w := &decider{base: b, ledger: l}
+	f := &faces{base: b, ledger: l, guard: g, decider: w, sites: &sites{base: b, ledger: l}, replicas: &replicaWatch{base: b, lease: l.lease}}
+	return &Engine{base: b, guard: g, ledger: l, decider: w, faces: f, profiler: &profiler{base: b, guard: g}, life: lifecycle{log: b.log}}
 }
 
-// config returns the configuration with the overrides in it.
-func (o Options) config() config.Config {
-	c := o.Config
-	set := func(dst *string, v string) {
-		if v != "" {
-			*dst = v
-		}
+// parts returns the parts of an engine in the order of their starts.
+func (e *Engine) parts() []part {
+	b, l, d, f, x := e.base, e.ledger, e.decider, e.faces, &execs{base: e.base}
+	folder := []part{{"the data folder", b.openDir, b.closeDir}, {"what answers at the start", f.openStarting, f.closeStarting}}
+	if b.restoresFolder() { // which locks it by itself
+		slices.Reverse(folder)
+		folder = slices.Insert(folder, 1, part{"the restore", b.restoreFolder, nil})
 	}
-	if o.Memory {
-		c.Server.NATSListen, c.Server.HTTP, c.Server.PProf = config.Off, config.Off, config.Off
-	}
-	set(&c.Server.Dir, o.Dir)
-	set(&c.Server.NATSListen, o.NATSListen)
-	set(&c.Server.HTTP, o.HTTP)
-	set(&c.Server.PProf, o.PProf)
-	set(&c.Server.NATSURL, o.NATSURL)
-	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
-	c.Cluster = c.Cluster.Over(o.Cluster)
-	o.Connect.URL = ""
-	c.Connect = connect.Merge(o.Connect, c.Connect)
-	if o.Durability != "" {
-		c.Server.Durability = o.Durability
-	}
-	return c.WithDefaults()
-}
-
-func (e *Engine) names() wire.Names {
-	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
-}
-
-// clientNames returns the names as the clients of this process have them.
-func (e *Engine) clientNames() wire.Names {
-	if e.srv != nil && e.srv.isolated {
-		return e.names().Imported()
-	}
-	return e.names()
-}
-
-func (e *Engine) openDir(context.Context) (err error) {
-	if e.o.Memory {
-		return nil
-	}
-	if e.dir, err = openDataDir(e.cfg.Server.Dir); err != nil {
-		return err
-	}
-	return e.dir.checkRestored()
-}
-
-func (e *Engine) openServer(ctx context.Context) (err error) {
-	if e.cfg.Server.NATSURL == "" {
-		e.does("the NATS server starts")
-		if err := e.startServer(ctx); err != nil {
-			return err
-		}
-	}
-	e.replicas.Store(watchReplicas(e))
-	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
-		return err
-	}
-	if err := e.startsToAnswer(); err != nil {
-		return err
-	}
-	if err := e.awaitQuorum(ctx); err != nil {
-		return err
-	}
-	err = patiently(ctx, e, func(ctx context.Context) error {
-		return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
-	})
-	if err != nil {
-		return err
-	}
-	return patiently(ctx, e, e.findCopies)
-}
-
-// startServer starts the embedded NATS server, alone or as a node of its cluster.
-func (e *Engine) startServer(ctx context.Context) (err error) {
-	var m *membership
-	if e.cfg.Cluster.On() {
-		if m, err = e.membership(ctx); err != nil {
-			return events.WithCode(events.CodeBadConfig, err)
-		}
-	}
-	if err := e.dir.markMember(m); err != nil {
-		return err
-	}
-	so := e.serverOptions()
-	so.Member = m
-	if m == nil {
-		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
-			defer cancel()
-			return s.holdAcks(ctx, e.names())
-		}
-	}
-	if e.srv, err = startServer(so); err != nil {
-		return err
-	}
-	return nil
-}
-
-// holdTimeout bounds what is done before a server that starts is used.
-const holdTimeout = 30 * time.Second
-
-// minPayload is the least max_payload, in bytes: no event is larger.
-const minPayload = 2 << 20
-
-// checkServer refuses a server that can't carry the engine; url is its own, for the
-// error.
-func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
-	if most := nc.MaxPayload(); most < minPayload {
-		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
-	}
-	js, err := connect.JetStream(nc, names)
-	if err == nil {
-		_, err = js.AccountInfo(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)
-	}
-	return nil
-}
-
-// checkStrict refuses a JetStream that takes requests with fields that it does
-// not know (strict: false): it would take some answers for requests. Asked for
-// the state of a stream, it tells by whether it refuses such a field. url is the
-// server's, for the error.
-func checkStrict(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, outsideTimeout)
-	defer cancel()
-	var answer struct{ Error json.RawMessage }
-	m, err := nc.RequestWithContext(ctx, names.JetStream("STREAM.INFO."+names.EventStream(0)), []byte(`{"is_it_strict":true}`))
-	if err == nil {
-		err = json.Unmarshal(m.Data, &answer)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", url, err)
-	case answer.Error == nil:
-		return events.WithCode(events.CodeBadConfig, fmt.Errorf("use NATS at %s: its JetStream has strict: false, so that it may take an answer for a request: take that out of its configuration (jetstream { strict: true })", url))
-	}
-	return nil
-}
-
-// connect opens a connection; with the engine's own rights if privileged.
-func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error) {
-	if e.srv != nil {
-		return e.srv.connect(privileged, opts...)
-	}
-	return e.outside.connect(opts)
-}
-
-func (e *Engine) startEngine(ctx context.Context) (err error) {
-	e.items = itemlog.New(e.log, itemlog.Transitions(e.cfg.Server.LogTransitions))
-	if e.mirror, err = newMirror(e); err != nil {
-		return err
-	}
-	if err := e.openBlobs(ctx); err != nil {
-		return err
-	}
-	if e.o.Tracing != nil {
-		if e.spans, err = itemspans.New(e.o.Tracing, query.Of(e.store).History); err != nil {
-			return err
-		}
-	}
-	e.openQuotas()
-	c := dispatcher.Config{
-		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
-		Alone: e.lease == nil, Sites: e.cfg.Leaf.SiteNames(), MemoryOnly: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, Several: e.copies.several, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
-		Limits:    e.cfg.EngineLimits(),
-		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
-		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),
-		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
-		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
-		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
-		CutEvents: e.cfg.Retention.CutEvents,
-	}
-	if e.srv != nil {
-		c.Heard = func(subject string) bool {
-			a, err := e.srv.ns().LookupAccount(e.names().Account())
-			return err != nil || a.SubscriptionInterest(subject)
-		}
-	}
-	if c.Children, err = childReader(e.nc, e.names()); err != nil {
-		return err
-	}
-	if e.srv != nil && e.lease == nil {
-		c.Door = submap.New(e.srv.ns, e.names().Account())
-	}
-	if e.lease != nil {
-		c.Lease, c.Registered = e.lease, e.mirror.workers.List
-	}
-	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, synced(), suspended
-	if e.dir != nil {
-		c.KnownTime, c.NoteTime = e.dir.clock(e.log)
-	}
-	if e.spans != nil {
-		c.Traceparent = e.spans.Traceparent
-	}
-	fileSettings(e.cfg, &c)
-	if e.dispatcher, err = dispatcher.New(c); err != nil {
-		return err
-	}
-	e.watchSpace()
-	if err := e.newFaces(ctx); err != nil {
-		return err
-	}
-	e.does("the store is brought up to the log, from position %s", wire.PositionOf(e.store.Applied()))
-	if err := e.dispatcher.Start(ctx); err != nil {
-		if errors.Is(err, events.ErrNewer) {
-			err = events.WithCode(events.CodeNewerFormat, err)
-		}
-		return err
-	}
-	e.working.Store(e.dispatcher)
-	e.sites = e.watchSites()
-	return nil
-}
-
-// fileSettings adds what engine.toml sets for types.
-func fileSettings(cfg config.Config, c *dispatcher.Config) {
-	if len(cfg.Defaults) > 0 {
-		c.FileDefaults = cfg.Defaults.Apply
-	}
-	for name, t := range cfg.Types {
-		if len(t.Patch) == 0 {
-			continue // just a command: the log owns the settings
-		}
-		c.FileTypes[name] = t.Patch.Apply
-		c.MaxParams = max(c.MaxParams, cfg.Settings(name).MaxParams)
-	}
-}
-
-// nodeName names this engine, for people.
-func (e *Engine) nodeName() string {
-	if name := e.cfg.Cluster.Node; name != "" {
-		return name
-	}
-	host, _ := os.Hostname()
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
+	return append(folder, []part{
+		{"the profiler", e.profiler.start, e.profiler.stop},
+		{"children that are slow to end", nil, x.wait},
+		{"the NATS server", b.startServer, func(context.Context) error { return b.srv.Stop() }},
+		{"the look at the replicas", just(f.replicas.start), just(f.replicas.stop)},
+		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
+		{"the answers over NATS at the start", f.startsToAnswer, just(func() { b.starting.Stop() })},
+		{"the look at the NATS servers", b.findServer, nil},
+		{"the store", l.openStore, l.closeStore},
+		{"the buckets", d.openMirror, func(ctx context.Context) error { return d.mirror.stop(ctx) }},
+		{"the lease", l.lease.start, l.lease.stop},
+		{"the event log", l.openLog, func(context.Context) error { return l.eventLog.Close() }},
+		{"the check of JetStream", b.checkStrict, nil},
+		{"the match of store and log", l.matchStore, nil},
+		{"the quotas", just(e.guard.openQuotas), nil},
+		{"the dispatcher", func(context.Context) error { return d.newDispatcher(f.hooks()) }, d.stopDispatcher},
+		{"the watch on room", just(d.watchSpace), just(func() { d.space.Stop() })},
+		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
+		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
+		{"the ownership", d.takeOver, nil},
+		{"the sites", just(func() { f.sites.start(f.service) }), just(f.sites.stop)},
+		{"what is done first", d.settle, nil},
+		{"HTTP", f.serveHTTP, f.stopHTTP},
+		{"the answers", f.answer, nil},
+		{"the heir", nil, l.lease.choose},
+		{"the ends of children", nil, x.end},
+		{"the commands", nil, x.finish},
+		{"the types' commands", x.start, nil},
+		{"the repair of replicas", nil, just(f.replicas.stop)},
+	}...)
 }
 
 // Connect opens an in-process connection (or one to the NATS that the engine
@@ -456,44 +204,15 @@ func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 }
 
 // URL returns where other processes connect to NATS; empty if nothing listens.
-func (e *Engine) URL() string {
-	if e.srv == nil {
-		return e.cfg.Server.NATSURL
-	}
-	return e.srv.URL()
-}
+func (e *Engine) URL() string { return e.url() }
 
 // HTTP returns the address of the HTTP API, the web page, health and metrics; empty
 // if nothing listens.
-func (e *Engine) HTTP() string {
-	if e.http == nil {
-		return ""
-	}
-	return e.http.Addr()
-}
+func (e *Engine) HTTP() string { return e.faces.addr() }
 
 // HTTPURL returns the beginning of a URL of the HTTP server that can be opened on
 // this machine, also if it listens on all addresses; empty if nothing listens.
-func (e *Engine) HTTPURL() string {
-	if e.http == nil {
-		return ""
-	}
-	scheme := "http://"
-	if e.cfg.HTTP.TLSCert != "" {
-		scheme = "https://"
-	}
-	return scheme + reachable(e.http.Addr())
-}
-
-// reachable returns an address that reaches a listener on this machine, also one that
-// listens on all addresses.
-func reachable(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
-		return net.JoinHostPort("127.0.0.1", port)
-	}
-	return addr
-}
+func (e *Engine) HTTPURL() string { return e.faces.url() }
 
 // Traffic returns how many messages the embedded server has received and sent.
 func (e *Engine) Traffic() (in, out int64) {
@@ -509,28 +228,25 @@ func (e *Engine) Traffic() (in, out int64) {
 
 // Done is closed when the engine has ended by itself, because its log can't be
 // served or followed: Stop then says why.
-func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
+func (e *Engine) Done() <-chan struct{} { return e.decider.dispatcher.Done() }
 
 // Dir returns the data folder; empty in memory.
-func (e *Engine) Dir() string {
-	if e.dir == nil {
-		return ""
-	}
-	return e.dir.path
-}
+func (e *Engine) Dir() string { return e.dir.root() }
 
 // Durability returns when an acknowledged write is on disk.
 func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }
 
-// dedupConfig returns whom the dispatcher asks about submissions: own, or the
-// configured subject.
-func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.DedupConfig {
-	c := dispatcher.DedupConfig{Hook: own, Candidates: h.Candidates, KeySeparator: h.KeySeparator, Timeout: h.Timeout, Fallback: h.Fallback}
-	if c.Hook == nil && h.Subject != "" {
-		c.Hook = &dispatcher.NATSDedupHook{Conn: nc, Subject: h.Subject}
+// LeafURL returns where sites at the edge connect; empty if they can't.
+func (e *Engine) LeafURL() string {
+	addr := e.srv.leafAddr()
+	if addr == "" {
+		return ""
 	}
-	for _, t := range h.Types {
-		c.Types = append(c.Types, events.Type(t))
-	}
-	return c
+	return "nats-leaf://" + reachable(addr)
 }
+
+// PProf returns the profiler's address, or "" if there is none.
+func (e *Engine) PProf() string { return e.profiler.addr }
+
+// Cluster returns the view of the servers, which is good until Stop.
+func (e *Engine) Cluster() *Cluster { return e.cluster() }

@@ -1,122 +1,161 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/live"
+	"github.com/streamwright/streamwright/api/page"
+	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
 
+// faces are what answers, over NATS and HTTP.
+type faces struct {
+	*base
+	ledger  *ledger
+	guard   *guard
+	decider *decider
+
+	replicas *replicaWatch
+	sites    *sites
+	face     *clusterFace
+	service  *api.Service
+	http     *rest.Server // says, until it is that of the API, that the engine starts
+	live     *live.Hub    // nil without HTTP
+	bridge   *bridge.Bridge
+}
+
 // hooks tell the faces and the mirrors what happens.
-func (e *Engine) hooks() dispatcher.Hooks {
-	return e.metrics.Hook(dispatcher.Hooks{
-		Appended: func(int, int, time.Duration) { e.service.LogGrew() },
-		Awaited:  func(c *core.Changes) bool { return e.service.Awaits(c.Items) },
+func (f *faces) hooks() dispatcher.Hooks {
+	return f.ledger.metrics.Hook(dispatcher.Hooks{
+		Appended: func(int, int, time.Duration) { f.service.LogGrew() },
+		Awaited:  func(c *core.Changes) bool { return f.service.Awaits(c.Items) },
 		Projected: func(c *core.Changes) {
-			e.service.Notify(c.Items)
-			if !e.owns.Load() {
-				e.service.LogGrew()
+			f.service.Notify(c.Items)
+			if !f.ledger.lease.owns.Load() {
+				f.service.LogGrew()
 			} else {
-				e.mirror.projected(c)
-				e.janitor.Pruned(pruned(c.Items))
-				if e.spans != nil {
-					e.spans.Projected(c)
+				f.decider.mirror.projected(c)
+				f.decider.janitor.Pruned(pruned(c.Items))
+				if f.decider.spans != nil {
+					f.decider.spans.Projected(c)
 				}
 			}
-			if e.live != nil {
-				e.live.Projected(c)
+			if f.live != nil {
+				f.live.Projected(c)
 			}
-			e.items.Projected(c)
+			f.decider.items.Projected(c)
 		},
-		Renewed: e.mirror.renewed,
+		Renewed: f.decider.mirror.renewed,
 		Owned: func(epoch events.Epoch) {
-			e.items.Owned(epoch)
-			e.mirror.owned(epoch)
-			e.owns.Store(true)
-			if e.lease != nil {
-				e.log.Info("this engine owns the log now", "epoch", uint64(epoch))
+			f.decider.items.Owned(epoch)
+			f.decider.mirror.owned(epoch)
+			f.ledger.lease.owns.Store(true)
+			if f.ledger.lease.shared() {
+				f.log.Info("this engine owns the log now", "epoch", uint64(epoch))
 			}
-			e.roleIs(wire.RoleOwner, e.nodeName())
+			f.roleIs(wire.RoleOwner, f.nodeName())
 		},
-		Lost: e.items.Lost,
+		Lost: func(err error) { f.decider.items.Lost(err) },
 		StandingBy: func(owner string) {
-			e.owns.Store(false)
-			e.mirror.standBy()
-			e.roleIs(wire.RoleStandby, owner)
+			f.ledger.lease.owns.Store(false)
+			f.decider.mirror.standBy()
+			f.roleIs(wire.RoleStandby, owner)
 		},
 		Workers: func(list []wire.WorkerInfo) {
-			e.mirror.workersChanged(list)
-			if e.live != nil {
-				e.live.Touch()
+			f.decider.mirror.workersChanged(list)
+			if f.live != nil {
+				f.live.Touch()
 			}
 		},
 	})
 }
 
 // roleIs has the faces answer by what the engine is now.
-func (e *Engine) roleIs(role wire.NodeRole, owner string) {
-	if err := e.service.Serve(role == wire.RoleOwner); err != nil {
-		e.log.Error("what only the owner of the log answers can't be asked of it", "error", err)
+func (f *faces) roleIs(role wire.NodeRole, owner string) {
+	if err := f.service.Serve(role == wire.RoleOwner); err != nil {
+		f.log.Error("what only the owner of the log answers can't be asked of it", "error", err)
 	}
-	if e.live != nil {
-		e.live.Touch()
+	if f.live != nil {
+		f.live.Touch()
 	}
-	if e.o.Role != nil {
-		e.o.Role(role, owner)
+	if f.o.Role != nil {
+		f.o.Role(role, owner)
 	}
 }
 
-// newFaces makes the API, which answers once it is started.
-func (e *Engine) newFaces(ctx context.Context) error {
+// openAPI makes the API, which answers once it is started.
+func (f *faces) openAPI(ctx context.Context) error {
 	var logs *api.Logs
-	err := patiently(ctx, e, func(ctx context.Context) (err error) {
+	err := f.patiently(ctx, func(ctx context.Context) (err error) {
 		logs, err = api.OpenLogs(ctx, api.LogsConfig{
-			Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Replicas: e.copies.replicas, Placement: e.copies.placement, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_size", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
+			Conn: f.nc, Names: f.names(), Memory: f.o.Memory, Replicas: f.copies.replicas, Placement: f.copies.placement, MaxAge: f.cfg.Limits.LogMaxAge, MaxBytes: f.share("log_max_size", f.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
 		})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defaults := e.cfg.TypeDefaults()
-	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	store, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
-	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+	err = f.newService(api.Config{
+		Core: f.decider.dispatcher, Logs: logs,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
-			return e.cfg.Types[t].Patch.Conflicts(wanted)
+			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
-		TypeDefaults: &defaults,
-		Replicas:     e.replicas.Load().reads(),
-		RefuseStale:  e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Reached:      e.reached(),
-		Node:         e.face.node, Cluster: e.face.look(), RemoveNode: e.face.remover(),
-		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Sites: func() []wire.SiteState { return e.sites.states() },
-		Full:  e.space.Full, Storage: e.space.Use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Node: e.nodeName(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
+		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
+		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,
+		Spans: spanCounts(f.o.Tracing), Blobs: store, MaxQueued: f.cfg.Limits.MaxQueued, MaxRunning: f.cfg.Limits.MaxRunning,
+		Info: wire.InfoReply{Owner: f.decider.dispatcher.Owner(), Node: f.nodeName()},
 	})
-	if err != nil {
+	if err == nil {
+		f.ledger.lease.call = f.service.Call
+	}
+	return err
+}
+
+// newService makes the API, of an engine or a mirror, to which c is particular.
+func (f *faces) newService(c api.Config) (err error) {
+	defaults := f.cfg.TypeDefaults()
+	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
+	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
+	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.guard.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.of
+	c.Full, c.Storage = f.decider.space.Full, f.decider.space.Use
+	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
+	if f.service, err = api.New(c); err != nil {
 		return err
 	}
-	if e.cfg.Server.HTTP != config.Off { // which alone serves the feed
-		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
+	if f.cfg.Server.HTTP != config.Off { // which alone serves the feed
+		f.live, err = live.New(live.Config{Engine: f.service, Totals: f.service.Totals, Logger: f.log.With("part", "live")})
 	}
 	return err
 }
@@ -145,25 +184,10 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 	return nil
 }
 
-// startFaces begins to answer, once what the engine does first (recording the
-// file's settings) is done and visible.
-func (e *Engine) startFaces(ctx context.Context) (err error) {
-	if _, standsBy := e.dispatcher.StandsBy(); !standsBy {
-		e.does("it takes the log over")
-		if _, err := e.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
-			return err
-		}
-		if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
-			return err
-		}
-	}
-	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(ctx); err != nil {
-			return err
-		}
-	}
-	e.started()
-	return e.service.Start()
+// answer begins to answer.
+func (f *faces) answer(context.Context) error {
+	f.starting.Stop()
+	return f.service.Start()
 }
 
 // queries answers the service from the projection.
@@ -172,23 +196,246 @@ type queries struct {
 	query.Reader
 }
 
-// prover replays the log for the API.
-type prover struct{ e *Engine }
-
-func (p prover) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
-	return p.e.store.Verify(ctx, p.e.eventLog, progress)
+// Verify implements [api.Prover].
+func (d *decider) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
+	return d.ledger.store.Verify(ctx, d.ledger.eventLog, progress)
 }
 
-// Rebuild replaces the store, and has the dispatcher start again from it: what
-// it holds in memory may have come from a store that was wrong.
-func (p prover) Rebuild(ctx context.Context, progress projector.Progress) error {
-	if err := p.e.store.Rebuild(ctx, p.e.eventLog, progress); err != nil {
+// Rebuild implements [api.Prover]. It replaces the store, and has the dispatcher start again
+// from it: what it holds in memory may have come from a store that was wrong.
+func (d *decider) Rebuild(ctx context.Context, progress projector.Progress) error {
+	if err := d.ledger.store.Rebuild(ctx, d.ledger.eventLog, progress); err != nil {
 		return err
 	}
-	p.e.dispatcher.Reload()
+	d.dispatcher.Reload()
 	return nil
 }
 
-func (p prover) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
-	return p.e.store.AsOf(ctx, p.e.eventLog, through, until, progress, fn)
+// AsOf implements [api.Prover].
+func (d *decider) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
+	return d.ledger.store.AsOf(ctx, d.ledger.eventLog, through, until, progress, fn)
+}
+
+// openStarting opens the HTTP server, at which the engine says what it does until it is there,
+// and shows what the node knows of the others.
+func (f *faces) openStarting(context.Context) error {
+	f.face = &clusterFace{base: f.base, lease: f.ledger.lease, watch: f.replicas, settings: f.cfg.Digest(), lacking: map[string]time.Time{}}
+	c := api.StartingConfig{Node: wire.Node{Node: f.nodeName(), Version: Version, Settings: f.face.settings}, Logger: f.log}
+	if f.cfg.Cluster.On() || f.cfg.Server.NATSURL != "" {
+		c.Cluster = f.face.cluster
+	}
+	c.Replicas = f.replicas.node
+	f.starting = api.NewStarting(c)
+	if f.cfg.Server.HTTP == config.Off {
+		return nil
+	}
+	secure, err := f.guard.openTLS()
+	if err != nil {
+		return err
+	}
+	s, err := rest.New(rest.Config{Engine: f.starting, Starting: f.starting.Refusal, Auth: f.guard.auth, TLS: secure, Version: Version, Logger: f.log.With("part", "http")})
+	if err != nil {
+		return err
+	}
+	mountPage(s)
+	s.Mount("GET /healthz", 0, f.starting.HealthHandler())
+	s.Mount("GET /readyz", 0, f.starting.ReadyHandler())
+	if err := s.Listen(f.cfg.Server.HTTP); err != nil {
+		return err
+	}
+	f.http = s
+	f.starting.ServesHTTP(s.Addr())
+	f.log.Debug("the engine starts: /healthz shows how far it is", "http", s.Addr())
+	return nil
+}
+
+// closeStarting ends the HTTP server of a start that has failed.
+func (f *faces) closeStarting(ctx context.Context) error {
+	f.starting.Stop()
+	if f.http == nil || f.bridge != nil {
+		return nil
+	}
+	return f.http.Stop(ctx)
+}
+
+// startsToAnswer has the engine say over NATS too that it starts.
+func (f *faces) startsToAnswer(context.Context) error {
+	f.face.link.Store(&link{f.srv, f.nc})
+	return f.starting.Connected(f.nc, f.names(), publicURL(f.base.url()))
+}
+
+// does notes what the engine, which starts, does or waits for. A restore has nobody who asks.
+func (b *base) does(format string, args ...any) {
+	if b.starting != nil {
+		b.starting.Doing(fmt.Sprintf(format, args...))
+	}
+}
+
+// waitsForNodes says which nodes this one waits for.
+func (b *base) waitsForNodes(here []string, of int, silent []string) {
+	text := fmt.Sprintf("the cluster %s has no leader: %d of %d nodes are here", b.srv.member().cluster, len(here)+1, of)
+	if len(here) > 0 {
+		text += " (linked to " + strings.Join(here, ", ") + ")"
+	}
+	if len(silent) > 0 {
+		text += "; nothing answers at " + strings.Join(silent, ", ") + ": start those nodes, or see that they can be reached"
+	}
+	b.does("%s", text)
+}
+
+// serveHTTP puts the faces that are for HTTP on one server, in place of the one that said that
+// the engine starts.
+func (f *faces) serveHTTP(ctx context.Context) error {
+	if f.http == nil {
+		return nil
+	}
+	documents, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
+	if err != nil {
+		return err
+	}
+	s, err := rest.New(rest.Config{
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth, Quotas: f.guard.quotas, Version: Version, Logger: f.log.With("part", "http"),
+	})
+	if err != nil {
+		return err
+	}
+	mountPage(s)
+	mountBeside(s, f.service, f.live)
+	key, err := f.sessionKey(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := bridge.New(bridge.Config{Key: key, Shared: f.ledger.lease.shared(), Conn: f.nc, Engine: f.service, Names: f.names(), Documents: documents, Gone: f.cfg.Workers.DeadAfter, Logger: f.log.With("part", "bridge")})
+	if err != nil {
+		return err
+	}
+	if err := b.Start(); err != nil {
+		return err
+	}
+	f.bridge = b
+	s.RegisterWorkers(b)
+	f.live.Start()
+	s.Succeed(f.http)
+	f.http = s
+	f.service.ServesHTTP(s.Addr())
+	return nil
+}
+
+// addr returns the address of the HTTP server; empty without one.
+func (f *faces) addr() string {
+	if f.http == nil {
+		return ""
+	}
+	return f.http.Addr()
+}
+
+// url returns the beginning of a URL of the HTTP server that can be opened on this machine.
+func (f *faces) url() string {
+	switch {
+	case f.http == nil:
+		return ""
+	case f.cfg.HTTP.TLSCert != "":
+		return "https://" + reachable(f.addr())
+	}
+	return "http://" + reachable(f.addr())
+}
+
+func (f *faces) stopHTTP(ctx context.Context) error {
+	if f.bridge == nil {
+		return nil
+	}
+	f.live.Stop()
+	return errors.Join(f.bridge.Stop(ctx), f.http.Stop(ctx))
+}
+
+// mountBeside serves what stands beside the API.
+func mountBeside(s *rest.Server, service *api.Service, feed *live.Hub) {
+	read := access.RolesOf(access.Read)
+	types := func() *huma.Param {
+		return &huma.Param{Name: "types", Description: "Only these types: names with commas between them, or repeated.", Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}
+	}
+	minutes := &huma.Param{Name: "minutes", Description: "How far back, 1 to 60; by default 60.", Schema: &huma.Schema{Type: huma.TypeInteger}}
+	for _, m := range []struct {
+		pattern string
+		needs   access.Roles
+		h       http.Handler
+		rest.Doc
+	}{
+		{"GET /healthz", 0, service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
+		{"GET /readyz", 0, service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
+		{"GET /metrics", read, service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
+		{"GET /api/v1/live", read, feed.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/reference/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
+		{"GET /api/v1/trends", read, feed.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/reference/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
+	} {
+		s.Mount(m.pattern, m.needs, m.h)
+		s.Describe(m.pattern, m.Doc)
+	}
+}
+
+// sessionKeyFile has the key that signs the sessions of HTTP workers, so that
+// they outlive a restart of the engine. The engines of one log share it under the
+// name sessionKeyName, so that a session is good at each of them.
+const (
+	sessionKeyFile = "http-workers.key"
+	sessionKeyName = "http_workers"
+)
+
+// sessionKey returns the key that signs the sessions of HTTP workers: the folder's,
+// or, where other engines can reach the log, theirs.
+func (f *faces) sessionKey(ctx context.Context) (key []byte, err error) {
+	mine, err := f.dir.sessionKey()
+	if err != nil || !f.ledger.lease.shared() {
+		return mine, err
+	}
+	js, err := connect.JetStream(f.nc, f.names())
+	if err != nil {
+		return nil, err
+	}
+	keys := kvstate.NewKeys(js, f.names()).Replicate(f.copies.replicas, f.copies.placement)
+	err = f.patiently(ctx, func(ctx context.Context) error {
+		key, err = keys.Share(ctx, sessionKeyName, mine)
+		return err
+	})
+	if err == nil && len(key) != bridge.KeyBytes {
+		err = fmt.Errorf("the key of HTTP workers' sessions that the engines share has %d bytes: delete the bucket %s", len(key), f.names().Bucket("keys"))
+	}
+	if err != nil || bytes.Equal(key, mine) {
+		return key, err
+	}
+	return key, f.dir.keepSessionKey(key)
+}
+
+// sessionKey reads the folder's key, or makes one. Without a folder it is made up.
+func (d *dataDir) sessionKey() (key []byte, err error) {
+	if d != nil {
+		key, err = os.ReadFile(filepath.Join(d.path, sessionKeyFile))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the key of HTTP workers' sessions: %w", err)
+	}
+	if len(key) == bridge.KeyBytes {
+		return key, nil
+	}
+	key = make([]byte, bridge.KeyBytes) // anew also if it is damaged: workers register again
+	_, _ = rand.Read(key)               // never fails
+	return key, d.keepSessionKey(key)
+}
+
+// keepSessionKey writes the folder's key.
+func (d *dataDir) keepSessionKey(key []byte) error {
+	if d == nil {
+		return nil
+	}
+	if err := replaceFile(filepath.Join(d.path, sessionKeyFile), string(key), false); err != nil {
+		return fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
+	}
+	return nil
+}
+
+// mountPage serves the web page. Its files hold nothing, so they need no role;
+// what it shows comes from the API, which asks for one.
+func mountPage(s *rest.Server) {
+	h := page.Handler()
+	s.Mount("GET /{$}", 0, h)
+	s.Mount("GET /assets/", 0, h)
 }

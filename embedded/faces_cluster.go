@@ -34,7 +34,9 @@ const (
 // clusterFace says, to the API, what this process knows of its node and of the servers
 // that hold the log.
 type clusterFace struct {
-	e        *Engine
+	*base
+	lease    *lease
+	watch    *replicaWatch
 	settings string
 	link     atomic.Pointer[link] // nil: there is none yet
 
@@ -42,10 +44,6 @@ type clusterFace struct {
 	at      time.Time
 	streams []wire.StreamReplicas
 	lacking map[string]time.Time // a leader, since then, by stream
-}
-
-func newClusterFace(e *Engine) *clusterFace {
-	return &clusterFace{e: e, settings: e.cfg.Digest(), lacking: map[string]time.Time{}}
 }
 
 // link is the NATS server of this process, nil for an existing one, and the connection to it.
@@ -57,18 +55,18 @@ type link struct {
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
-	f.e.replicas.Load().node(n)
-	if n.TookOverFrom != "" && f.e.lease != nil {
-		n.TookOverBecause = f.e.lease.beat.Went(n.TookOverFrom)
+	f.watch.node(n)
+	if n.TookOverFrom != "" && f.lease.shared() {
+		n.TookOverBecause = f.lease.beat.Went(n.TookOverFrom)
 	}
 	if l := f.link.Load(); l != nil && l.srv.member() != nil {
-		n.LeadsLog = l.srv.ns().JetStreamIsStreamLeader(f.e.names().Account(), f.e.names().EventStream(0))
+		n.LeadsLog = l.srv.ns().JetStreamIsStreamLeader(f.names().Account(), f.names().EventStream(0))
 	}
 }
 
 // look returns what says how the servers are; nil if nobody else can reach the log.
 func (f *clusterFace) look() func(context.Context) api.Cluster {
-	if f.e.lease == nil {
+	if !f.lease.shared() {
 		return nil
 	}
 	return f.cluster
@@ -77,7 +75,7 @@ func (f *clusterFace) look() func(context.Context) api.Cluster {
 func (f *clusterFace) cluster(ctx context.Context) api.Cluster {
 	l := f.link.Load()
 	if l == nil {
-		return api.Cluster{Name: f.e.cfg.Cluster.Name}
+		return api.Cluster{Name: f.cfg.Cluster.Name}
 	}
 	c := api.Cluster{Streams: f.replicas(ctx, l)}
 	if m := l.srv.member(); m != nil {
@@ -121,7 +119,7 @@ func (f *clusterFace) replicas(ctx context.Context, l *link) []wire.StreamReplic
 	if !f.at.IsZero() && time.Since(f.at) < replicasFor {
 		return f.streams
 	}
-	names := f.e.names()
+	names := f.names()
 	js, err := connect.JetStream(l.nc, names)
 	if err != nil {
 		return f.streams
@@ -214,8 +212,8 @@ func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {
 
 // remover returns what takes a dead node out of the cluster; nil without one.
 func (f *clusterFace) remover() func(context.Context, string) error {
-	if !f.e.cfg.Cluster.On() {
+	if !f.cfg.Cluster.On() {
 		return nil
 	}
-	return f.e.Cluster().Remove
+	return (&Cluster{f.base}).Remove
 }

@@ -139,7 +139,7 @@ func startThree(t *testing.T, change ...func(*Options)) (owner *Engine, others [
 		}
 		t.Cleanup(func() { (&node{e, all[i]}).stop(t) })
 	}
-	at := slices.IndexFunc(engines, func(e *Engine) bool { return e.owns.Load() })
+	at := slices.IndexFunc(engines, func(e *Engine) bool { return e.ledger.lease.owns.Load() })
 	if at < 0 {
 		t.Fatal("three nodes are ready, and none owns the log")
 	}
@@ -163,8 +163,8 @@ func TestAStopEndsWithAnOwner(t *testing.T) {
 	if err := owner.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	if others[0].owns.Load() == others[1].owns.Load() {
-		t.Errorf("the owner has stopped; that the others own the log is %t and %t", others[0].owns.Load(), others[1].owns.Load())
+	if others[0].ledger.lease.owns.Load() == others[1].ledger.lease.owns.Load() {
+		t.Errorf("the owner has stopped; that the others own the log is %t and %t", others[0].ledger.lease.owns.Load(), others[1].ledger.lease.owns.Load())
 	}
 }
 
@@ -174,10 +174,10 @@ func TestAFullOwnerHandsTheLogOver(t *testing.T) {
 	need.Seconds(t)
 	owner, others, c := startThree(t)
 	ctx, heir := testContext(t), others[1]
-	others[0].space.SetLeast(1 << 62)
-	need.Eventually(t, "a standby is full", func() bool { return others[0].space.Full() != nil })
-	owner.space.SetLeast(1 << 62)
-	need.Eventually(t, "the node with room owns the log", heir.owns.Load)
+	others[0].decider.space.SetLeast(1 << 62)
+	need.Eventually(t, "a standby is full", func() bool { return others[0].decider.space.Full() != nil })
+	owner.decider.space.SetLeast(1 << 62)
+	need.Eventually(t, "the node with room owns the log", heir.ledger.lease.owns.Load)
 	s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: struct{}{}})
 	if err != nil {
 		t.Fatal(err)
@@ -191,14 +191,14 @@ func TestAFullOwnerHandsTheLogOver(t *testing.T) {
 		return err == nil && r.Owner == heir.nodeName() && i >= 0 && r.Nodes[i].TookOverBecause == wire.TakeoverFull && r.Nodes[i].TookOverFrom == owner.nodeName() && r.Nodes[i].LeadsLog
 	})
 
-	heir.space.SetLeast(1 << 62)
-	need.Eventually(t, "all are full", func() bool { return heir.space.Full() != nil })
-	handOnFull(ctx, heir, heir.space.Full())
-	if !heir.owns.Load() {
+	heir.decider.space.SetLeast(1 << 62)
+	need.Eventually(t, "all are full", func() bool { return heir.decider.space.Full() != nil })
+	heir.ledger.lease.handOnFull(ctx, heir.decider.space.Full())
+	if !heir.ledger.lease.owns.Load() {
 		t.Error("no node has room, and the owner has handed the log over")
 	}
-	owner.space.SetLeast(0)
-	need.Eventually(t, "the first has room again", func() bool { return owner.space.Full() == nil })
-	handOnFull(ctx, heir, heir.space.Full())
-	need.Eventually(t, "it owns the log again", owner.owns.Load)
+	owner.decider.space.SetLeast(0)
+	need.Eventually(t, "the first has room again", func() bool { return owner.decider.space.Full() == nil })
+	heir.ledger.lease.handOnFull(ctx, heir.decider.space.Full())
+	need.Eventually(t, "it owns the log again", owner.ledger.lease.owns.Load)
 }

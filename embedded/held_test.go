@@ -188,7 +188,7 @@ func TestHolderWithoutBucket(t *testing.T) {
 		}
 		left = sub.ID
 		heldSays(t, client, streamwright.Holder{ID: left, State: events.StateQueued})
-		if err := e.mirror.dedup.Load().Await(testContext(t), e.dispatcher.Position()); err != nil {
+		if err := e.decider.mirror.dedup.Load().Await(testContext(t), e.decider.dispatcher.Position()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -106,7 +106,7 @@ func TestHTTPWorkersGoFromNodeToNode(t *testing.T) {
 		return e
 	}
 	a, b := start(), start()
-	if !a.owns.Load() || b.owns.Load() {
+	if !a.ledger.lease.owns.Load() || b.ledger.lease.owns.Load() {
 		t.Fatal("the first is not the owner")
 	}
 	c, err := a.Client(ctx)
@@ -138,7 +138,7 @@ func TestHTTPWorkersGoFromNodeToNode(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
-	need.Eventually(t, "the second owns the log", b.owns.Load)
+	need.Eventually(t, "the second owns the log", b.ledger.lease.owns.Load)
 	third := start()
 	other := &httpWorker{t: t, worker: "w1", session: w.session[:len(w.session)-3] + "AAA"}
 	other.ask(third, "/w1/heartbeat", map[string]any{}, http.StatusNotFound, nil)

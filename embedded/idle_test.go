@@ -89,7 +89,7 @@ func idleWorkersLive(t *testing.T, n int) {
 
 	died := map[string]bool{}
 	for end := time.Now().Add(idle); time.Now().Before(end); time.Sleep(10 * time.Second) {
-		for _, w := range e.dispatcher.Workers() {
+		for _, w := range e.decider.dispatcher.Workers() {
 			if w.Status == wire.WorkerDead {
 				died[w.Worker] = true
 			}

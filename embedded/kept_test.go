@@ -150,7 +150,7 @@ func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Regi
 	if marks, err := c.Workers().Drains(ctx); err != nil || len(marks) != 1 {
 		t.Fatalf("another's goodbye has ended it: %+v %v", marks, err)
 	}
-	if err := e.dispatcher.Unregister(ctx, wire.Unregister{Worker: "w1"}); events.CodeOf(err) != events.CodeBadRequest {
+	if err := e.decider.dispatcher.Unregister(ctx, wire.Unregister{Worker: "w1"}); events.CodeOf(err) != events.CodeBadRequest {
 		t.Fatalf("a goodbye without a session: %v", err)
 	}
 	if r := beat(); !r.ShouldDrain {

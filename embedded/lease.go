@@ -1,16 +1,21 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
@@ -54,7 +59,13 @@ const (
 // seconds although the owner is well, and an entry that could not be renewed in time would
 // then change hands for nothing.
 type lease struct {
-	e      *Engine
+	*base
+	owns    atomic.Bool                       // this engine owns the log
+	working atomic.Pointer[dispatcher.Engine] // nil until it has begun to own it, or to stand by
+	full    func() *api.RoomAlarm             // why there is no room for new work; nil: there is some
+	// call asks an endpoint of the API; nil until there is one.
+	call func(ctx context.Context, endpoint string, data []byte) ([]byte, error)
+
 	ttl    time.Duration
 	owners *kvstate.Partitions
 	me     kvstate.Owner
@@ -71,6 +82,7 @@ type lease struct {
 	passed   time.Time // the lease is left to others until then
 	passedTo string    // to that one first; empty: to any
 
+	heir   string // at the stop, of the lifecycle; empty: none
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -96,43 +108,41 @@ func (d *dataDir) node() (string, error) {
 	return name, os.WriteFile(path, []byte(name+"\n"), 0o600)
 }
 
-// openLease prepares the lease, where another engine can reach the log. It does not
-// take it.
-func (e *Engine) openLease(context.Context) error {
-	if e.srv != nil && !e.cfg.Cluster.On() {
-		return nil // nobody else has this server's data
+// shared reports whether other engines can reach the log. Only then the lease is needed.
+func (l *lease) shared() bool { return l.cfg.Server.NATSURL != "" || l.cfg.Cluster.On() }
+
+// start prepares the lease. It does not take it.
+func (l *lease) start(context.Context) error {
+	if !l.shared() {
+		return nil
 	}
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(l.nc, l.names())
 	if err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
-	node, err := e.dir.node()
+	node, err := l.dir.node()
 	if err != nil {
 		return fmt.Errorf("prepare the lease: name the data folder: %w", err)
 	}
-	ttl := e.cfg.Cluster.Lease
-	l := &lease{
-		e: e, ttl: ttl, owners: kvstate.NewPartitions(js, e.names(), ttl).Replicate(e.copies.replicas, e.copies.placement), me: kvstate.Owner{Owner: e.nodeName(), Node: node},
-		wake: make(chan struct{}, 1),
-	}
-	l.beat, err = beat.Listen(beat.Config{Conn: e.nc, Names: e.names(), Owner: l.me.Owner, Node: node, TTL: ttl, Leads: l.leads})
+	l.ttl, l.me, l.wake = l.cfg.Cluster.Lease, kvstate.Owner{Owner: l.nodeName(), Node: node}, make(chan struct{}, 1)
+	l.owners = kvstate.NewPartitions(js, l.names(), l.ttl).Replicate(l.copies.replicas, l.copies.placement)
+	l.beat, err = beat.Listen(beat.Config{Conn: l.nc, Names: l.names(), Owner: l.me.Owner, Node: node, TTL: l.ttl, Leads: l.leads})
 	if err != nil {
 		return fmt.Errorf("prepare the lease: %w", err)
 	}
 	run, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.ended.Go(func() { l.renew(run) })
-	if e.cfg.Cluster.On() {
-		l.ended.Go(func() { bringTogether(run, e) })
+	if l.cfg.Cluster.On() {
+		l.ended.Go(func() { l.bringTogether(run) })
 	}
-	l.ended.Go(func() { leaveFull(run, e) })
-	e.lease = l
+	l.ended.Go(func() { l.leaveFull(run) })
 	return nil
 }
 
 // leads reports whether this node is to take a free lease first: its server leads the log,
 // or no node has a server.
-func (l *lease) leads() bool { return l.e.srv == nil || l.e.srv.leadsLog(l.e.names()) }
+func (l *lease) leads() bool { return l.srv == nil || l.srv.leadsLog(l.names()) }
 
 // Take implements [dispatcher.Lease]. When the owner is not heard and the lease can't be asked
 // for, since its bucket has no leader yet either, the node whose server leads the log goes
@@ -146,7 +156,7 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	} else if passing {
 		return "", dispatcher.ErrPassed
 	}
-	within, leads := leaseAsk, l.e.srv.leadsLog(l.e.names())
+	within, leads := leaseAsk, l.srv.leadsLog(l.names())
 	if leads {
 		within = leaderAsk
 	}
@@ -156,7 +166,7 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	case errors.As(err, &held):
 		return held.By.Owner, nil
 	case err != nil && silence(err) && leads:
-		l.e.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
+		l.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
 		return "", nil
 	case err != nil && silence(err):
 		// An owner may be there, and not be heard yet: this node may have been cut off until now.
@@ -197,9 +207,9 @@ func (l *lease) Failed(why error, final bool) {
 	}
 	pause := time.Duration(min(minPass<<min(l.passes, 8), maxPass)) * l.ttl
 	if l.passes++; final {
-		l.e.log.Error("this engine holds the lease of the log and can't serve it: leaving it to others", "error", why)
+		l.log.Error("this engine holds the lease of the log and can't serve it: leaving it to others", "error", why)
 	} else {
-		l.e.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
+		l.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
 	}
 	l.failing, l.passed, l.passedTo = time.Time{}, now.Add(pause), ""
 	l.giveUp(context.Background(), beat.Word{})
@@ -211,8 +221,8 @@ func (l *lease) handOn(ctx context.Context, heir string, because wire.TakeoverCa
 	l.mu.Lock()
 	l.passed, l.passedTo = time.Now().Add(minPass*l.ttl), heir
 	l.mu.Unlock()
-	l.e.working.Load().Reload()
-	for end := time.Now().Add(endsWithin); l.e.owns.Load() && time.Now().Before(end); {
+	l.working.Load().Reload()
+	for end := time.Now().Add(endsWithin); l.owns.Load() && time.Now().Before(end); {
 		if sleep.For(ctx, endsLook) != nil {
 			return false
 		}
@@ -230,7 +240,7 @@ func (l *lease) awaitHeir(ctx context.Context, heir string) bool {
 	case <-l.beat.Taken():
 		return true
 	case <-time.After(takenWithin):
-		l.e.log.Warn("the heir has not said that it owns the log", "heir", heir, "after", takenWithin)
+		l.log.Warn("the heir has not said that it owns the log", "heir", heir, "after", takenWithin)
 	case <-ctx.Done():
 	}
 	return false
@@ -251,10 +261,10 @@ func (l *lease) giveUp(ctx context.Context, w beat.Word) bool {
 		err = l.beat.Say(w)
 	}
 	if err == nil {
-		err = l.e.nc.FlushWithContext(ctx)
+		err = l.nc.FlushWithContext(ctx)
 	}
 	if l.rev = 0; err != nil {
-		l.e.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
+		l.log.Warn("the lease of the log could not be released: it ends by itself", "error", err, "within", l.ttl)
 	}
 	return err == nil
 }
@@ -289,6 +299,9 @@ func (l *lease) ask(ctx context.Context, take bool, within time.Duration) error 
 // owned notes the epoch, which the lease shows from then on, and says that this engine owns
 // the log.
 func (l *lease) owned(epoch events.Epoch) {
+	if !l.shared() {
+		return
+	}
 	l.mu.Lock()
 	l.epoch, l.ownedAt = epoch, time.Now()
 	l.mu.Unlock()
@@ -305,7 +318,7 @@ func (l *lease) holds() bool {
 // wants reports whether this engine owns the log, and does not leave it to others.
 func (l *lease) wants() bool {
 	_, passing := l.passing()
-	return l.e.owns.Load() && !passing
+	return l.owns.Load() && !passing
 }
 
 func (l *lease) poke() { signal(l.wake) }
@@ -323,7 +336,7 @@ func signal(ch chan struct{}) {
 func (l *lease) renew(ctx context.Context) {
 	tick := time.NewTicker(l.ttl / 6)
 	defer tick.Stop()
-	trouble := lograte.NewTrouble(l.e.log, "the lease of the log could not be renewed")
+	trouble := lograte.NewTrouble(l.log, "the lease of the log could not be renewed")
 	defer trouble.Stop()
 	for odd := false; ; {
 		select {
@@ -345,8 +358,8 @@ func (l *lease) renew(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 		case errors.As(err, &held) && !had: // the last owner's, which ends soon
 		case errors.As(err, &held):
-			l.e.log.Warn("the lease of the log has gone to another engine", "owner", held.By.Owner)
-			if d := l.e.working.Load(); d != nil {
+			l.log.Warn("the lease of the log has gone to another engine", "owner", held.By.Owner)
+			if d := l.working.Load(); d != nil {
 				d.Reload()
 			}
 		default:
@@ -355,14 +368,27 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// stop releases the lease, so that a standby takes over at once: the heir, if one is named,
-// and then stop waits until it has. Meanwhile this node's server still is there for it.
-func (l *lease) stop(ctx context.Context, heir string) error {
+// choose notes which node is to own the log after this one.
+func (l *lease) choose(ctx context.Context) error {
+	if l.shared() && l.owns.Load() {
+		l.heir = l.chooseHeir(ctx)
+	}
+	return nil
+}
+
+// stop releases the lease, so that a standby takes over at once: the heir, if there is
+// one, and then stop waits until it has. Meanwhile this node's server still is there
+// for it.
+func (l *lease) stop(ctx context.Context) error {
+	if !l.shared() {
+		return nil
+	}
+	l.handOver(ctx, l.heir)
 	l.cancel()
 	l.ended.Wait()
 	defer l.beat.Close()
-	if l.release(ctx, heir) && heir != "" {
-		l.awaitHeir(ctx, heir)
+	if l.release(ctx, l.heir) && l.heir != "" {
+		l.awaitHeir(ctx, l.heir)
 	}
 	return nil
 }
@@ -376,4 +402,146 @@ func (l *lease) release(ctx context.Context, heir string) bool {
 		return false
 	}
 	return l.giveUp(ctx, beat.Word{Heir: heir})
+}
+
+const (
+	// chooseWithin bounds the choice of an heir, while the owner still works.
+	chooseWithin = time.Second
+	// handLogWithin bounds the time in which the log's leadership goes to the heir. Nothing
+	// is decided meanwhile.
+	handLogWithin = time.Second
+	// maxHeirLag is the lag of a standby that can be an heir.
+	maxHeirLag = 10_000 // events
+)
+
+// chooseHeir returns the standby that should own the log after this engine: of those that
+// follow it and have room, and have its settings if any does, the one that is least behind.
+// Empty: there is none.
+func (l *lease) chooseHeir(ctx context.Context) string {
+	if l.call == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, chooseWithin)
+	defer cancel()
+	r, err := l.allNodes(ctx)
+	if err != nil {
+		l.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
+		return ""
+	}
+	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool {
+		return !n.Online || n.Role != wire.RoleStandby || n.CutOff != "" || n.Full != "" || n.LagEvents > maxHeirLag
+	})
+	if len(fit) == 0 {
+		return ""
+	}
+	differs := func(n wire.Node) int {
+		if n.SettingsDiffer {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(fit, func(a, b wire.Node) int {
+		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents), cmp.Compare(a.Node, b.Node))
+	}).Node
+}
+
+// allNodes asks all nodes how they are.
+func (l *lease) allNodes(ctx context.Context) (r wire.NodesReply, err error) {
+	data, err := l.call(ctx, wire.APINodes, nil)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	return r, err
+}
+
+// leadsLog reports whether this is a node's server that leads the event stream.
+func (s *server) leadsLog(n wire.Names) bool {
+	return s != nil && s.member() != nil && s.ns().JetStreamIsStreamLeader(n.Account(), n.EventStream(0))
+}
+
+const (
+	// leaderLook is the time between two looks whether the owner's server leads the log. One
+	// that does not for leaderLooks in a row asks for it; after that it lets leaderRest pass.
+	leaderLook  = 5 * time.Second
+	leaderLooks = 3
+	leaderRest  = time.Minute
+)
+
+// bringTogether has the owner's own server lead the log: an append then needs one way less
+// between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
+func (l *lease) bringTogether(ctx context.Context) {
+	l.watch(ctx, leaderLook, leaderLooks, leaderRest, func() bool { return !l.srv.leadsLog(l.names()) && l.full() == nil }, func() {
+		l.log.Info("another node's server leads the log: asking for it")
+		try, cancel := context.WithTimeout(ctx, handLogWithin)
+		defer cancel()
+		if err := l.cluster().HandLog(try, l.nodeName()); err != nil {
+			l.log.Warn("the log's leadership could not be had", "error", err)
+		}
+	})
+}
+
+// watch acts when the owner has found something wrong at several looks in a row, and rests
+// after that.
+func (l *lease) watch(ctx context.Context, every time.Duration, looks int, rest time.Duration, wrong func() bool, act func()) {
+	for n := 0; sleep.For(ctx, every) == nil; {
+		if n++; !l.owns.Load() || !wrong() {
+			n = 0
+		}
+		if n < looks {
+			continue
+		}
+		act()
+		if n = 0; sleep.For(ctx, rest) != nil {
+			return
+		}
+	}
+}
+
+const (
+	// fullLook is the time between two looks whether the owner has room. One that had none
+	// fullLooks times in a row hands the log on; after a try it lets fullRest pass.
+	fullLook  = time.Second
+	fullLooks = 3
+	fullRest  = time.Minute
+)
+
+// leaveFull has an owner without room for new work give the log to a standby that has some.
+// If none has, the owner stays, and refuses new work.
+func (l *lease) leaveFull(ctx context.Context) {
+	l.watch(ctx, fullLook, fullLooks, fullRest, func() bool { return l.full() != nil }, func() { l.handOnFull(ctx, l.full()) })
+}
+
+// handOnFull gives the log to a standby, as at a stop: the log's leadership first, and then
+// the lease, so that the heir's first append ends this ownership at the latest.
+func (l *lease) handOnFull(ctx context.Context, full *api.RoomAlarm) {
+	if full == nil {
+		return // there is room again
+	}
+	heir := l.chooseHeir(ctx)
+	if heir == "" {
+		l.log.Warn("this node owns the log and has no room for new work, and no other has that could own it: new work is refused", "why", full.Fact, "look_again_in", fullRest)
+		return
+	}
+	l.log.Warn("this node owns the log and has no room for new work: handing the log to one that has", "why", full.Fact, "to", heir)
+	l.handOver(ctx, heir)
+	if l.srv.leadsLog(l.names()) {
+		l.log.Warn("this node's server still leads the log: it stays the owner", "try_again_in", fullRest)
+		return
+	}
+	if l.handOn(ctx, heir, wire.TakeoverFull) {
+		l.log.Info("the log was handed over", "to", heir)
+	}
+}
+
+// handOver gives the leadership of the log to the heir's server, so that the heir appends
+// where its log is, and no election is needed when this server stops.
+func (l *lease) handOver(ctx context.Context, heir string) {
+	if heir == "" || !l.cfg.Cluster.On() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handLogWithin)
+	defer cancel()
+	if err := l.cluster().HandLog(ctx, heir); err != nil {
+		l.log.Warn("the log's leadership was not handed on: its servers choose another leader", "to", heir, "error", err)
+	}
 }

@@ -56,13 +56,13 @@ func TestLeaseIsPassedOn(t *testing.T) {
 	go func() { began <- start("bad") }()
 	need.Eventually(t, "the first has the lease and tries", func() bool { return strings.Contains(log.String(), "could not be taken over") })
 	good := start("good")
-	need.Eventually(t, "the other owns the log", good.owns.Load)
+	need.Eventually(t, "the other owns the log", good.ledger.lease.owns.Load)
 	if strings.Count(log.String(), "can't take over: letting another try") != 1 {
 		t.Error("the log does not say that the lease is passed on")
 	}
 	bad := <-began
 	need.Eventually(t, "the first stands by for the other", func() bool {
-		st, on := bad.dispatcher.StandsBy()
+		st, on := bad.decider.dispatcher.StandsBy()
 		return on && st.Owner == "good"
 	})
 	submit(t, good, wire.Submit{Type: "email"})
@@ -70,8 +70,8 @@ func TestLeaseIsPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	need.Eventually(t, "the first tries again", func() bool {
-		bad.lease.mu.Lock()
-		defer bad.lease.mu.Unlock()
-		return bad.lease.rev != 0
+		bad.ledger.lease.mu.Lock()
+		defer bad.ledger.lease.mu.Unlock()
+		return bad.ledger.lease.rev != 0
 	})
 }

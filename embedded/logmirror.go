@@ -3,8 +3,12 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,17 +18,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/api"
-	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
-	"github.com/streamwright/streamwright/embedded/itemlog"
 	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
-	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -122,22 +124,44 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.HTTP = cmp.Or(o.Options.HTTP, o.Options.Config.Server.HTTP, "127.0.0.1:8485")
 	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
-	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e := m.e
-	e.given = e.cfg
-	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.openAccess, m.prepareLink} {
+	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.guard.open, m.prepareLink} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.openStarting, m.startServer, e.openStore, m.openLog, m.matchStore, m.openRounds, m.startFollowing, m.serve} {
-		if err := step(ctx); err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-			defer cancel()
-			return nil, errors.Join(err, m.Stop(undo))
-		}
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := e.life.start(ctx, m.parts()...); err != nil {
+		m.cancel()
+		return nil, err
 	}
 	return m, nil
+}
+
+// parts returns the parts of a mirror in the order of their starts.
+func (m *Mirror) parts() []part {
+	b, l, d, f := m.e.base, m.e.ledger, m.e.decider, m.e.faces
+	return []part{
+		{"the data folder", b.openDir, b.closeDir},
+		{"what answers at the start", f.openStarting, f.closeStarting},
+		{"the answers of the hub", nil, just(m.awaitAnswers)},
+		{"the NATS server", m.startServer, func(context.Context) error { return b.srv.Stop() }},
+		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
+		{"the answers to the NATS server", m.answerServer, just(m.cutOff)},
+		{"the store", l.openStore, l.closeStore},
+		{"the event log", m.openLog, func(context.Context) error { return l.eventLog.Close() }},
+		{"the copy of the items' logs", func(ctx context.Context) error { return m.copyLogs(ctx, false) }, nil},
+		{"the match of store and log", m.matchStore, nil},
+		{"the rounds", m.openRounds, nil},
+		{"the quotas", just(m.e.guard.openQuotas), nil},
+		{"the dispatcher", m.newDispatcher, func(ctx context.Context) error { return d.dispatcher.Stop(ctx) }},
+		{"the watch on room", just(d.watchSpace), just(func() { d.space.Stop() })},
+		{"the API", m.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
+		{"HTTP", nil, f.stopHTTP},
+		{"the link to the hub", just(m.follow), just(m.cutOff)},
+		{"the follower", func(ctx context.Context) error { return d.dispatcher.Start(ctx) }, nil},
+		{"the answers", m.serve, nil},
+	}
 }
 
 // hubURL names the hub for people.
@@ -163,9 +187,11 @@ func (m *Mirror) startServer(context.Context) (err error) {
 		return err
 	}
 	m.e.copies.replicas = 1
-	if m.e.nc, err = m.e.connect(true, nats.Name("streamwright mirror"), nats.MaxReconnects(-1)); err != nil {
-		return err
-	}
+	return nil
+}
+
+// answerServer answers the questions of the NATS server to the hub, once there is a link.
+func (m *Mirror) answerServer(context.Context) (err error) {
 	m.asks, err = m.e.nc.Subscribe(m.e.names().MirrorOrigin()+".CONSUMER.CREATE.*", func(msg *nats.Msg) {
 		m.feeds.Go(func() {
 			select {
@@ -188,14 +214,14 @@ func (m *Mirror) origin() eventlog.Origin {
 }
 
 func (m *Mirror) openLog(ctx context.Context) error {
-	c := m.e.logConfig()
+	c := m.e.ledger.logConfig()
 	c.Existing, c.Gaps = false, m.o.Keep > 0
 	l, err := eventlog.OpenMirror(ctx, c, m.origin())
 	if err != nil {
 		return err
 	}
-	m.log, m.e.eventLog = l, l
-	return m.copyLogs(ctx, false)
+	m.log, m.e.ledger.eventLog = l, l
+	return nil
 }
 
 // copyLogs makes the copy of the items' logs, if need be anew.
@@ -229,26 +255,7 @@ func (m *Mirror) copyLogs(ctx context.Context, anew bool) error {
 // matchStore makes sure that the store is that of the copy. It is made anew if it is not:
 // the copy is what the hub has.
 func (m *Mirror) matchStore(ctx context.Context) error {
-	end, err := m.log.End(ctx)
-	if err != nil {
-		return err
-	}
-	e := m.e
-	e.metrics.CountFrom(end.Last)
-	why := e.unread
-	if why == nil {
-		why = e.store.CheckLog(ctx, end.Identity(), m.log)
-	}
-	switch {
-	case why == nil, e.unread == nil && errors.Is(why, eventlog.ErrTrimmed):
-	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
-		return why // the copy's own error
-	default:
-		if err := e.renewStore(why); err != nil {
-			return err
-		}
-	}
-	return e.store.SetIdentity(end.Identity())
+	return m.e.ledger.match(ctx, func(eventlog.Tip, error) bool { return false })
 }
 
 // hubLease is never this process's.
@@ -263,71 +270,59 @@ func (hubLease) Changed() <-chan struct{} { return nil }
 // Failed implements [dispatcher.Lease].
 func (hubLease) Failed(error, bool) {}
 
-// startFollowing has a standby's follower project the copy.
-func (m *Mirror) startFollowing(ctx context.Context) (err error) {
+// newDispatcher makes a standby's follower, which projects the copy.
+func (m *Mirror) newDispatcher(context.Context) (err error) {
 	e := m.e
 	m.hub = logmirror.NewLink(logmirror.LinkConfig{
 		Conn: e.nc, Names: e.names(), Site: m.o.Site, Hub: m.hubURL(), Dir: e.dir.path, Log: m.log, Logger: e.log,
-		Position: func() events.Seq { return e.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
+		Position: func() events.Seq { return e.decider.dispatcher.Position() }, Why: m.why, Answered: func() { m.link.refused.Store(nil) },
 		LogsAnew: func(ctx context.Context) error { return m.copyLogs(ctx, true) },
 	})
 	if m.o.Keep == 0 {
 		m.hub.Cut = m.cut
 	}
-	e.items = itemlog.New(e.log, itemlog.Off)
-	e.openQuotas()
 	c := dispatcher.Config{
-		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
+		Log: logmirror.Log{JetStream: m.log, Link: m.hub}, Store: e.ledger.store, Conn: e.nc, Names: e.names(), Owner: e.nodeName(), Version: Version,
 		Lease: hubLease{m.hubURL()}, Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
-		Hooks: e.metrics.Hook(dispatcher.Hooks{
+		Hooks: e.ledger.metrics.Hook(dispatcher.Hooks{
 			Projected: func(c *core.Changes) {
-				e.service.Notify(c.Items)
-				e.service.LogGrew()
-				if e.live != nil {
-					e.live.Projected(c)
+				e.faces.service.Notify(c.Items)
+				e.faces.service.LogGrew()
+				if e.faces.live != nil {
+					e.faces.live.Projected(c)
 				}
 			},
 			StandingBy: func(string) {
-				if e.live != nil {
-					e.live.Touch()
+				if e.faces.live != nil {
+					e.faces.live.Touch()
 				}
 			},
 		}),
 	}
-	if e.dispatcher, err = dispatcher.New(c); err != nil {
-		return err
-	}
-	e.watchSpace()
-	if err := m.newFaces(); err != nil {
-		return err
-	}
+	e.decider.dispatcher, err = dispatcher.New(c)
+	return err
+}
+
+// follow begins to follow the hub.
+func (m *Mirror) follow() {
 	close(m.ready)
 	m.hub.Start()
 	if m.o.Keep > 0 {
 		m.cuts.Go(m.cutRounds)
 	}
-	return e.dispatcher.Start(ctx)
 }
 
-// newFaces makes the API.
-func (m *Mirror) newFaces() error {
-	e := m.e
-	logs, err := api.MirroredLogs(e.nc, e.names())
+// openAPI makes the API.
+func (m *Mirror) openAPI(context.Context) error {
+	f := m.e.faces
+	logs, err := api.MirroredLogs(f.nc, f.names())
 	if err != nil {
 		return err
 	}
-	defaults := e.cfg.TypeDefaults()
-	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: logmirror.Core{Engine: e.dispatcher, Link: m.hub}, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
-		Mirror: answeredHere, Written: e.dispatcher.Position, TypeDefaults: &defaults, RefuseStale: e.cfg.Cluster.StaleReads == config.RefuseStale,
-		Quotas: e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Full: e.space.Full, Storage: e.space.Use,
-		Info: wire.InfoReply{Version: Version, Owner: m.hubURL(), Node: m.o.Site, Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
+	return f.newService(api.Config{
+		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: logs, Mirror: answeredHere, Written: f.decider.dispatcher.Position,
+		Info: wire.InfoReply{Owner: m.hubURL(), Node: m.o.Site},
 	})
-	if err == nil && e.cfg.Server.HTTP != config.Off {
-		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
-	}
-	return err
 }
 
 // answeredHere reports whether a mirror answers an endpoint of the owner by its projection.
@@ -352,13 +347,10 @@ func (m *Mirror) serve(ctx context.Context) error {
 	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
 		return err
 	}
-	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(ctx); err != nil {
-			return err
-		}
+	if err := e.faces.serveHTTP(ctx); err != nil {
+		return err
 	}
-	e.started()
-	return e.service.Start()
+	return e.faces.answer(ctx)
 }
 
 // pass answers what only the owner can: it asks the hub for what changes nothing, and
@@ -420,25 +412,172 @@ type MirrorState = logmirror.State
 
 // State says how the mirror is.
 func (m *Mirror) State() MirrorState {
-	return logmirror.Core{Engine: m.e.dispatcher, Link: m.hub}.State(m.e.store.Applied())
+	return logmirror.Core{Engine: m.e.decider.dispatcher, Link: m.hub}.State(m.e.ledger.store.Applied())
 }
 
-// Stop stops the mirror.
-func (m *Mirror) Stop(ctx context.Context) error {
+// Stop stops the mirror. It is as [Engine.Stop].
+func (m *Mirror) Stop(ctx context.Context) error { return m.e.life.stop(ctx) }
+
+// cutOff ends the link to the hub: first of all, so that no answer waits for it. It may be
+// called again.
+func (m *Mirror) cutOff() {
 	m.cancel()
 	if m.hub != nil {
 		m.hub.Stop()
 	}
-	if m.asked != nil {
-		_ = m.asks.Unsubscribe() // fails when the connection is closed
-		<-m.asked
-		m.feeds.Wait()
-	}
+	_ = m.asks.Unsubscribe() // fails when the connection is closed
+	<-m.asked
+	m.feeds.Wait()
 	m.cuts.Wait()
-	err := m.e.Stop(ctx)
+}
+
+// awaitAnswers returns once no answer is under way any more: the connection is closed.
+func (m *Mirror) awaitAnswers() {
 	m.wg.Wait()
 	if m.hub != nil {
 		m.hub.Wait()
 	}
-	return err
+}
+
+// cut has the copy begin where the hub's log does.
+func (m *Mirror) cut(ctx context.Context, first uint64) error {
+	tip, err := m.log.Last(ctx)
+	if err != nil || tip.First >= first {
+		return err
+	}
+	if err := m.e.ledger.store.Flush(); err != nil { // else a crash would have it made anew
+		return err
+	}
+	m.e.log.Info("the mirror drops what its hub has dropped", "below", first)
+	return m.log.Trim(ctx, first)
+}
+
+const (
+	// roundsFile, in the data folder of a mirror with Keep, holds its rounds.
+	roundsFile = "rounds.json"
+	// roundsKept bounds the rounds that are remembered: they are at least this part of Keep
+	// apart.
+	roundsKept = 100
+	// roundsLook is the time between two looks at them, and trimWithin bounds a cut.
+	roundsLook = time.Second
+	trimWithin = time.Minute
+)
+
+// round is one of the hub's: the log from its begin on stands alone.
+type round struct {
+	Begin events.Seq `json:"begin"`
+	End   events.Seq `json:"end"`
+	At    time.Time  `json:"at"` // when it ended
+}
+
+// rounds are where the copy can be cut, in order. JetStream alone, by a maximal age, would cut
+// it anywhere, and a log that begins anywhere can't be replayed. If the file is lost the copy
+// is kept for longer.
+type rounds struct {
+	file string
+	list []round
+}
+
+func (m *Mirror) openRounds(context.Context) error {
+	if m.o.Keep == 0 {
+		return nil
+	}
+	m.rounds.file = filepath.Join(m.e.dir.path, roundsFile)
+	data, err := os.ReadFile(m.rounds.file)
+	if err == nil {
+		err = json.Unmarshal(data, &m.rounds.list)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read where the copy can be cut: %w: remove %s", err, m.rounds.file)
+	}
+	return nil
+}
+
+func (r *rounds) save() error {
+	data, err := json.Marshal(r.list)
+	if err == nil {
+		err = replaceFile(r.file, string(data), true)
+	}
+	if err != nil {
+		return fmt.Errorf("note where the copy can be cut: %w", err)
+	}
+	return nil
+}
+
+// note adds the last round that is projected.
+func (r *rounds) note(meta events.Meta, keep time.Duration) error {
+	if n := len(r.list); meta.CutEnd == 0 || n > 0 && meta.CutTime.Sub(r.list[n-1].At) <= keep/roundsKept {
+		return nil
+	}
+	r.list = append(r.list, round{meta.CutAt, meta.CutEnd, meta.CutTime})
+	return r.save()
+}
+
+// old returns the last round that ended longer than keep ago, and drops those before it.
+func (r *rounds) old(keep time.Duration) (at round, found bool) {
+	for len(r.list) > 1 && time.Since(r.list[1].At) > keep {
+		r.list = r.list[1:]
+	}
+	if len(r.list) == 0 || time.Since(r.list[0].At) <= keep {
+		return at, false
+	}
+	return r.list[0], true
+}
+
+// cutRounds cuts the copy and the store, now and then, until the mirror stops.
+func (m *Mirror) cutRounds() {
+	for sleep.For(m.ctx, roundsLook) == nil {
+		if err := m.cutRound(); err != nil && !errors.Is(err, projector.ErrProving) && m.ctx.Err() == nil {
+			m.e.log.Warn("the mirror can't drop what it has kept for long enough: trying again", "error", err)
+		}
+	}
+}
+
+// cutRound cuts the copy and the store at the last round that ended longer than Keep ago:
+// what was pruned by then has been kept for that long.
+func (m *Mirror) cutRound() error {
+	meta, err := m.e.ledger.store.Meta()
+	if err == nil {
+		err = m.rounds.note(meta, m.o.Keep)
+	}
+	at, found := m.rounds.old(m.o.Keep)
+	if err != nil || !found {
+		return err
+	}
+	trim, cancel := context.WithTimeout(m.ctx, trimWithin)
+	defer cancel()
+	tip, err := m.log.Last(trim)
+	if err != nil || tip.First >= at.Begin.Frame() {
+		return err
+	}
+	err = m.e.ledger.store.DropPruned(at.End, func() error {
+		trim, cancel := context.WithTimeout(m.ctx, trimWithin)
+		defer cancel()
+		return m.log.Trim(trim, at.Begin.Frame())
+	})
+	if err != nil {
+		return err
+	}
+	m.e.log.Info("the mirror drops what it has kept for long enough", "below", at.Begin.Frame(), "pruned_before", at.End)
+	return m.rounds.save()
+}
+
+// whyPruned explains an item that the hub has pruned, nil for any other.
+func (m *Mirror) whyPruned(request []byte) *wire.WhyReply {
+	var q wire.Why
+	if json.Unmarshal(request, &q) != nil {
+		return nil
+	}
+	id, err := events.ParseID(q.ID)
+	if err != nil {
+		return nil
+	}
+	it, err := m.e.ledger.store.Item(id)
+	if err != nil || it == nil || it.PrunedSeq == 0 {
+		return nil
+	}
+	return &wire.WhyReply{
+		ID: it.ID.String(), Type: string(it.Type), State: it.State, At: time.Now().UTC(), Position: wire.PositionOf(m.e.ledger.store.Applied()),
+		Reasons: core.Explain(nil, it, time.Time{}),
+	}
 }

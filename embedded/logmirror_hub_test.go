@@ -31,7 +31,7 @@ func TestMirrorOfACluster(t *testing.T) {
 			t.Fatal(errs[i])
 		}
 		t.Cleanup(func() { (&node{e, all[i]}).stop(t) })
-		if e.owns.Load() {
+		if e.ledger.lease.owns.Load() {
 			owner = i
 		}
 	}
@@ -52,7 +52,7 @@ func TestMirrorOfACluster(t *testing.T) {
 	}
 	second := submit(t, engines[via], wire.Submit{Type: "parcel"})
 	heir := engines[via]
-	if !heir.owns.Load() {
+	if !heir.ledger.lease.owns.Load() {
 		heir = engines[(owner+2)%3]
 	}
 	caughtUp(t, m, heir)
@@ -86,7 +86,7 @@ func TestMirrorOverTLS(t *testing.T) {
 	mustVerify(t, m.e)
 	wrong := over(otherCA)
 	until(t, "it says that it is cut off", func() bool { return strings.Contains(wrong.State().CutOff, "certificate") })
-	if n := wrong.e.store.Applied(); n != 0 {
+	if n := wrong.e.ledger.store.Applied(); n != 0 {
 		t.Errorf("it has %d events of a hub whose certificate it does not trust", n)
 	}
 }

@@ -66,7 +66,7 @@ func mirrorClient(t *testing.T, m *Mirror) *streamwright.Client {
 func caughtUp(t *testing.T, m *Mirror, hub *Engine) {
 	t.Helper()
 	until(t, "the mirror has all of its hub", func() bool {
-		return m.e.store.Applied() >= hub.dispatcher.Position() && m.State().CutOff == ""
+		return m.e.ledger.store.Applied() >= hub.decider.dispatcher.Position() && m.State().CutOff == ""
 	})
 }
 
@@ -130,7 +130,7 @@ func TestLogMirror(t *testing.T) {
 		return len(l.Records) == 1 && l.Records[0].Message == "packed"
 	})
 	refusesWork(t, m, leaf)
-	st := hub.sites.states()
+	st := hub.faces.sites.states()
 	if len(st) != 1 || !st[0].Mirror || !st[0].Connected {
 		t.Errorf("%+v", st)
 	}
@@ -139,7 +139,7 @@ func TestLogMirror(t *testing.T) {
 // refusesWork tries what decides by all ways.
 func refusesWork(t *testing.T, m *Mirror, hub string) {
 	t.Helper()
-	before := m.e.dispatcher.Position()
+	before := m.e.decider.dispatcher.Position()
 	nc := mirrorClient(t, m).Conn()
 	for _, e := range wire.Endpoints() {
 		if e.ReadOnly || e.Name == wire.APIRebuild {
@@ -162,7 +162,7 @@ func refusesWork(t *testing.T, m *Mirror, hub string) {
 	if body, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusForbidden || !strings.Contains(string(body), "decides nothing") {
 		t.Errorf("over HTTP: %s %s", r.Status, body)
 	}
-	if after := m.e.dispatcher.Position(); after != before {
+	if after := m.e.decider.dispatcher.Position(); after != before {
 		t.Errorf("the log went from %d to %d", before, after)
 	}
 }
@@ -194,10 +194,10 @@ func TestMirrorCutOff(t *testing.T) {
 	if !alarmed(t, m, wire.AlarmCutOff) {
 		t.Error("there is no alarm")
 	}
-	if r := m.e.service.Ready(testContext(t)); r.Ready {
+	if r := m.e.faces.service.Ready(testContext(t)); r.Ready {
 		t.Errorf("%+v", r)
 	}
-	if h := m.e.service.Health(); h.Status != wire.AlarmCutOff {
+	if h := m.e.faces.service.Health(); h.Status != wire.AlarmCutOff {
 		t.Errorf("%+v", h)
 	}
 	stopMirror(t, m)
@@ -212,7 +212,7 @@ func TestMirrorCutOff(t *testing.T) {
 	if got := get(t, m.e, wire.Submitted{ID: item.ID}); got.State != events.StateQueued {
 		t.Errorf("%+v", got)
 	}
-	if _, err := (prover{m.e}).Verify(testContext(t), nil); err != nil {
+	if _, err := m.e.decider.Verify(testContext(t), nil); err != nil {
 		t.Error(err)
 	}
 	hub = mustStart(t, mirroredHub(hubDir, leaf))
@@ -241,17 +241,17 @@ func TestMirrorOfRestoredHub(t *testing.T) {
 	lost := submit(t, hub, wire.Submit{Type: "parcel"})
 	m := mustStartMirror(t, mirrorOptions(dir, leaf))
 	caughtUp(t, m, hub)
-	at := m.e.store.Applied()
+	at := m.e.ledger.store.Applied()
 	stopEngine(t, hub)
 
 	hub = mustStart(t, mirroredHub(old, leaf))
-	for hub.dispatcher.Position() < at+20 {
+	for hub.decider.dispatcher.Position() < at+20 {
 		submit(t, hub, wire.Submit{Type: "parcel"})
 	}
 	until(t, "the mirror says why it does not follow", func() bool {
 		return strings.Contains(m.State().CutOff, "restored to an earlier position")
 	})
-	if got := m.e.store.Applied(); got != at {
+	if got := m.e.ledger.store.Applied(); got != at {
 		t.Errorf("the mirror went from %d to %d", at, got)
 	}
 	if got := get(t, m.e, wire.Submitted{ID: lost.ID}); got.ID != lost.ID {
@@ -296,7 +296,7 @@ func TestMirrorOfCutLog(t *testing.T) {
 		caughtUp(t, m, hub)
 		until(t, what+": the mirror begins where its hub does", func() bool {
 			here, err := m.log.Last(testContext(t))
-			there, herr := hub.eventLog.Last(testContext(t))
+			there, herr := hub.ledger.eventLog.Last(testContext(t))
 			return err == nil && herr == nil && here.First == there.First
 		})
 		caughtUp(t, m, hub)
@@ -378,7 +378,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 	}
 	n := wire.Default
 	until(t, "the hub answers", func() bool { return strings.Contains(ask(n.MirrorAsk("lab"), `{}`), `"last"`) })
-	before, err := hub.eventLog.Last(testContext(t))
+	before, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 		}
 	}
 	until(t, "the hub answers still", func() bool { return ask(n.MirrorAsk("lab"), `{}`) != "" })
-	after, err := hub.eventLog.Last(testContext(t))
+	after, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil || after.Seq != before.Seq || after.Created != before.Created {
 		t.Errorf("the log was %+v, is %+v, %v", before, after, err)
 	}

@@ -75,7 +75,7 @@ func TestMirrorKeeps(t *testing.T) {
 			t.Errorf("%+v", why)
 		}
 		then := false
-		err := (prover{m.e}).AsOf(testContext(t), m.e.store.Applied(), time.Time{}, nil, func(s *projector.Store) error {
+		err := m.e.decider.AsOf(testContext(t), m.e.ledger.store.Applied(), time.Time{}, nil, func(s *projector.Store) error {
 			id, err := events.ParseID(old.ID)
 			if err == nil {
 				var it *events.Item
@@ -90,7 +90,7 @@ func TestMirrorKeeps(t *testing.T) {
 		mustVerify(t, m.e)
 	}
 	has(1)
-	if err := (prover{m.e}).Rebuild(testContext(t), nil); err != nil {
+	if err := m.e.decider.Rebuild(testContext(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	has(1)
@@ -109,7 +109,7 @@ func TestMirrorKeeps(t *testing.T) {
 	m = mustStartMirror(t, mo)
 	until(t, "the mirror drops what is old", func() bool {
 		tip, err := m.log.Last(testContext(t))
-		there, herr := hub.eventLog.Last(testContext(t))
+		there, herr := hub.ledger.eventLog.Last(testContext(t))
 		return err == nil && herr == nil && tip.First == there.First
 	})
 	if n := listed(t, m.e, "parcel"); n != 1 {

@@ -20,7 +20,8 @@ import (
 // mirror keeps the KV buckets that other programs read: the taken dedup keys,
 // the workers, the partition's owner. Nothing depends on them.
 type mirror struct {
-	e       *Engine
+	*base
+	decider *decider
 	dedup   atomic.Pointer[kvstate.Dedup] // nil if switched off, or while the engine stands by
 	workers *kvstate.Workers
 	owners  *kvstate.Partitions
@@ -35,40 +36,46 @@ type mirror struct {
 	gone  bool // a bucket was deleted: show everything again
 }
 
-func newMirror(e *Engine) (*mirror, error) {
-	js, err := connect.JetStream(e.nc, e.names())
+func (d *decider) openMirror(context.Context) error {
+	js, err := connect.JetStream(d.nc, d.names())
 	if err != nil {
-		return nil, fmt.Errorf("start mirrors: %w", err)
+		return fmt.Errorf("start mirrors: %w", err)
 	}
-	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), owners: kvstate.NewPartitions(js, e.names(), 0).Replicate(e.copies.replicas, e.copies.placement), wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
-	m.cancel = cancel
+	m := &mirror{base: d.base, decider: d, workers: kvstate.NewWorkers(js, d.names(), 0).Replicate(d.copies.replicas, d.copies.placement), owners: kvstate.NewPartitions(js, d.names(), 0).Replicate(d.copies.replicas, d.copies.placement), wake: make(chan struct{}, 1), cancel: cancel}
 	m.wg.Go(func() { m.run(ctx) })
-	return m, nil
+	d.mirror = m
+	return nil
+}
+
+func (m *mirror) stop(ctx context.Context) error {
+	m.cancel()
+	m.wg.Wait()
+	return m.stopDedup(ctx)
 }
 
 // snapshot gives the mirror all keys that are taken.
 func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) error) (events.Seq, error) {
-	return query.Of(m.e.store).DedupHeld(ctx, func(t events.Type, key string, id events.ID, state events.ItemState) error {
+	return query.Of(m.decider.ledger.store).DedupHeld(ctx, func(t events.Type, key string, id events.ID, state events.ItemState) error {
 		return yield(kvstate.DedupHeld{Type: t, Key: key, DedupEntry: kvstate.DedupEntry{ID: id, State: state}})
 	})
 }
 
 // startDedup begins to mirror the taken dedup keys, from the store's position on.
 func (m *mirror) startDedup() error {
-	if m.e.cfg.Server.NoDedupBucket {
+	if m.cfg.Server.NoDedupBucket {
 		m.wg.Go(m.dropDedup)
 		return nil
 	}
-	identity, err := m.e.store.Identity()
+	identity, err := m.decider.ledger.store.Identity()
 	if err != nil {
 		return err
 	}
 	d, err := kvstate.NewDedup(kvstate.DedupOptions{
-		Conn: m.e.nc, Names: m.e.names(), Memory: m.e.o.Memory, Replicas: m.e.copies.replicas, Placement: m.e.copies.placement, Identity: identity, Snapshot: m.snapshot, Log: m.e.log,
+		Conn: m.nc, Names: m.names(), Memory: m.o.Memory, Replicas: m.copies.replicas, Placement: m.copies.placement, Identity: identity, Snapshot: m.snapshot, Log: m.log,
 	})
 	if err == nil {
-		err = d.Start(m.e.store.Applied())
+		err = d.Start(m.decider.ledger.store.Applied())
 	}
 	if err == nil {
 		m.dedup.Store(d)
@@ -96,8 +103,8 @@ const (
 func (m *mirror) dropDedup() {
 	ctx, cancel := context.WithTimeout(context.Background(), dropDedupTimeout)
 	defer cancel()
-	if err := kvstate.DropDedup(ctx, m.e.nc, m.e.names()); err != nil {
-		m.e.log.Warn("the bucket of taken dedup keys is switched off and could not be deleted: what it shows is out of date", "error", err)
+	if err := kvstate.DropDedup(ctx, m.nc, m.names()); err != nil {
+		m.log.Warn("the bucket of taken dedup keys is switched off and could not be deleted: what it shows is out of date", "error", err)
 	}
 }
 
@@ -121,12 +128,10 @@ func (m *mirror) owned(e events.Epoch) {
 	m.mu.Unlock()
 	if m.dedup.Load() == nil {
 		if err := m.startDedup(); err != nil {
-			m.e.log.Error("the bucket of taken dedup keys is not written", "error", err)
+			m.log.Error("the bucket of taken dedup keys is not written", "error", err)
 		}
 	}
-	if l := m.e.lease; l != nil {
-		l.owned(e)
-	}
+	m.decider.ledger.lease.owned(e)
 	m.poke()
 }
 
@@ -138,7 +143,7 @@ func (m *mirror) standBy() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveDedupTimeout)
 	defer cancel()
 	if err := m.stopDedup(ctx); err != nil {
-		m.e.log.Warn("the bucket of taken dedup keys may lack the last changes: the new owner writes them", "error", err)
+		m.log.Warn("the bucket of taken dedup keys may lack the last changes: the new owner writes them", "error", err)
 	}
 }
 
@@ -153,9 +158,7 @@ func (m *mirror) bucketGone() {
 	m.mu.Lock()
 	m.gone = true
 	m.mu.Unlock()
-	if l := m.e.lease; l != nil {
-		l.poke()
-	}
+	m.decider.ledger.lease.poke()
 	m.poke()
 }
 
@@ -166,9 +169,9 @@ func (m *mirror) poke() { signal(m.wake) }
 func (m *mirror) run(ctx context.Context) {
 	// The server tells of a deleted bucket, mostly: the renewals find the others.
 	for _, bucket := range []string{"workers", "partitions"} {
-		sub, err := m.e.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_"+m.e.names().Bucket(bucket), func(*nats.Msg) { m.bucketGone() })
+		sub, err := m.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_"+m.names().Bucket(bucket), func(*nats.Msg) { m.bucketGone() })
 		if err != nil {
-			m.e.log.Warn("a deleted bucket will come back only with the next renewal", "error", err)
+			m.log.Warn("a deleted bucket will come back only with the next renewal", "error", err)
 			continue
 		}
 		defer func() { _ = sub.Unsubscribe() }()
@@ -209,13 +212,13 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 	m.mu.Unlock()
 	var list []wire.WorkerInfo
 	if began { // the dispatcher is there since
-		list = m.e.dispatcher.Workers()
+		list = m.decider.dispatcher.Workers()
 	}
 	if gone {
 		clear(shown)
 	}
-	if epoch != 0 && m.e.lease == nil { // else the lease shows it
-		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.e.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
+	if epoch != 0 && !m.decider.ledger.lease.shared() { // else the lease shows it
+		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.decider.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
 	}
 	live := map[string]bool{}
 	for _, w := range list {
@@ -240,12 +243,6 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 
 func (m *mirror) note(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		m.e.log.Warn("a bucket could not be written: trying again later", "error", err)
+		m.log.Warn("a bucket could not be written: trying again later", "error", err)
 	}
-}
-
-func (m *mirror) stop(ctx context.Context) error {
-	m.cancel()
-	m.wg.Wait()
-	return m.stopDedup(ctx)
 }

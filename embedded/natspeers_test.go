@@ -2,7 +2,7 @@ package embedded
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -65,10 +65,8 @@ func TestALostNodeInARealCluster(t *testing.T) {
 	all[0].Logger = slog.New(slog.NewTextHandler(&text, nil))
 	first := &node{newEngine(all[0]), all[0]}
 	t.Cleanup(func() { first.stop(t) })
-	for _, step := range []func(context.Context) error{func(context.Context) error { return first.cfg.Validate() }, first.openDir, first.startServer} {
-		if err := step(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(first.cfg.Validate(), first.life.start(testContext(t), first.parts()[0], first.serverParts()[0])); err != nil {
+		t.Fatal(err)
 	}
 	missing := all[2].Cluster.Listen
 	lost := "another node can't be reached: trying again every second or two\" part=nats-server at=" + missing

@@ -21,10 +21,7 @@ import (
 // leadership of a stream. With embedded servers it knows all nodes; on an existing
 // NATS, what an ordinary account may ask. Its methods may be called at once from
 // several goroutines.
-type Cluster struct{ e *Engine }
-
-// Cluster returns the view of the servers, which is good until Stop.
-func (e *Engine) Cluster() *Cluster { return &Cluster{e} }
+type Cluster struct{ b *base }
 
 // NodeState is a server as the leader of the cluster's metadata knows it, or, on an
 // existing NATS, as the leader of the event stream does.
@@ -88,14 +85,14 @@ func (s *server) group(name string) (natsserver.RaftzGroup, bool) {
 // misses. An embedded server answers from memory; an existing NATS is asked for the
 // leader of the event stream.
 func (c *Cluster) Quorum(ctx context.Context) error {
-	if c.e.srv == nil {
+	if c.b.srv == nil {
 		return c.streamQuorum(ctx)
 	}
-	m := c.e.srv.member()
+	m := c.b.srv.member()
 	if m == nil {
 		return nil
 	}
-	g, ok := c.e.srv.group(metaGroup)
+	g, ok := c.b.srv.group(metaGroup)
 	if !ok || g.Leader == "" {
 		return fmt.Errorf("%w: the cluster %s has no leader here", ErrNoQuorum, m.cluster)
 	}
@@ -120,20 +117,20 @@ func (c *Cluster) Quorum(ctx context.Context) error {
 
 // reached returns what says whether an owner of a shared log reaches most of the servers; nil if
 // the log is this process's alone.
-func (e *Engine) reached() func(context.Context) error {
-	if e.lease == nil {
+func (l *lease) reached() func(context.Context) error {
+	if !l.shared() {
 		return nil
 	}
-	return e.Cluster().Quorum
+	return l.cluster().Quorum
 }
 
 // streamQuorum asks an existing NATS for the leader of the event stream.
 func (c *Cluster) streamQuorum(ctx context.Context) error {
-	s := c.stream(ctx, c.e.names().EventStream(0))
+	s := c.stream(ctx, c.b.names().EventStream(0))
 	if s.Error != "" {
 		return fmt.Errorf("%w: %s", ErrNoQuorum, s.Error)
 	}
-	if c.e.copies.several && s.Leader == "" {
+	if c.b.copies.several && s.Leader == "" {
 		return fmt.Errorf("%w: the event stream has no leader", ErrNoQuorum)
 	}
 	return nil
@@ -143,24 +140,24 @@ func (c *Cluster) streamQuorum(ctx context.Context) error {
 // it is the only one. On an existing NATS it reports whether the engine is connected
 // to the leader.
 func (c *Cluster) LeadsLog(ctx context.Context) (bool, error) {
-	name := c.e.names().EventStream(0)
+	name := c.b.names().EventStream(0)
 	switch {
-	case c.e.srv.member() != nil:
-		return c.e.srv.leadsLog(c.e.names()), nil
-	case c.e.srv != nil:
+	case c.b.srv.member() != nil:
+		return c.b.srv.leadsLog(c.b.names()), nil
+	case c.b.srv != nil:
 		return true, nil
 	}
 	s := c.stream(ctx, name)
 	if s.Error != "" {
 		return false, errors.New(s.Error)
 	}
-	return s.Leader == "" || s.Leader == c.e.nc.ConnectedServerName(), nil
+	return s.Leader == "" || s.Leader == c.b.nc.ConnectedServerName(), nil
 }
 
 // HandLog hands the leadership of the event stream to a node, and returns once that
 // node has it. Nothing can be appended meanwhile, for some 20 to 200 ms.
 func (c *Cluster) HandLog(ctx context.Context, node string) error {
-	return c.Hand(ctx, c.e.names().EventStream(0), node)
+	return c.Hand(ctx, c.b.names().EventStream(0), node)
 }
 
 // Hand hands the leadership of a stream to a node, and returns once that node has it.
@@ -195,31 +192,23 @@ func (c *Cluster) Hand(ctx context.Context, stream, node string) error {
 
 // stepDown asks the leader of a stream to go, in favour of a node.
 func (c *Cluster) stepDown(ctx context.Context, stream, node string) error {
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	body, _ := json.Marshal(map[string]any{"placement": map[string]string{"preferred": node}}) // strings have JSON
-	err := askServer(ctx, c.e.nc, c.e.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), body, &answer)
-	if err == nil && answer.Error != nil {
-		err = answer.Error
-	}
-	return err
+	return askJetStream(ctx, c.b.nc, c.b.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), map[string]any{"placement": map[string]string{"preferred": node}})
 }
 
 // Nodes lists the nodes that the cluster knows, sorted by name. Those of embedded
 // servers include nodes that have been gone for long. A single server has none.
 func (c *Cluster) Nodes(ctx context.Context) ([]NodeState, error) {
-	if c.e.srv == nil {
-		s := c.stream(ctx, c.e.names().EventStream(0))
+	if c.b.srv == nil {
+		s := c.stream(ctx, c.b.names().EventStream(0))
 		if s.Error != "" {
 			return nil, errors.New(s.Error)
 		}
 		return s.Replicas, nil
 	}
-	if c.e.srv.member() == nil {
+	if c.b.srv.member() == nil {
 		return nil, nil
 	}
-	nc, err := c.e.srv.connectAs(c.e.srv.system)
+	nc, err := c.b.srv.connectAs(c.b.srv.system)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +249,7 @@ func sorted(nodes []NodeState) []NodeState {
 // workers only if they are there.
 func (c *Cluster) Streams(ctx context.Context) []StreamState {
 	var all []StreamState
-	for _, name := range append(primaryStreams(c.e.names(), partitions), "KV_"+c.e.names().Bucket("partitions")) {
+	for _, name := range append(primaryStreams(c.b.names(), partitions), "KV_"+c.b.names().Bucket("partitions")) {
 		s := c.stream(ctx, name)
 		if s.Error == jetstream.ErrStreamNotFound.Error() {
 			continue
@@ -274,7 +263,7 @@ func (c *Cluster) Streams(ctx context.Context) []StreamState {
 func (c *Cluster) stream(ctx context.Context, name string) StreamState {
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
-	js, err := connect.JetStream(c.e.nc, c.e.names())
+	js, err := connect.JetStream(c.b.nc, c.b.names())
 	var s jetstream.Stream
 	if err == nil {
 		s, err = js.Stream(ctx, name)
@@ -313,12 +302,12 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 // replicas on the others, and the node may not come back with its old folder. It
 // refuses a node that is online. Only embedded servers know it.
 func (c *Cluster) Remove(ctx context.Context, node string) error {
-	if c.e.srv.member() == nil {
+	if c.b.srv.member() == nil {
 		return events.Refuse(events.CodeWrongState, "there is no cluster of embedded servers here: on an existing NATS remove a server there (nats server cluster peer-remove)")
 	}
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
-	nc, err := c.e.srv.connectAs(c.e.srv.system)
+	nc, err := c.b.srv.connectAs(c.b.srv.system)
 	if err != nil {
 		return fmt.Errorf("remove node %s: %w", node, err)
 	}
@@ -334,18 +323,23 @@ func (c *Cluster) Remove(ctx context.Context, node string) error {
 	case nodes[at].Online:
 		return events.Refuse(events.CodeWrongState, "node %s is online: stop it first", node)
 	}
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	body, _ := json.Marshal(map[string]string{"peer": node, "peer_id": nodes[at].peer}) // strings have JSON
-	err = askServer(ctx, nc, "$JS.API.SERVER.REMOVE", body, &answer)
-	if err == nil && answer.Error != nil {
-		err = answer.Error
-	}
-	if err != nil {
+	if err := askJetStream(ctx, nc, "$JS.API.SERVER.REMOVE", map[string]any{"peer": node, "peer_id": nodes[at].peer}); err != nil {
 		return fmt.Errorf("remove node %s: %w", node, err)
 	}
 	return nil
+}
+
+// askJetStream sends a request whose answer says nothing but whether it was done.
+func askJetStream(ctx context.Context, nc *nats.Conn, subject string, question map[string]any) error {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body, _ := json.Marshal(question) // strings have JSON
+	err := askServer(ctx, nc, subject, body, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	return err
 }
 
 // askServer sends a request and decodes its answer.

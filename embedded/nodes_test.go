@@ -62,5 +62,5 @@ func TestCluster(t *testing.T) {
 
 	others[0].stop(t) // n2
 	need.Eventually(t, "the quorum to be gone", func() bool { return errors.Is(c.Quorum(ctx), ErrNoQuorum) })
-	need.Eventually(t, "the idle owner to say so", func() bool { return e.service.Health().Status == wire.AlarmCutOff })
+	need.Eventually(t, "the idle owner to say so", func() bool { return e.faces.service.Health().Status == wire.AlarmCutOff })
 }

@@ -35,9 +35,9 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := &Engine{cfg: config.Config{Cluster: config.Cluster{Name: c.cluster}}, log: slog.New(slog.DiscardHandler), outside: &outside{}}
+				b := &base{cfg: config.Config{Cluster: config.Cluster{Name: c.cluster}}, log: slog.New(slog.DiscardHandler), outside: &outside{}}
 				began := time.Now()
-				err := patiently(t.Context(), e, func(context.Context) error {
+				err := b.patiently(t.Context(), func(context.Context) error {
 					if time.Since(began) >= mended {
 						return nil
 					}

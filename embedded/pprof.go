@@ -19,7 +19,10 @@ import (
 // machine: a profile shows what the engine has in memory, and taking one costs
 // it time.
 type profiler struct {
-	srv  *http.Server
+	*base
+	guard *guard
+
+	http *http.Server
 	addr string
 	done chan error
 }
@@ -31,16 +34,20 @@ const (
 	profilerIdleTimeout   = time.Minute
 )
 
-// startProfiler listens on addr. It refuses a request that auth takes to come
-// from another site's page.
-func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) (*profiler, error) {
+// start opens the profiler, if there is to be one. It refuses a request that the guard takes
+// to come from another site's page.
+func (p *profiler) start(context.Context) error {
+	addr, log := p.cfg.Server.PProf, p.log.With("part", "pprof")
+	if addr == config.Off {
+		return nil
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve profiles: cannot listen on %s: %w: stop what uses it, or choose another address (pprof), or off for none", addr, err))
+		return events.WithCode(events.CodeCannotListen, fmt.Errorf("serve profiles: cannot listen on %s: %w: stop what uses it, or choose another address (pprof), or off for none", addr, err))
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		_ = l.Close()
-		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("serve profiles: %s is no address of this machine alone: use one such as 127.0.0.1:6060", addr))
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("serve profiles: %s is no address of this machine alone: use one such as 127.0.0.1:6060", addr))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -48,11 +55,11 @@ func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) 
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	p := &profiler{addr: l.Addr().String(), done: make(chan error, 1), srv: &http.Server{
-		Handler: ownPages(auth, mux), ReadHeaderTimeout: profilerHeaderTimeout, IdleTimeout: profilerIdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}
+	p.addr, p.done, p.http = l.Addr().String(), make(chan error, 1), &http.Server{
+		Handler: ownPages(p.guard.auth, mux), ReadHeaderTimeout: profilerHeaderTimeout, IdleTimeout: profilerIdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
 	go func() {
-		err := p.srv.Serve(l)
+		err := p.http.Serve(l)
 		if errors.Is(err, http.ErrServerClosed) {
 			err = nil
 		} else {
@@ -60,7 +67,7 @@ func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) 
 		}
 		p.done <- err
 	}()
-	return p, nil
+	return nil
 }
 
 // ownPages refuses what a browser may send for a page of somebody else.
@@ -74,25 +81,10 @@ func ownPages(auth *httpauth.Authenticator, h http.Handler) http.Handler {
 	})
 }
 
-// stop ends the profiles that are being taken, so a stop need not wait for
-// them.
+// stop ends the profiles that are being taken, so a stop need not wait for them.
 func (p *profiler) stop(context.Context) error {
-	return errors.Join(p.srv.Close(), <-p.done)
-}
-
-// startPProf opens the profiler, if there is to be one.
-func (e *Engine) startPProf(context.Context) (err error) {
-	if e.cfg.Server.PProf == config.Off {
+	if p.http == nil {
 		return nil
 	}
-	e.profiler, err = startProfiler(e.cfg.Server.PProf, e.auth, e.log.With("part", "pprof"))
-	return err
-}
-
-// PProf returns the profiler's address, or "" if there is none.
-func (e *Engine) PProf() string {
-	if e.profiler == nil {
-		return ""
-	}
-	return e.profiler.addr
+	return errors.Join(p.http.Close(), <-p.done)
 }

@@ -76,7 +76,8 @@ func TestProfilesAreOffAndForThisMachineAlone(t *testing.T) {
 	if events.CodeOf(err) != events.CodeBadConfig || !strings.Contains(err.Error(), "127.0.0.1:6060") {
 		t.Errorf("%v", err)
 	}
-	if _, err := startProfiler("0.0.0.0:0", e.auth, e.log); events.CodeOf(err) != events.CodeBadConfig {
+	other := &profiler{base: newBase(Options{PProf: "0.0.0.0:0"}), guard: e.guard}
+	if err := other.start(t.Context()); events.CodeOf(err) != events.CodeBadConfig {
 		t.Errorf("%v", err)
 	}
 }

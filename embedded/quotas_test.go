@@ -111,9 +111,9 @@ func TestQuotaOfItems(t *testing.T) {
 	m := newMetre(t, e)
 	batch := "[" + strings.Repeat(one+",", 249) + one + "]"
 	m.granted(m.ask("ann", wire.APISubmit, batch)) // 25 s worth
-	at := e.dispatcher.Position()
+	at := e.decider.dispatcher.Position()
 	wait := m.overQuota(m.ask("ann", wire.APISubmit, one), quota.Items)
-	if e.dispatcher.Position() != at {
+	if e.decider.dispatcher.Position() != at {
 		t.Error("what was refused has left an event")
 	}
 	if wait < 5*time.Second || wait > 24*time.Second {
@@ -138,7 +138,7 @@ func TestQuotaOfTypes(t *testing.T) {
 	m := newMetre(t, e)
 	submit := func(user, typ string) *wire.Error { return m.ask(user, wire.APISubmit, `{"type":"`+typ+`"}`) }
 	m.granted(submit("", "there"))
-	if err := e.dispatcher.Await(testContext(t), e.dispatcher.Position()); err != nil {
+	if err := e.decider.dispatcher.Await(testContext(t), e.decider.dispatcher.Position()); err != nil {
 		t.Fatal(err)
 	}
 	for _, typ := range []string{"w", "x", "y", "z"} { // refused, so none is created
@@ -153,7 +153,7 @@ func TestQuotaOfTypes(t *testing.T) {
 		t.Error("it says when to try again, which would not help")
 	}
 	m.granted(submit("bob", "c"))
-	if err := e.dispatcher.Await(testContext(t), e.dispatcher.Position()); err != nil {
+	if err := e.decider.dispatcher.Await(testContext(t), e.decider.dispatcher.Position()); err != nil {
 		t.Fatal(err)
 	}
 	m.granted(submit("ann", "c")) // it is there now
@@ -271,7 +271,7 @@ func TestNoQuotasByDefault(t *testing.T) {
 	for range 300 {
 		m.granted(m.ask("ann", wire.APISubmit, one))
 	}
-	if e.quotas != nil {
+	if e.guard.quotas != nil {
 		t.Error("there are quotas by default")
 	}
 }

@@ -40,7 +40,7 @@ func TestReadyEngine(t *testing.T) {
 // ready; the others of their checks hold.
 func TestEngineThatIsNotReady(t *testing.T) {
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0"})
-	if err := e.service.Stop(testContext(t)); err != nil {
+	if err := e.faces.service.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	if status, r, failing := readiness(t, e); status != http.StatusServiceUnavailable || r.Ready || len(failing) != 1 || failing[0] != "running" {

@@ -2,6 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,8 +36,9 @@ const (
 // when it hears of a leader again, a minute after either, and once a day. Those that are damaged
 // it replaces from the others.
 type replicaWatch struct {
-	e      *Engine
-	cancel context.CancelFunc
+	*base
+	lease  *lease
+	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
 	replacedAt time.Time // run's
@@ -43,20 +47,25 @@ type replicaWatch struct {
 	found api.ReplicasRead
 }
 
-// watchReplicas begins to read the replicas; nil: there are none of its own.
-func watchReplicas(e *Engine) *replicaWatch {
-	if e.srv == nil || e.dir == nil {
-		return nil
+// own reports whether there are replicas of its own to read.
+func (w *replicaWatch) own() bool { return w.srv != nil && w.dir != nil }
+
+// start begins to read the replicas.
+func (w *replicaWatch) start() {
+	if !w.own() {
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &replicaWatch{e: e, cancel: cancel}
-	w.found.Alone = e.srv.member() == nil
+	w.cancel = cancel
+	w.mu.Lock()
+	w.found.Alone = w.srv.member() == nil
+	w.mu.Unlock()
 	w.ended.Go(func() { w.run(ctx) })
-	return w
 }
 
+// stop ends that. It may be called again.
 func (w *replicaWatch) stop() {
-	if w != nil {
+	if w.cancel != nil {
 		w.cancel()
 		w.ended.Wait()
 	}
@@ -64,14 +73,14 @@ func (w *replicaWatch) stop() {
 
 func (w *replicaWatch) run(ctx context.Context) {
 	every, soon := replicasEvery, replicasSoon
-	if again := w.e.o.replicasAgain; again != 0 {
+	if again := w.o.replicasAgain; again != 0 {
 		every, soon = again, again
 	}
 	var of *natsserver.Server // whose replicas were read
 	var next time.Time
 	led := false
 	for ctx.Err() == nil {
-		now, leads := w.e.srv.ns(), w.e.srv.member() == nil || w.e.srv.hasLeader()
+		now, leads := w.srv.ns(), w.srv.member() == nil || w.srv.hasLeader()
 		returned := now != of || leads && !led
 		led = leads
 		if returned || !time.Now().Before(next) {
@@ -91,13 +100,12 @@ func (w *replicaWatch) run(ctx context.Context) {
 // read reads all replicas, and reports whether it came to their end. Without a leader among the
 // nodes there may be more of them.
 func (w *replicaWatch) read(ctx context.Context, led bool) bool {
-	e := w.e
 	var streams []string
-	for _, st := range e.srv.ownStreams(e.names()) {
+	for _, st := range w.srv.ownStreams(w.names()) {
 		name := st.Name
 		r, err := replicas.Reader{
-			Dir: e.srv.streamDir(e.names(), name), Stream: name, Rate: replicasRate, Gapless: strings.HasPrefix(name, strings.TrimSuffix(e.names().EventStream(0), "0")),
-			State: func() (replicas.State, bool) { return e.srv.streamState(e.names(), name) },
+			Dir: w.srv.streamDir(w.names(), name), Stream: name, Rate: replicasRate, Gapless: strings.HasPrefix(name, strings.TrimSuffix(w.names().EventStream(0), "0")),
+			State: func() (replicas.State, bool) { return w.srv.streamState(w.names(), name) },
 		}.Read(ctx)
 		if ctx.Err() != nil {
 			return false
@@ -127,13 +135,13 @@ func (w *replicaWatch) note(stream string, r replicas.Replica) {
 	switch {
 	case r.Damage == "" && at >= 0:
 		all = slices.Delete(all, at, at+1)
-		w.e.log.Info("this node's replica of a stream is whole again", "stream", stream, "messages", r.Messages)
+		w.log.Info("this node's replica of a stream is whole again", "stream", stream, "messages", r.Messages)
 	case r.Damage != "" && at >= 0:
 		all[at].Damage = r.Damage
 	case r.Damage != "":
 		d := wire.DamagedReplica{Stream: stream, Damage: r.Damage, Since: r.At.UTC().Truncate(time.Millisecond), Repair: w.advice()}
 		all = append(all, d)
-		w.e.log.Error("this node's replica of a stream is damaged", "stream", stream, "damage", d.Damage, "repair", d.Repair)
+		w.log.Error("this node's replica of a stream is damaged", "stream", stream, "damage", d.Damage, "repair", d.Repair)
 	}
 	w.found.Damaged = all
 	if !slices.Contains(w.found.Streams, stream) {
@@ -143,7 +151,7 @@ func (w *replicaWatch) note(stream string, r replicas.Replica) {
 
 // advice says what to do about a damaged replica.
 func (w *replicaWatch) advice() string {
-	if w.e.srv.member() == nil {
+	if w.srv.member() == nil {
 		return "there is no other replica to replace it from: see that the disk is sound, make a backup of what can be read (engine backup), and restore the last good one into an empty folder (engine restore)"
 	}
 	return "it will be replaced from the others"
@@ -151,22 +159,22 @@ func (w *replicaWatch) advice() string {
 
 // reads returns what says what was found; nil: nothing is read.
 func (w *replicaWatch) reads() func() api.ReplicasRead {
-	if w == nil {
+	if !w.own() {
 		return nil
 	}
-	return func() api.ReplicasRead {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.found
-	}
+	return w.seen
+}
+
+func (w *replicaWatch) seen() api.ReplicasRead {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found
 }
 
 // node adds what was found to what a node says of itself.
 func (w *replicaWatch) node(n *wire.Node) {
-	if w != nil {
-		found := w.reads()()
-		n.ReplicasRead, n.Damaged = found.At, found.Damaged
-	}
+	found := w.seen()
+	n.ReplicasRead, n.Damaged = found.At, found.Damaged
 }
 
 // streamDir returns the folder of a stream.
@@ -205,4 +213,205 @@ func (s *server) streamState(names wire.Names, stream string) (replicas.State, b
 		state.Lost = len(st.Lost.Msgs)
 	}
 	return state, true
+}
+
+const (
+	// replaceWithin bounds the questions before a replica is replaced.
+	replaceWithin = 30 * time.Second
+	// copiedLook is the time between two looks whether a replaced replica has what the leader
+	// has, and copiedWithin bounds the wait for that.
+	copiedLook   = 500 * time.Millisecond
+	copiedWithin = time.Hour
+	// replaceRest is the time between two restarts of the server to replace replicas: a disk
+	// that damages what is written to it must not have it restarted all the time.
+	replaceRest = time.Hour
+	// beingReplaced says what becomes of a replica while it is replaced.
+	beingReplaced = "it is being replaced from the others"
+)
+
+// replaceDamaged replaces the damaged replicas of this node by copies of the leaders', once
+// most of the servers of each have it whole and current. Until then it says what is lacking.
+func (w *replicaWatch) replaceDamaged(ctx context.Context) {
+	found := w.seen()
+	if len(found.Damaged) == 0 || found.Alone || w.lease.working.Load() == nil {
+		return
+	}
+	if again := w.replacedAt.Add(replaceRest); !w.replacedAt.IsZero() && time.Now().Before(again) {
+		w.becomes(fmt.Sprintf("replicas of this node were replaced at %s: see that its disk is sound; this one can be from %s on", w.replacedAt.UTC().Format(time.RFC3339), again.UTC().Format(time.RFC3339)))
+		return
+	}
+	var streams []string
+	for _, d := range found.Damaged {
+		streams = append(streams, d.Stream)
+	}
+	if err := w.replace(ctx, streams); err != nil && ctx.Err() == nil {
+		w.becomes(fmt.Sprintf("it can't be replaced from the others now: %v; if this lasts, docs/operate/CLUSTER.md says what to do", err))
+		return
+	}
+	for end := time.Now().Add(copiedWithin); !w.copied(ctx, streams) && time.Now().Before(end) && ctx.Err() == nil; {
+		_ = sleep.For(ctx, copiedLook)
+	}
+}
+
+// replace drops the replicas of some streams while the server is down. It first gives
+// away whatever this node leads of them; then the leaders bring it what it lacks.
+func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
+	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
+	defer cancel()
+	to, err := w.mayReplace(ctx, streams)
+	if err != nil {
+		return err
+	}
+	if w.lease.owns.Load() {
+		heir := w.lease.chooseHeir(ctx)
+		if heir == "" {
+			return errors.New("this node owns the log, and no other can")
+		}
+		w.log.Warn("this node owns the log, and replaces its damaged replicas: handing the log over", "to", heir)
+		w.lease.handOver(ctx, heir)
+		if !w.lease.handOn(ctx, heir, wire.TakeoverHandedOver) {
+			return fmt.Errorf("this node owns the log, and %s has not taken it over", heir)
+		}
+	}
+	for _, stream := range streams {
+		if !w.srv.ns().JetStreamIsStreamLeader(w.names().Account(), stream) {
+			continue
+		}
+		if err := w.cluster().Hand(ctx, stream, to[stream]); err != nil {
+			return err
+		}
+	}
+	if _, err := w.mayReplace(ctx, streams); err != nil { // that took a while
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w.becomes(beingReplaced)
+	w.replacedAt = time.Now()
+	w.log.Warn("this node's NATS server is restarted without its damaged replicas, which the others replace", "streams", strings.Join(streams, ","))
+	own := slices.DeleteFunc(w.srv.ownStreams(w.names()), func(st natsserver.StreamDetail) bool { return !slices.Contains(streams, st.Name) })
+	return w.srv.restartAfter(func() (err error) {
+		for _, st := range own {
+			err = errors.Join(err, w.srv.dropReplica(w.names(), st))
+		}
+		return err
+	})
+}
+
+// mayReplace returns a node for each of the streams that may lead it; or why this node can't
+// replace them now.
+func (w *replicaWatch) mayReplace(ctx context.Context, streams []string) (to map[string]string, err error) {
+	var states []StreamState
+	for _, st := range w.srv.ownStreams(w.names()) {
+		states = append(states, w.cluster().stream(ctx, st.Name))
+	}
+	r, err := w.lease.allNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return judgeReplace(w.nodeName(), streams, states, r.Nodes)
+}
+
+// judgeReplace says who may lead the damaged streams while a node replaces its replicas of them,
+// or why it must not. All its streams must live without it for a while; of the damaged ones most
+// of the servers must have read theirs, and found them whole. Of several nodes with damaged
+// replicas the first by name begins.
+func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wire.Node) (to map[string]string, err error) {
+	to = map[string]string{}
+	for _, n := range nodes {
+		if n.Online && n.Node < me && len(n.Damaged) > 0 {
+			return nil, fmt.Errorf("node %s replaces its own first", n.Node)
+		}
+	}
+	whole := func(node, stream string) bool {
+		return slices.ContainsFunc(nodes, func(n wire.Node) bool {
+			return n.Node == node && n.Online && !n.ReplicasRead.IsZero() && !slices.ContainsFunc(n.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream })
+		})
+	}
+	for _, s := range streams {
+		is := slices.Contains(damaged, s.Stream)
+		switch {
+		case s.Error != "":
+			return nil, errors.New(s.Error)
+		case s.Wanted <= 1 && is:
+			return nil, fmt.Errorf("stream %s is on this node alone", s.Stream)
+		case s.Wanted <= 1:
+			continue
+		case s.Leader == "":
+			return nil, fmt.Errorf("stream %s has no leader", s.Stream)
+		}
+		good := 0
+		for _, r := range s.Replicas {
+			if r.Name == me || !r.Online || !r.Current || is && !whole(r.Name, s.Stream) {
+				continue
+			}
+			good++
+			if to[s.Stream] == "" || r.Leader {
+				to[s.Stream] = r.Name
+			}
+		}
+		if need := s.Wanted/2 + 1; good < need {
+			what := "current"
+			if is {
+				what = "whole and current"
+			}
+			return nil, fmt.Errorf("%d of the other servers of stream %s are known to be %s, and %d must be", good, s.Stream, what, need)
+		}
+	}
+	for _, d := range damaged {
+		if to[d] == "" {
+			return nil, fmt.Errorf("nothing is known of stream %s", d)
+		}
+	}
+	return to, nil
+}
+
+// copied reports whether this node has what the leaders of the streams have.
+func (w *replicaWatch) copied(ctx context.Context, streams []string) bool {
+	for _, stream := range streams {
+		s := w.cluster().stream(ctx, stream)
+		if !slices.ContainsFunc(s.Replicas, func(r NodeState) bool { return r.Name == w.nodeName() && r.Online && r.Current }) {
+			return false
+		}
+	}
+	return true
+}
+
+// becomes notes what becomes of the damaged replicas.
+func (w *replicaWatch) becomes(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.Clone(w.found.Damaged)
+	for i := range all {
+		if all[i].Repair != what {
+			w.log.Warn("a damaged replica", "stream", all[i].Stream, "repair", what)
+		}
+		all[i].Repair = what
+	}
+	w.found.Damaged = all
+}
+
+// dropReplica removes what a server that does not run has of a stream: first what its raft group
+// has decided, so that it never takes itself for one that knows the stream. How it voted
+// stays. When it runs again it has an empty log, and its vote makes no leader of a server that
+// has less than the others.
+func (s *server) dropReplica(names wire.Names, st natsserver.StreamDetail) error {
+	if st.RaftGroup == "" || filepath.Base(st.RaftGroup) != st.RaftGroup {
+		return fmt.Errorf("drop the replica of %s: its raft group is not known", st.Name)
+	}
+	raft, stream := filepath.Join(s.given.Dir, "jetstream", systemAccount, "_js_", st.RaftGroup), s.streamDir(names, st.Name)
+	if _, err := os.Stat(raft); err != nil {
+		return fmt.Errorf("drop the replica of %s: %w", st.Name, err)
+	}
+	for _, dir := range []string{filepath.Join(raft, "snapshots"), filepath.Join(raft, "msgs"), filepath.Join(stream, "msgs")} {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			err = syncDir(filepath.Dir(dir))
+		}
+		if err != nil {
+			return fmt.Errorf("drop the replica of %s: %w", st.Name, err)
+		}
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,7 +78,7 @@ func TestADamagedLogIsAnAlarm(t *testing.T) {
 	find := func(what string, damaged bool) {
 		t.Helper()
 		need.Eventually(t, what, func() bool {
-			return (len(e.replicas.Load().reads()().Damaged) > 0) == damaged && !e.replicas.Load().reads()().At.IsZero()
+			return (len(e.faces.replicas.seen().Damaged) > 0) == damaged && !e.faces.replicas.seen().At.IsZero()
 		})
 	}
 	find("it was read", false)
@@ -123,7 +122,7 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 	whole := func(what string) {
 		t.Helper()
 		need.Eventually(t, what, func() bool {
-			return !slices.ContainsFunc(all, func(e *Engine) bool { r := e.replicas.Load().reads()(); return r.At.IsZero() || len(r.Damaged) > 0 })
+			return !slices.ContainsFunc(all, func(e *Engine) bool { r := e.faces.replicas.seen(); return r.At.IsZero() || len(r.Damaged) > 0 })
 		})
 	}
 	whole("all have read their replicas")
@@ -162,7 +161,7 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 	}
 	need.Eventually(t, "the stores have it all", func() bool {
 		for _, e := range all {
-			if e.store.Applied() < owner.dispatcher.Position() {
+			if e.ledger.store.Applied() < owner.decider.dispatcher.Position() {
 				return false
 			}
 		}
@@ -241,12 +240,12 @@ func TestJudgeReplace(t *testing.T) {
 // A node whose replicas are damaged again soon after they were replaced does not restart its server
 // for them, and says why.
 func TestReplacedOnceAnHour(t *testing.T) {
-	e := &Engine{log: slog.New(slog.DiscardHandler)}
-	e.working.Store(&dispatcher.Engine{})
-	w := &replicaWatch{e: e, replacedAt: time.Now().Add(-replaceRest / 2)}
+	b := newBase(Options{})
+	w := &replicaWatch{base: b, lease: &lease{base: b}, replacedAt: time.Now().Add(-replaceRest / 2)}
+	w.lease.working.Store(&dispatcher.Engine{})
 	w.found.Damaged = []wire.DamagedReplica{{Stream: "S"}}
 	w.replaceDamaged(t.Context()) // it would panic without a server
-	if d := w.reads()().Damaged; len(d) != 1 || !strings.Contains(d[0].Repair, "see that its disk is sound") {
+	if d := w.seen().Damaged; len(d) != 1 || !strings.Contains(d[0].Repair, "see that its disk is sound") {
 		t.Errorf("%+v", d)
 	}
 }

@@ -1,19 +1,23 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/backup"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -70,7 +74,8 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 		return done, err
 	}
 	defer b.Close()
-	e := newEngine(o.Options)
+	e := newBase(o.Options)
+	life := lifecycle{log: e.log}
 	// Everything is synced at the end: see syncTree.
 	e.cfg.Server.Durability = config.Interval
 	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
@@ -80,82 +85,80 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	if e.cfg.Server.NATSURL != "" {
-		return done, e.restore(ctx, b, o, &done)
+	parts, whole := e.serverParts(), false
+	if e.cfg.Server.NATSURL == "" {
+		parts = slices.Insert(parts, 0, part{"the data folder", func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, e.closeDir}, part{"the mark on the folder", nil, func(context.Context) error {
+			if !whole {
+				return nil
+			}
+			return restored(e.dir.path)
+		}})
 	}
-	if err := e.openRestoreDir(b.Manifest.ID); err != nil {
+	if err := life.start(ctx, parts...); err != nil {
 		return done, err
 	}
-	done.Dir = e.dir.path
-	if err := e.restore(ctx, b, o, &done); err != nil {
-		return done, err
-	}
-	return done, restored(done.Dir)
+	done.Dir = e.dir.root()
+	err = e.restore(ctx, b, o, &done)
+	whole = err == nil
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return done, errors.Join(err, life.stop(end))
 }
 
-// restore does it, and ends the server.
-func (e *Engine) restore(ctx context.Context, b *backup.Backup, o RestoreOptions, done *Restored) (err error) {
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = errors.Join(err, e.Stop(undo))
-	}()
-	if err := e.openServer(ctx); err != nil {
-		return err
-	}
-	done.Restored, err = b.Restore(ctx, backup.RestoreOptions{
-		Conn: e.nc, Names: e.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
+func (b *base) restore(ctx context.Context, from *backup.Backup, o RestoreOptions, done *Restored) (err error) {
+	done.Restored, err = from.Restore(ctx, backup.RestoreOptions{
+		Conn: b.nc, Names: b.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.project(ctx, done, o.Progress); err != nil {
+	if err := b.project(ctx, done, o.Progress); err != nil {
 		return fmt.Errorf("restore: replay the restored log: %w", err)
 	}
 	return ctx.Err() // whoever has given up does not find it done
 }
 
-// restoreFolder fills the data folder of an engine that stands alone from the backup of
-// Options.RestoreFrom, if the folder is empty, or is what an interrupted restore has left. It
-// does so before the engine's own server starts, since that may sync each message, and here
-// one sync at the end does.
-func restoreFolder(ctx context.Context, e *Engine) error {
-	if e.o.RestoreFrom == "" || e.o.Memory || e.cfg.Server.NATSURL != "" || e.cfg.Cluster.On() {
-		return nil
+// restoresFolder reports whether the data folder of an engine that stands alone is to be
+// filled from the backup of Options.RestoreFrom: it is empty, or what an interrupted restore
+// has left. Else restoreFirst looks at that backup.
+func (b *base) restoresFolder() bool {
+	if b.o.RestoreFrom == "" || b.o.Memory || b.cfg.Server.NATSURL != "" || b.cfg.Cluster.On() {
+		return false
 	}
-	entries, _ := os.ReadDir(e.cfg.Server.Dir) // what can't be read is refused later
-	if _, err := os.Stat(filepath.Join(e.cfg.Server.Dir, restoreFile)); len(entries) > 0 && err != nil {
-		return nil // see restoreFirst
-	}
-	if err := e.openStarting(ctx); err != nil {
-		return err
-	}
-	e.does("the data folder is filled from the backup %s", e.o.RestoreFrom)
-	done, err := Restore(ctx, RestoreOptions{Options: e.o, Backup: e.o.RestoreFrom})
+	entries, _ := os.ReadDir(b.cfg.Server.Dir) // what can't be read is refused later
+	_, err := os.Stat(filepath.Join(b.cfg.Server.Dir, restoreFile))
+	return len(entries) == 0 || err == nil
+}
+
+// restoreFolder does that before the engine's own server starts, since that may sync each
+// message, and here one sync at the end does.
+func (b *base) restoreFolder(ctx context.Context) error {
+	b.does("the data folder is filled from the backup %s", b.o.RestoreFrom)
+	done, err := Restore(ctx, RestoreOptions{Options: b.o, Backup: b.o.RestoreFrom})
 	if err == nil {
-		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)
+		b.log.Info("restored from the backup", "folder", b.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last), "digest", done.Digest)
 	}
 	return err
 }
 
 // restoreFirst fills the streams from the backup of Options.RestoreFrom, before there is a
 // log. One that was restored from that backup before is left alone.
-func restoreFirst(ctx context.Context, e *Engine) error {
-	if e.o.RestoreFrom == "" {
+func (b *base) restoreFirst(ctx context.Context) error {
+	if b.o.RestoreFrom == "" {
 		return nil
 	}
-	b, err := backup.Open(e.o.RestoreFrom)
+	from, err := backup.Open(b.o.RestoreFrom)
 	if err != nil {
 		return err
 	}
-	done, err := b.Restore(ctx, backup.RestoreOptions{Conn: e.nc, Names: e.names(), Replicas: e.copies.replicas, Placement: connect.Placement(e.copies.placement)})
+	done, err := from.Restore(ctx, backup.RestoreOptions{Conn: b.nc, Names: b.names(), Replicas: b.copies.replicas, Placement: connect.Placement(b.copies.placement)})
 	switch {
 	case errors.Is(err, backup.ErrExists):
 		return fmt.Errorf("%w: start without --restore, or with empty folders on all nodes", err)
 	case err != nil:
 		return err
 	case !done.Already:
-		e.log.Info("restored from the backup", "folder", e.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last))
+		b.log.Info("restored from the backup", "folder", b.o.RestoreFrom, "first", uint64(done.First), "last", uint64(done.Last))
 	}
 	return nil
 }
@@ -165,19 +168,19 @@ const stopTimeout = 2 * time.Minute
 
 // project builds the projection of the restored log: in the data folder, or, on an
 // existing NATS, in one that is removed.
-func (e *Engine) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) error {
-	log, err := eventlog.Open(ctx, eventlog.Config{Connect: e.logConnect, Names: e.names(), Existing: true, Logger: e.log})
+func (b *base) project(ctx context.Context, done *Restored, progress func(string, int64, int64)) (err error) {
+	log, err := eventlog.Open(ctx, eventlog.Config{Connect: b.logConnect, Names: b.names(), Existing: true, Logger: b.log})
 	if err != nil {
 		return err
 	}
-	e.eventLog = log
+	defer log.Close()
 	end, err := log.End(ctx)
 	if err != nil {
 		return err
 	}
 	dir := ""
-	if e.dir != nil {
-		dir = e.dir.store()
+	if b.dir != nil {
+		dir = b.dir.store()
 	} else {
 		tmp, err := os.MkdirTemp("", "streamwright-restore-")
 		if err != nil {
@@ -186,7 +189,7 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 		defer os.RemoveAll(tmp)
 		dir = filepath.Join(tmp, storeFolder)
 	}
-	e.store, err = projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, e.log), func(n, total uint64) {
+	store, err := projector.StateAt(ctx, log, end.Last, time.Time{}, dir, storeOptions(false, b.log), func(n, total uint64) {
 		if progress != nil {
 			progress("replay events", int64(n), int64(total))
 		}
@@ -194,27 +197,26 @@ func (e *Engine) project(ctx context.Context, done *Restored, progress func(stri
 	if err != nil {
 		return err
 	}
-	if err := e.store.SetIdentity(end.Identity()); err != nil {
+	defer func() { err = errors.Join(err, store.Close()) }() // before its folder may go
+	if err := store.SetIdentity(end.Identity()); err != nil {
 		return err
 	}
-	if done.Digest, err = e.store.Digest(ctx); err != nil {
+	if done.Digest, err = store.Digest(ctx); err != nil {
 		return err
 	}
-	s, err := salvageable(e.store, dir)
+	s, err := salvageable(store, dir)
 	if err != nil {
 		return err
 	}
 	done.Items = s.Items
 	done.InFlight = s.States[events.StateClaimed.String()] + s.States[events.StateRunning.String()]
-	store := e.store
-	e.store = nil // closed before its folder may go
-	return store.Close()
+	return nil
 }
 
 // openRestoreDir takes an empty data folder, or one that an interrupted restore has left,
 // and marks it.
-func (e *Engine) openRestoreDir(id string) error {
-	path := e.cfg.Server.Dir
+func (b *base) openRestoreDir(id string) (err error) {
+	path := b.cfg.Server.Dir
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("restore: %w", err)
@@ -230,11 +232,16 @@ func (e *Engine) openRestoreDir(id string) error {
 	if err := replaceFile(filepath.Join(path, restoreFile), id+"\n", true); err != nil {
 		return fmt.Errorf("restore: mark the folder: %w", err)
 	}
-	if e.dir, err = openDataDir(path); err != nil {
+	if b.dir, err = openDataDir(path); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.dir.Close())
+		}
+	}()
 	for _, left := range []string{"jetstream", storeFolder} { // of a restore that was interrupted
-		if err := os.RemoveAll(filepath.Join(e.dir.path, left)); err != nil {
+		if err := os.RemoveAll(filepath.Join(b.dir.path, left)); err != nil {
 			return fmt.Errorf("restore: remove what an interrupted restore has left: %w", err)
 		}
 	}
@@ -260,4 +267,177 @@ func syncTree(dir string) error {
 		}
 		return syncDir(path)
 	})
+}
+
+const (
+	// salvageFolder is the folder that Salvage works in, below the data folder.
+	salvageFolder = "salvage"
+	// salvageCopy and salvageProof are the folders in that.
+	salvageCopy  = "copy"
+	salvageProof = "proof"
+)
+
+// SalvageOptions say what to salvage.
+type SalvageOptions struct {
+	// Options configure the engine that is to go on with the new log: its data
+	// folder, and the existing NATS, if it uses one.
+	Options Options
+	// Store is the folder of a store to write from, such as one that was set
+	// aside; empty: the store of the data folder.
+	Store string
+	// Confirm is asked before anything is written; nil, or false, ends Salvage.
+	Confirm func(Salvageable) bool
+	// Progress, if set, hears how many items are written, of how many.
+	Progress func(done, total int64)
+}
+
+// Salvageable describes the content of a store.
+type Salvageable struct {
+	Store     string           `json:"store"`
+	Position  events.Seq       `json:"position"` // of the last event in it
+	At        time.Time        `json:"at"`       // of that event
+	Items     int64            `json:"items"`
+	States    map[string]int64 `json:"states"` // items by state, zeros left out
+	Types     int              `json:"types"`
+	Schedules int              `json:"schedules"`
+	Rejected  int64            `json:"rejected"`
+	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
+}
+
+// Salvaged is the result of a Salvage.
+type Salvaged struct {
+	Salvageable
+	Written bool       `json:"written"` // false: Confirm has said no
+	First   events.Seq `json:"first,omitempty"`
+	Last    events.Seq `json:"last,omitempty"` // of the new log
+	Digest  string     `json:"digest,omitempty"`
+	Aside   string     `json:"set_aside,omitempty"` // where the data folder's store is now
+}
+
+// Salvage writes a new event log of what a store holds, for when the log is
+// lost: the store is as of its last flush, at most half a minute before the
+// engine ended. No engine may run on the data folder. Items with their
+// histories, documents, keys, types, pauses, schedules and counters are as the
+// store has them; what was claimed or running counts as lost when an engine
+// starts. The new log is replayed and compared with the store before it counts.
+// A log that holds events is refused ([eventlog.ErrNotEmpty]), and a Salvage
+// that was interrupted is begun anew by the next. The store is only read, but
+// at the end the data folder's store is set aside, since it does not belong to
+// the new log.
+func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
+	l := newLedger(newBase(o.Options))
+	life := lifecycle{log: l.log}
+	// The server is for this process alone, and what is written must stay.
+	l.cfg.Server.Durability = config.Always
+	l.cfg.Server.NATSListen, l.cfg.Server.HTTP, l.cfg.Server.PProf = config.Off, config.Off, config.Off
+	if err := errors.Join(l.cfg.Validate(), l.resolve()); err != nil {
+		return done, events.WithCode(events.CodeBadConfig, err)
+	}
+	if _, err := os.Stat(l.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", l.cfg.Server.Dir)
+	}
+	var work string
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		err = errors.Join(err, life.stop(end))
+	}()
+	err = life.start(ctx, part{"the data folder", l.openDir, l.closeDir}, part{"the folder for a copy of the store", func(context.Context) error {
+		work = filepath.Join(l.dir.path, salvageFolder)
+		return errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700))
+	}, func(context.Context) error { return os.RemoveAll(work) }})
+	if err != nil {
+		return done, err
+	}
+	from := cmp.Or(o.Store, l.dir.store())
+	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
+		return done, err
+	}
+	err = life.start(ctx, part{"the store", func(context.Context) (err error) {
+		l.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(l.o.Memory, l.log))
+		return err
+	}, l.closeStore})
+	if err != nil {
+		return done, err
+	}
+	if done.Salvageable, err = salvageable(l.store, from); err != nil {
+		return done, err
+	}
+	if o.Confirm == nil || !o.Confirm(done.Salvageable) {
+		return done, nil
+	}
+	if err := l.writeSalvaged(ctx, &life, &done, o.Progress); err != nil {
+		return done, err
+	}
+	if o.Store == "" {
+		done.Aside, err = setAside(l.dir.store())
+	}
+	return done, err
+}
+
+func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
+	m, err := s.Meta()
+	if err != nil {
+		return out, err
+	}
+	if m.Applied == 0 {
+		return out, fmt.Errorf("salvage: the store %s holds nothing", from)
+	}
+	state, err := core.NewState(s)
+	if err != nil {
+		return out, err
+	}
+	out = Salvageable{Store: from, Position: m.Applied, At: m.LastAt, States: map[string]int64{}, Intake: m.IntakeSeq, Rejected: m.Rejected}
+	for _, name := range state.TypeNames() {
+		info, _ := state.Type(name)
+		out.Types++
+		for st, n := range info.Counts {
+			if n != 0 {
+				out.States[events.ItemState(st).String()] += n
+				out.Items += n
+			}
+		}
+	}
+	out.Schedules = len(state.ScheduleNames())
+	return out, nil
+}
+
+// writeSalvaged writes the new log from the store, and proves it.
+func (l *ledger) writeSalvaged(ctx context.Context, life *lifecycle, done *Salvaged, progress func(done, total int64)) error {
+	if err := life.start(ctx, l.serverParts()...); err != nil {
+		return err
+	}
+	log, err := eventlog.Create(ctx, l.logConfig(), l.store.Applied().Frame()+1)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	done.First = events.SeqOf(l.store.Applied().Frame()+1, 0)
+	err = dispatcher.Salvage(ctx, dispatcher.Config{
+		Log: log, Store: l.store, Names: l.names(), Owner: "salvage", Version: Version, Alone: l.srv != nil,
+		Defaults: l.cfg.TypeDefaults(), Limits: l.cfg.EngineLimits(), Logger: l.log,
+	}, progress)
+	if err != nil {
+		return err
+	}
+	done.Last = l.store.Applied()
+	if done.Digest, err = l.store.Digest(ctx); err != nil {
+		return err
+	}
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(l.dir.path, salvageFolder, salvageProof), storeOptions(l.o.Memory, l.log), nil)
+	if err != nil {
+		return fmt.Errorf("salvage: replay the new log: %w", err)
+	}
+	digest, err := proof.Digest(ctx)
+	if err = errors.Join(err, proof.Close()); err != nil {
+		return fmt.Errorf("salvage: replay the new log: %w", err)
+	}
+	if digest != done.Digest {
+		return fmt.Errorf("salvage: the new log gives a state with digest %s, the store has %s: the new log is not taken into use: keep the store", digest, done.Digest)
+	}
+	if err := log.Finish(ctx); err != nil {
+		return err
+	}
+	done.Written = true
+	return nil
 }

@@ -31,7 +31,7 @@ func retention(t *testing.T, e *Engine, what string, ok func(wire.Retention) boo
 
 func mustVerify(t *testing.T, e *Engine) {
 	t.Helper()
-	res, err := prover{e}.Verify(testContext(t), nil)
+	res, err := e.decider.Verify(testContext(t), nil)
 	if err != nil || !res.Equal {
 		t.Fatalf("verify: %+v, %v", res, err)
 	}
@@ -73,7 +73,7 @@ func TestLogIsCut(t *testing.T) {
 
 	e = mustStart(t, quiet(dir))
 	retention(t, e, "the log is cut", func(r wire.Retention) bool { return r.LogFirst != firstPosition && r.Round == "" })
-	tip, err := e.eventLog.Last(testContext(t))
+	tip, err := e.ledger.eventLog.Last(testContext(t))
 	if err != nil || tip.First < 5 {
 		t.Fatalf("the log begins at %d: %v", tip.First, err)
 	}
@@ -102,7 +102,7 @@ func TestLogIsCut(t *testing.T) {
 			t.Errorf("%s: %+v", name, it)
 		}
 		submit(t, e, wire.Submit{Type: "report"})
-		if err := (prover{e}).Rebuild(testContext(t), nil); err != nil {
+		if err := e.decider.Rebuild(testContext(t), nil); err != nil {
 			t.Fatal(err)
 		}
 		mustVerify(t, e)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/events"
@@ -29,7 +30,8 @@ const (
 // sites looks after the streams of the sites at the edge: it has them drop what the log
 // has answered for siteKeep, and knows who is connected.
 type sites struct {
-	e      *Engine
+	*base
+	ledger *ledger
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -48,29 +50,29 @@ type site struct {
 	behind   bool // its stream ends before what is answered, and that has been logged
 }
 
-// watchSites starts to look after the sites; nil if there are none.
-func (e *Engine) watchSites() *sites {
-	all := e.cfg.Leaf.Sites
-	if len(all) == 0 {
-		return nil
-	}
+// start begins to look after the sites, if there are any.
+func (s *sites) start(service *api.Service) {
+	all := s.cfg.Leaf.Sites
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &sites{e: e, cancel: cancel, all: make([]site, len(all))}
+	s.mu.Lock()
+	s.cancel, s.all = cancel, make([]site, len(all))
 	for i := range all {
 		s.all[i].state = wire.SiteState{Site: all[i].Name, Mirror: all[i].Mirror}
+	}
+	s.mu.Unlock()
+	for i := range all {
 		if all[i].Mirror {
-			s.serveMirror(i)
+			s.serveMirror(i, service)
 		} else {
 			s.wg.Go(func() { s.watch(ctx, i) })
 		}
 	}
-	return s
 }
 
 // serveMirror answers a site that mirrors the log.
-func (s *sites) serveMirror(i int) {
+func (s *sites) serveMirror(i int, service *api.Service) {
 	h, err := logmirror.Serve(logmirror.HubConfig{
-		Conn: s.e.nc, Names: s.e.names(), Site: s.e.cfg.Leaf.Sites[i].Name, Owns: s.e.owns.Load, Log: s.e.eventLog, Call: s.e.service.Call, Logger: s.e.log,
+		Conn: s.nc, Names: s.names(), Site: s.cfg.Leaf.Sites[i].Name, Owns: s.ledger.lease.owns.Load, Log: s.ledger.eventLog, Call: service.Call, Logger: s.log,
 		Heard: func(at, end events.Seq) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -79,7 +81,7 @@ func (s *sites) serveMirror(i int) {
 		},
 	})
 	if err != nil { // the connection is closed
-		s.e.log.Error("a mirror can't ask", "error", err)
+		s.log.Error("a mirror can't ask", "error", err)
 		return
 	}
 	s.mirrors = append(s.mirrors, h)
@@ -95,11 +97,11 @@ func (s *sites) stop() {
 
 // states returns what is known of the sites, as configured; nil without any.
 func (s *sites) states() []wire.SiteState {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.all) == 0 {
+		return nil
+	}
 	list := make([]wire.SiteState, len(s.all))
 	for i := range s.all {
 		list[i] = s.all[i].state
@@ -115,7 +117,7 @@ func (s *sites) watch(ctx context.Context, i int) {
 	defer tick.Stop()
 	for {
 		if err := s.look(ctx, i, time.Now()); err != nil && ctx.Err() == nil {
-			s.e.log.Debug("a site can't be looked at", "site", s.all[i].state.Site, "error", err)
+			s.log.Debug("a site can't be looked at", "site", s.all[i].state.Site, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -129,14 +131,14 @@ func (s *sites) watch(ctx context.Context, i int) {
 func (s *sites) look(ctx context.Context, i int, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, siteLookTimeout)
 	defer cancel()
-	meta, err := s.e.store.Meta()
+	meta, err := s.ledger.store.Meta()
 	if err != nil {
 		return err
 	}
-	name := s.e.cfg.Leaf.Sites[i].Name
+	name := s.cfg.Leaf.Sites[i].Name
 	answered := meta.SiteSeq(name)
-	n := s.e.names().Site(name)
-	js, err := connect.JetStream(s.e.nc, n)
+	n := s.names().Site(name)
+	js, err := connect.JetStream(s.nc, n)
 	if err != nil {
 		return err
 	}
@@ -168,7 +170,7 @@ func (s *sites) note(i int, answered uint64, stream jetstream.Stream, failed err
 	if behind := st.LastSeq < answered; behind != at.behind {
 		at.behind = behind
 		if behind {
-			s.e.log.Error("a site's stream ends before what the log has answered of it: it was made anew while the site's clock was wrong, and what is published there is not taken in until it has passed that message",
+			s.log.Error("a site's stream ends before what the log has answered of it: it was made anew while the site's clock was wrong, and what is published there is not taken in until it has passed that message",
 				"site", at.state.Site, "ends", st.LastSeq, "answered", answered)
 		}
 	}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -128,7 +129,7 @@ func TestNodesWithoutALeaderAnswer(t *testing.T) {
 	if status, body, _ := answerOf(t, at, "/api/v1/stats"); status != 200 {
 		t.Errorf("GET stats: %d %s", status, body)
 	}
-	left := slices.IndexFunc(engines, func(e *Engine) bool { return !e.owns.Load() })
+	left := slices.IndexFunc(engines, func(e *Engine) bool { return !e.ledger.lease.owns.Load() })
 	at = all[left].HTTP
 	for i, e := range engines {
 		if i != left {
@@ -179,10 +180,10 @@ func TestAnEngineAloneSaysThatItStarts(t *testing.T) {
 	o := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0"}
 	e := newEngine(o)
 	defer stopEngine(t, e)
-	for _, step := range []func(context.Context) error{func(context.Context) error { return e.cfg.Validate() }, func(context.Context) error { return e.openAccess() }, e.openDir, e.openStarting, e.openServer, e.openStore, e.openLog} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	parts := e.parts()
+	replays := slices.IndexFunc(parts, func(p part) bool { return p.name == "the match of store and log" })
+	if err := errors.Join(e.cfg.Validate(), e.guard.open(), e.life.start(t.Context(), parts[:replays]...)); err != nil {
+		t.Fatal(err)
 	}
 	e.does("the log is replayed")
 	saysStarting(t, e.HTTP(), "the log is replayed")
@@ -196,10 +197,8 @@ func TestAnEngineAloneSaysThatItStarts(t *testing.T) {
 		return err == nil && strings.Contains(string(m.Data), "the engine is starting: the log is replayed")
 	})
 	at := e.HTTP()
-	for _, step := range []func(context.Context) error{e.matchStore, e.startEngine, e.startFaces} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	if err := e.life.start(t.Context(), parts[replays:]...); err != nil {
+		t.Fatal(err)
 	}
 	if e.HTTP() != at {
 		t.Errorf("it serves at %s, and started at %s", e.HTTP(), at)

@@ -90,14 +90,14 @@ func TestStopWithLongChildHasAnHeir(t *testing.T) {
 	first := mustStart(t, options("n1"))
 	startChildren(t, first)
 	second := mustStart(t, options("n2"))
-	need.Eventually(t, "the second can be the heir", func() bool { return chooseHeir(testContext(t), first) == second.nodeName() })
+	need.Eventually(t, "the second can be the heir", func() bool { return first.ledger.lease.chooseHeir(testContext(t)) == second.nodeName() })
 
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
 	defer cancel()
 	if err := first.Stop(ctx); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	if !second.owns.Load() {
+	if !second.ledger.lease.owns.Load() {
 		t.Error("the first has stopped, and the heir does not own the log")
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -30,6 +31,23 @@ const (
 	maxLostFrames = 50_000
 )
 
+// ledger is the event log, with the store that is made of it and the claim to own it.
+type ledger struct {
+	*base
+	lease    *lease
+	metrics  *api.Metrics
+	eventLog eventlog.Log
+	store    *projector.Store
+	unread   error        // why the store could not be opened, until it is made anew
+	advanced atomic.Int64 // how far Advance has moved the clock
+}
+
+func newLedger(b *base) *ledger {
+	l := &ledger{base: b, lease: &lease{base: b}, metrics: api.NewMetrics()}
+	l.metrics.TypeHistograms(b.cfg.Metrics.TypeHistograms)
+	return l
+}
+
 // store returns the store's folder; empty without a data folder.
 func (d *dataDir) store() string {
 	if d == nil {
@@ -42,53 +60,57 @@ func storeOptions(memory bool, log *slog.Logger) projector.Options {
 	return projector.Options{InMemory: memory, Logger: log}
 }
 
-func (e *Engine) storeOptions() projector.Options {
-	o := storeOptions(e.o.Memory, e.log)
-	o.KeepPruned = e.o.keepPruned
+func (l *ledger) storeOptions() projector.Options {
+	o := storeOptions(l.o.Memory, l.log)
+	o.KeepPruned = l.o.keepPruned
 	return o
 }
 
 // openStore opens the projection as it is. One that can't be opened is left
 // alone until the log is seen to be there: see matchStore.
-func (e *Engine) openStore(context.Context) (err error) {
-	if e.dir != nil {
-		_, outdated, err := projector.Holds(e.dir.store())
+func (l *ledger) openStore(context.Context) (err error) {
+	if l.dir != nil {
+		_, outdated, err := projector.Holds(l.dir.store())
 		if err == nil && outdated {
 			err = errors.New("its format is that of an older program")
 		}
-		if e.unread = err; err != nil {
+		if l.unread = err; err != nil {
 			return nil
 		}
 	}
-	e.store, err = projector.Open(e.dir.store(), e.storeOptions())
-	if err != nil && e.dir != nil && !errors.Is(err, projector.ErrInUse) {
-		e.unread, err = err, nil
+	l.store, err = projector.Open(l.dir.store(), l.storeOptions())
+	if err != nil && l.dir != nil && !errors.Is(err, projector.ErrInUse) {
+		l.unread, err = err, nil
 	}
 	return err
 }
 
-func (e *Engine) openLog(ctx context.Context) error {
-	l, err := e.awaitLog(ctx)
+func (l *ledger) closeStore(context.Context) error {
+	if l.store == nil { // it could not be opened, or made anew
+		return nil
+	}
+	return l.store.Close()
+}
+
+func (l *ledger) openLog(ctx context.Context) error {
+	log, err := l.awaitLog(ctx)
 	if errors.Is(err, eventlog.ErrNoLog) {
-		return e.lost(err)
+		return l.lost(err)
 	}
 	if err != nil {
 		return err // and no log, not even a nil one, for Stop to close
 	}
-	e.eventLog = l
-	if e.o.Memory || e.o.clockSkew != nil {
-		e.eventLog = skewedLog{l, func() time.Duration {
-			d := time.Duration(e.advanced.Load())
-			if e.o.clockSkew != nil {
-				d += e.o.clockSkew()
+	l.eventLog = log
+	if l.o.Memory || l.o.clockSkew != nil {
+		l.eventLog = skewedLog{log, func() time.Duration {
+			d := time.Duration(l.advanced.Load())
+			if l.o.clockSkew != nil {
+				d += l.o.clockSkew()
 			}
 			return d
 		}}
 	}
-	if e.srv != nil {
-		return nil // ours is strict, and would only warn of the question
-	}
-	return checkStrict(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
+	return nil
 }
 
 // logLook is the time between two looks of a standby whether the log is there.
@@ -96,35 +118,35 @@ const logLook = 250 * time.Millisecond
 
 // awaitLog opens the log. If there is none, the engine with the lease makes it, and the
 // others wait for that. On several servers it waits for one that leads the log.
-func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
+func (l *ledger) awaitLog(ctx context.Context) (eventlog.Log, error) {
 	for end := time.Now().Add(startPatience); ; {
-		c := e.logConfig()
+		c := l.logConfig()
 		known := c.Existing
-		if e.lease != nil && !known {
-			by, err := e.lease.Take(ctx)
+		if l.lease.shared() && !known {
+			by, err := l.lease.Take(ctx)
 			c.Existing = err != nil || by != ""
 		}
 		if known || !c.Existing {
-			if err := restoreFirst(ctx, e); err != nil {
+			if err := l.restoreFirst(ctx); err != nil {
 				return nil, err
 			}
 		}
 		try, cancel := ctx, func() {}
-		if e.lease != nil {
+		if l.lease.shared() {
 			try, cancel = context.WithTimeout(ctx, startTry)
 		}
-		l, err := eventlog.Open(try, c)
+		log, err := eventlog.Open(try, c)
 		cancel()
 		// A stream that is just being made, or has no leader, does not answer.
 		comes := silence(err) || gathering(err) && time.Now().Before(end) || !known && (errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, eventlog.ErrUnrestored) && c.Existing)
-		if err == nil || e.lease == nil || !comes || ctx.Err() != nil {
-			return l, err
+		if err == nil || !l.lease.shared() || !comes || ctx.Err() != nil {
+			return log, err
 		}
 		if silence(err) {
-			e.does("the log (stream %s) does not answer: %v", e.names().EventStream(0), err)
-			e.log.Warn("the log does not answer: trying again", "error", err)
+			l.does("the log (stream %s) does not answer: %v", l.names().EventStream(0), err)
+			l.log.Warn("the log does not answer: trying again", "error", err)
 		} else {
-			e.does("another node is to make the log: %v", err)
+			l.does("another node is to make the log: %v", err)
 		}
 		if err := sleep.For(ctx, logLook); err != nil {
 			return nil, err
@@ -133,18 +155,18 @@ func (e *Engine) awaitLog(ctx context.Context) (eventlog.Log, error) {
 }
 
 // logConnect opens a connection as the log needs it.
-func (e *Engine) logConnect() (*nats.Conn, error) {
-	return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
+func (b *base) logConnect() (*nats.Conn, error) {
+	return b.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
 }
 
-func (e *Engine) logConfig() eventlog.Config {
-	knownLog := e.unread != nil || e.store.Applied() > 0 // the store has something of it
+func (l *ledger) logConfig() eventlog.Config {
+	knownLog := l.unread != nil || l.store.Applied() > 0 // the store has something of it
 	return eventlog.Config{
-		Connect:  e.logConnect,
-		Existing: knownLog && !e.o.SetStoreAside,
-		Replicas: e.copies.replicas, Placement: e.copies.placement,
-		Names: e.names(), Memory: e.o.Memory, Logger: e.log,
-		OnForeign: func(seq uint64, _ string) { e.metrics.Foreign(seq) },
+		Connect:  l.logConnect,
+		Existing: knownLog && !l.o.SetStoreAside,
+		Replicas: l.copies.replicas, Placement: l.copies.placement,
+		Names: l.names(), Memory: l.o.Memory, Logger: l.log,
+		OnForeign: func(seq uint64, _ string) { l.metrics.Foreign(seq) },
 	}
 }
 
@@ -152,34 +174,41 @@ func (e *Engine) logConfig() eventlog.Config {
 // from the log, but if the log is lost it is the last copy: then Start refuses.
 // It is made anew only if the log holds what it was made from, but for the
 // little that a power loss takes, and even then the old store is set aside.
-func (e *Engine) matchStore(ctx context.Context) error {
+func (l *ledger) matchStore(ctx context.Context) error {
+	return l.match(ctx, func(tip eventlog.Tip, why error) bool {
+		return !l.o.SetStoreAside && wouldLose(tip, why, l.cfg.Server.Durability == config.Always && l.srv != nil)
+	})
+}
+
+// match does that; refuse reports whether a store that differs must stay as it is.
+func (l *ledger) match(ctx context.Context, refuse func(tip eventlog.Tip, why error) bool) error {
 	var end eventlog.End
-	err := patiently(ctx, e, func(ctx context.Context) (err error) {
-		end, err = e.eventLog.End(ctx)
+	err := l.patiently(ctx, func(ctx context.Context) (err error) {
+		end, err = l.eventLog.End(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	e.metrics.CountFrom(end.Last)
-	why := e.unread
+	l.metrics.CountFrom(end.Last)
+	why := l.unread
 	if why == nil {
-		why = e.store.CheckLog(ctx, end.Identity(), e.eventLog)
+		why = l.store.CheckLog(ctx, end.Identity(), l.eventLog)
 	}
 	switch {
 	case why == nil:
-	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
+	case l.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
-	case !e.o.SetStoreAside && wouldLose(end.Tip, why, e.Durability() == config.Always && e.srv != nil):
-		return e.lost(why)
-	case e.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
+	case refuse(end.Tip, why):
+		return l.lost(why)
+	case l.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
 		// The log has been cut in front of the store: the takeover renews it.
 	default:
-		if err := e.renewStore(why); err != nil {
+		if err := l.renewStore(why); err != nil {
 			return err
 		}
 	}
-	return e.store.SetIdentity(end.Identity())
+	return l.store.SetIdentity(end.Identity())
 }
 
 // wouldLose reports whether a store made anew of the log would lack what the
@@ -198,39 +227,39 @@ func wouldLose(tip eventlog.Tip, why error, synced bool) bool {
 }
 
 // lost returns the error of a log that must not be started on.
-func (e *Engine) lost(why error) error {
+func (l *ledger) lost(why error) error {
 	what := "a store that can't be opened"
-	if e.store != nil {
-		what = "a store as of event " + e.store.Applied().String()
-		if m, err := e.store.Meta(); err == nil {
+	if l.store != nil {
+		what = "a store as of event " + l.store.Applied().String()
+		if m, err := l.store.Meta(); err == nil {
 			what += " of " + m.LastAt.UTC().Format(time.RFC3339)
 		}
 	}
 	return events.WithCode(events.CodeLogLost, fmt.Errorf(
 		"the event log is not the one of the store: %w: %s is in %s, and starting on this log would lose what it holds: "+
-			"restore the log from a backup; or have `engine salvage` write a new log of what the store holds; or, if the log is right, start with --set-store-aside", why, what, e.dir.store()))
+			"restore the log from a backup; or have `engine salvage` write a new log of what the store holds; or, if the log is right, start with --set-store-aside", why, what, l.dir.store()))
 }
 
 // renewStore sets the store aside and opens an empty one, which the takeover
 // fills from the log.
-func (e *Engine) renewStore(why error) error {
-	if e.store != nil {
-		s := e.store
-		e.store = nil
+func (l *ledger) renewStore(why error) error {
+	if l.store != nil {
+		s := l.store
+		l.store = nil
 		if err := s.Close(); err != nil {
 			return err
 		}
 	}
-	if e.dir != nil {
-		aside, err := setAside(e.dir.store())
+	if l.dir != nil {
+		aside, err := setAside(l.dir.store())
 		if err != nil {
 			return err
 		}
-		e.log.Warn("the store is made anew from the log; the old one is set aside: remove it when nothing is missed", "why", why, "folder", aside, "set_aside_in_all", len(storesAside(e.dir.path)))
+		l.log.Warn("the store is made anew from the log; the old one is set aside: remove it when nothing is missed", "why", why, "folder", aside, "set_aside_in_all", len(storesAside(l.dir.path)))
 	}
-	e.unread = nil
-	s, err := projector.Open(e.dir.store(), e.storeOptions())
-	e.store = s
+	l.unread = nil
+	s, err := projector.Open(l.dir.store(), l.storeOptions())
+	l.store = s
 	return err
 }
 

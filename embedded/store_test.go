@@ -68,7 +68,7 @@ func TestStoreAheadOfLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if it, err := e.store.Item(id); it != nil || err != nil {
+	if it, err := e.ledger.store.Item(id); it != nil || err != nil {
 		t.Errorf("an item that the log has lost: %+v, %v", it, err)
 	}
 	verified(t, e)
@@ -79,7 +79,7 @@ func TestStoreAheadOfLog(t *testing.T) {
 
 func verified(t *testing.T, e *Engine) {
 	t.Helper()
-	res, err := e.store.Verify(testContext(t), e.eventLog, nil)
+	res, err := e.ledger.store.Verify(testContext(t), e.ledger.eventLog, nil)
 	if err != nil || !res.Equal {
 		t.Errorf("verify: %+v, %v", res, err)
 	}

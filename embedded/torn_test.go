@@ -26,7 +26,7 @@ func TestATornFrame(t *testing.T) {
 	e = mustStart(t, o)
 	second := submit(t, e, wire.Submit{Type: "email"})
 	torn := submit(t, e, wire.Submit{Type: "email"})
-	end, err := e.eventLog.End(testContext(t))
+	end, err := e.ledger.eventLog.End(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +46,10 @@ func TestATornFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if it, err := e.store.Item(id); it != nil || err != nil {
+	if it, err := e.ledger.store.Item(id); it != nil || err != nil {
 		t.Errorf("the item of the torn frame: %+v, %v", it, err)
 	}
-	if at := e.store.Applied().Frame(); at != end.Seq {
+	if at := e.ledger.store.Applied().Frame(); at != end.Seq {
 		t.Errorf("the new ownership is frame %d, want %d, where the torn one was", at, end.Seq)
 	}
 	get(t, e, submit(t, e, wire.Submit{Type: "email"}))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,10 +89,13 @@ func (b *bucket) made(ctx context.Context) (kv jetstream.KeyValue, err error) {
 }
 
 // The server's codes for what is not the stream's fault: a cluster without a leader, or
-// without room for the replicas; and a stream whose servers are all down.
+// without room for the replicas; a stream whose servers are all down; and too few servers
+// for the replicas.
 const (
 	unavailable   = 503
 	streamOffline = 10118
+	noPeers       = 10005
+	notClustered  = 10074
 )
 
 // create makes the stream or brings it to its configuration. One that can't be
@@ -102,7 +106,7 @@ const (
 func (b *bucket) create(ctx context.Context) error {
 	_, err := b.js.CreateOrUpdateStream(ctx, b.conf)
 	var api *jetstream.APIError
-	if err == nil || !errors.As(err, &api) || api.Code == unavailable || api.ErrorCode == streamOffline {
+	if err == nil || !errors.As(err, &api) || api.Code == unavailable || slices.Contains([]jetstream.ErrorCode{streamOffline, noPeers, notClustered}, api.ErrorCode) {
 		return wrap(err, "make bucket %s", b.name)
 	}
 	if derr := b.js.DeleteStream(ctx, b.conf.Name); derr != nil {

@@ -516,6 +516,24 @@ func TestPartitions(t *testing.T) {
 }
 
 // Keys written per second, as bulk submissions with dedup keys cause them.
+// A second engine that asks for more replicas than the servers allow leaves the bucket, and the
+// lease in it, as they are.
+func TestMoreReplicasThanServers(t *testing.T) {
+	_, js := serve(t)
+	ctx := testContext(t)
+	first, me := NewPartitions(js, wire.Default, time.Minute), Owner{Owner: "n1", Node: "N1"}
+	if _, err := first.Lease(ctx, 0, me, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewPartitions(js, wire.Default, time.Minute).Replicate(3, nil).Make(ctx); err == nil {
+		t.Error("one server has taken a bucket with three replicas")
+	}
+	var held *HeldError
+	if _, err := NewPartitions(js, wire.Default, time.Minute).Lease(ctx, 0, Owner{Owner: "n2", Node: "N2"}, 0, ""); !errors.As(err, &held) {
+		t.Errorf("the lease of the first is gone: %v", err)
+	}
+}
+
 func BenchmarkDedup(b *testing.B) {
 	nc, _ := serve(b)
 	p := newProjection()

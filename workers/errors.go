@@ -34,6 +34,8 @@ var (
 	ErrConnectionClosed = errors.New("the NATS connection is closed: the worker can't go on")
 	// ErrAbandoned: a handler did not return although its context had ended.
 	ErrAbandoned = errors.New("handlers did not return after their context ended")
+	// ErrUnanswered: the engine did not answer the last reports.
+	ErrUnanswered = errors.New("reports got no answer from the engine; the leases of their items will run out")
 )
 
 // timeoutError also matches context.DeadlineExceeded, for handlers that know

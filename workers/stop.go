@@ -35,7 +35,7 @@ func (w *Worker) noteDrained() {
 // engine's answers to the last reports, and unregisters. It may be called any
 // number of times, at any time; every call returns once the worker has ended.
 // It returns an error if handlers had to be abandoned (ErrAbandoned) or reports
-// got no answer; the leases of their items run out by themselves.
+// got no answer (ErrUnanswered); the leases of their items run out by themselves.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.stopOnce.Do(func() {
 		w.stopErr = w.shutDown(ctx)
@@ -129,7 +129,7 @@ func (w *Worker) finishReports() error {
 	if open == 0 {
 		return nil
 	}
-	return fmt.Errorf("stop worker: %d reports got no answer from the engine; the leases of their items will run out", open)
+	return fmt.Errorf("stop worker: %w: %d of them", ErrUnanswered, open)
 }
 
 // reportable reports whether reports can still be answered. REQUIRES: mu.

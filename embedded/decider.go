@@ -1,0 +1,288 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/embedded/itemlog"
+	"github.com/streamwright/streamwright/embedded/room"
+	"github.com/streamwright/streamwright/embedded/submap"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
+	"github.com/streamwright/streamwright/tracing/itemspans"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/command"
+)
+
+// decider is what decides, and what acts on that.
+type decider struct {
+	*base
+	ledger *ledger
+
+	dispatcher *dispatcher.Engine
+	space      *room.Watch
+	items      *itemlog.Log
+	mirror     *mirror
+	janitor    *blobs.Janitor
+	spans      *itemspans.Recorder // nil: nothing is traced
+}
+
+// newDispatcher makes the dispatcher, and what its hooks need.
+func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
+	if err := d.newJanitor(); err != nil {
+		return err
+	}
+	if d.o.Tracing != nil {
+		if d.spans, err = itemspans.New(d.o.Tracing, query.Of(d.ledger.store).History); err != nil {
+			return err
+		}
+	}
+	c := dispatcher.Config{
+		Log: d.ledger.eventLog, Store: d.ledger.store, Conn: d.nc, Names: d.names(), Owner: d.nodeName(), Version: Version,
+		Alone: !d.ledger.lease.shared(), Sites: d.cfg.Leaf.SiteNames(), MemoryOnly: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, Several: d.copies.several, Defaults: d.cfg.TypeDefaults(), MaxRunning: d.cfg.Limits.MaxRunning,
+		Limits:    d.cfg.EngineLimits(),
+		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), Logger: d.log, Hooks: hooks,
+		MaxParams: d.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: d.share("", maxIntakeBytes, maxIntakeBytes),
+		Heartbeat: d.cfg.Workers.HeartbeatInterval, Gone: d.cfg.Workers.DeadAfter, Sweep: d.cfg.Workers.SweepInterval,
+		ProbeInterval: d.cfg.Workers.ProbeInterval, ProbeTimeout: d.cfg.Workers.ProbeTimeout, ProbeFailures: d.cfg.Workers.ProbeFailures,
+		Dedup: dedupConfig(d.cfg.DedupHook, d.o.DedupHook, d.nc), Score: d.o.Score, ScoreTypes: d.o.ScoreTypes,
+		CutEvents: d.cfg.Retention.CutEvents,
+	}
+	if d.srv != nil {
+		c.Heard = func(subject string) bool {
+			a, err := d.srv.ns().LookupAccount(d.names().Account())
+			return err != nil || a.SubscriptionInterest(subject)
+		}
+	}
+	if c.Children, err = childReader(d.nc, d.names()); err != nil {
+		return err
+	}
+	if d.srv != nil && !d.ledger.lease.shared() {
+		c.Door = submap.New(d.srv.ns, d.names().Account())
+	}
+	if d.ledger.lease.shared() {
+		c.Lease, c.Registered = d.ledger.lease, d.mirror.workers.List
+	}
+	c.MaxClockJump, c.ClockSynced, c.Suspended = d.cfg.Server.MaxClockJump, synced(), suspended
+	if d.dir != nil {
+		c.KnownTime, c.NoteTime = d.dir.clock(d.log)
+	}
+	if d.spans != nil {
+		c.Traceparent = d.spans.Traceparent
+	}
+	fileSettings(d.cfg, &c)
+	if d.dispatcher, err = dispatcher.New(c); err != nil {
+		return err
+	}
+	d.items = itemlog.New(d.log, itemlog.Transitions(d.cfg.Server.LogTransitions))
+	return nil
+}
+
+func (d *decider) stopDispatcher(ctx context.Context) error {
+	err := d.dispatcher.Stop(ctx)
+	d.items.Stop()
+	return err
+}
+
+// takeOver has the engine own the log, or stand by.
+func (d *decider) takeOver(ctx context.Context) error {
+	d.does("the store is brought up to the log, from position %s", wire.PositionOf(d.ledger.store.Applied()))
+	if err := d.dispatcher.Start(ctx); err != nil {
+		if errors.Is(err, events.ErrNewer) {
+			err = events.WithCode(events.CodeNewerFormat, err)
+		}
+		return err
+	}
+	d.ledger.lease.working.Store(d.dispatcher)
+	return nil
+}
+
+// settle returns once what the engine does first (recording the file's settings) is done and
+// visible.
+func (d *decider) settle(ctx context.Context) error {
+	if _, standsBy := d.dispatcher.StandsBy(); !standsBy {
+		d.does("it takes the log over")
+		if _, err := d.dispatcher.Loads(ctx); err != nil && events.CodeOf(err) != events.CodeNotOwner {
+			return err
+		}
+		return d.dispatcher.Await(ctx, d.dispatcher.Position())
+	}
+	return nil
+}
+
+// fileSettings adds what engine.toml sets for types.
+func fileSettings(cfg config.Config, c *dispatcher.Config) {
+	if len(cfg.Defaults) > 0 {
+		c.FileDefaults = cfg.Defaults.Apply
+	}
+	for name, t := range cfg.Types {
+		if len(t.Patch) == 0 {
+			continue // just a command: the log owns the settings
+		}
+		c.FileTypes[name] = t.Patch.Apply
+		c.MaxParams = max(c.MaxParams, cfg.Settings(name).MaxParams)
+	}
+}
+
+// dedupConfig returns whom the dispatcher asks about submissions: own, or the
+// configured subject.
+func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.DedupConfig {
+	c := dispatcher.DedupConfig{Hook: own, Candidates: h.Candidates, KeySeparator: h.KeySeparator, Timeout: h.Timeout, Fallback: h.Fallback}
+	if c.Hook == nil && h.Subject != "" {
+		c.Hook = &dispatcher.NATSDedupHook{Conn: nc, Subject: h.Subject}
+	}
+	for _, t := range h.Types {
+		c.Types = append(c.Types, events.Type(t))
+	}
+	return c
+}
+
+// newJanitor makes what looks after the object store of large documents.
+func (d *decider) newJanitor() (err error) {
+	d.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
+		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+		Exists: func(_ context.Context, id events.ID) (bool, error) {
+			it, err := d.ledger.store.Item(id)
+			return it != nil, err
+		},
+		Undecided: d.undecided, Logger: d.log,
+	})
+	return err
+}
+
+// startBlobs makes the object store, and has it looked after.
+func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
+
+// pruned returns the ids of the items that are gone.
+func pruned(items []core.ItemChange) (ids []events.ID) {
+	for _, c := range items {
+		if c.New == nil && c.Old != nil {
+			ids = append(ids, c.Old.ID)
+		}
+	}
+	return ids
+}
+
+// childReader returns the function that reads the children of a large spawn from
+// the object store.
+func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
+	store, err := blobs.New(nc, names, blobs.DefaultMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	none := func() events.ID { return events.ID{} } // they are named when they are made
+	return func(ctx context.Context, text string) ([]core.Submit, error) {
+		ref, err := blobs.Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		children, err := api.ReadChildren(ctx, store, ref)
+		if err != nil {
+			return nil, err
+		}
+		return command.OfChildren(children, none, events.MaxParamsCeiling)
+	}, nil
+}
+
+// undecided returns since when the oldest submission has waited in the intake; zero
+// if none does. Before it looks it sees to it that the store is up with the
+// log: its own position may be old if another engine has taken over, so the
+// log's end counts.
+func (d *decider) undecided(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	js, err := connect.JetStream(d.nc, d.names())
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := js.Stream(ctx, d.names().IntakeStream())
+	if err != nil {
+		return time.Time{}, err
+	}
+	end, err := d.ledger.eventLog.End(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := d.dispatcher.Await(ctx, end.Last); err != nil {
+		return time.Time{}, err
+	}
+	if state := s.CachedInfo().State; state.Msgs > 0 {
+		return state.FirstTime, nil
+	}
+	return time.Time{}, nil
+}
+
+const (
+	// maxIntakeBytes bounds the submissions that wait to be decided.
+	maxIntakeBytes = 1 << 30
+	// sideShare is the part of the storage that the intake, and the items' logs,
+	// may each reserve: the server sets a stream's byte limit aside in full, and
+	// the rest is for the truth.
+	sideShare = 8
+)
+
+// storage returns how much the server has for the streams that hold what the engine
+// must keep; 0 if it is not ours.
+func (s *server) storage(memory bool) int64 {
+	if s == nil {
+		return 0
+	}
+	c := s.ns().JetStreamConfig()
+	switch {
+	case c == nil:
+		return 0
+	case memory:
+		return c.MaxMemory
+	}
+	return c.MaxStore
+}
+
+// share bounds what a stream beside the log may reserve: by the setting, and by its
+// share of the storage. It warns if a setting that is not the usual one is cut.
+func (b *base) share(setting string, wanted, usual int64) int64 {
+	total := b.srv.storage(b.o.Memory)
+	if total <= 0 {
+		return wanted
+	}
+	kept := min(wanted, max(total/sideShare, 1))
+	if kept < wanted && wanted != usual {
+		b.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
+	}
+	return kept
+}
+
+// watchSpace begins to watch the room that the engine has.
+func (d *decider) watchSpace() {
+	c := room.Config{Least: uint64(max(d.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: d.log, Dir: d.dir.root(), Told: func(full bool, hold string) {
+		d.dispatcher.HoldDispatch(hold)
+		d.dispatcher.PauseIntake(full)
+	}}
+	if d.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(d.srv.ns(), d.o.Memory) }
+		c.Failed, c.Restart = d.srv.fault, d.srv.restart
+	}
+	d.space = room.Start(c)
+	d.ledger.lease.full = d.space.Full
+}
+
+// storageUsed returns how much the server's streams hold, and may.
+func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {
+	info, err := ns.Jsz(nil)
+	if err != nil || info.Disabled {
+		return 0, 0, false
+	}
+	if memory {
+		return info.Memory, uint64(max(info.Config.MaxMemory, 0)), true
+	}
+	return info.Store, uint64(max(info.Config.MaxStore, 0)), true
+}
