@@ -45,7 +45,7 @@ func engineWithWorker(ctx context.Context) (url string, stop func()) {
 		log.Fatal(err)
 	}
 	type person struct{ Name string }
-	workers.Handle(w, "greet", func(_ context.Context, it *workers.Item[person]) (any, error) {
+	workers.Handle(w, "greet", func(_ context.Context, it *workers.Item[person]) (string, error) {
 		return "hello " + it.Params.Name, nil
 	})
 	if err := w.Start(ctx); err != nil {

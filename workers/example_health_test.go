@@ -36,7 +36,7 @@ func runMailer(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	workers.Handle(w, "mail", func(ctx context.Context, it *workers.Item[person]) (any, error) {
+	workers.Handle(w, "mail", func(ctx context.Context, it *workers.Item[person]) (string, error) {
 		return "dear " + it.Params.Name, nil
 	})
 	return w.Run(ctx)

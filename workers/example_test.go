@@ -19,16 +19,16 @@ type person struct{ Name string }
 // runGreeter is the README's worker: it greets until ctx ends, and then lets
 // what runs finish.
 func runGreeter(ctx context.Context, url string) error {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
+	c, err := streamwright.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	w, err := workers.New(nc, workers.Config{Concurrency: 8})
+	defer c.Close()
+	w, err := streamwright.NewWorker(c, workers.Config{Concurrency: 8})
 	if err != nil {
 		return err
 	}
-	workers.Handle(w, "greet", func(ctx context.Context, it *workers.Item[person]) (any, error) {
+	workers.Handle(w, "greet", func(ctx context.Context, it *workers.Item[person]) (string, error) {
 		return "hello " + it.Params.Name, nil
 	})
 	return w.Run(ctx)
