@@ -290,10 +290,10 @@ func (l *loop) abandon(err error) {
 
 // nextWake returns how long the loop may sleep when nothing happens.
 func (l *loop) nextWake() time.Duration {
-	at := l.sweeper.next
 	if l.closing {
-		return l.clock.Until(at) // only the pipeline still has something to say
+		return l.cfg.Sweep // only the pipeline still has something to say
 	}
+	at := l.sweeper.next
 	if l.sender.stalled || l.timers.WantsPage() || l.recount.on && l.pipe.room() {
 		return 0
 	}
