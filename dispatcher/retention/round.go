@@ -77,7 +77,7 @@ func (k *Retention) carry(now time.Time) error {
 			break
 		}
 		done, err := k.carryOne(id)
-		if err != nil {
+		if err != nil || k.phase != carries { // the round was given up
 			return err
 		}
 		if !done {

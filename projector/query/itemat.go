@@ -59,13 +59,9 @@ func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.T
 	err = v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
 		r := layout.KeyReader{B: key[len(prefix):]}
 		seq := r.Seq()
-		record, err := layout.HistoryJSON(now.ID, seq, value)
+		h, err := layout.DecodeHistory(now.ID, now.Type, seq, value)
 		if err != nil || r.Err != nil {
 			return false, errors.Join(err, r.Err)
-		}
-		h, err := layout.DecodeHistory(now.ID, now.Type, seq, record)
-		if err != nil {
-			return false, err
 		}
 		ev := events.Event{Seq: seq, Kind: h.Kind, ID: now.ID, Type: now.Type, At: h.At, Attempt: events.Attempt(h.Attempt), Worker: events.WorkerID(h.Worker)}
 		together := len(evs) > 0 && evs[len(evs)-1].Together(&ev)
