@@ -75,8 +75,8 @@ func (f *faces) hooks() dispatcher.Hooks {
 		Renewed: f.decider.mirror.renewed,
 		Owned: func(epoch events.Epoch) {
 			f.decider.items.Owned(epoch)
+			f.ledger.lease.owns.Store(true) // before others are told
 			f.decider.mirror.owned(epoch)
-			f.ledger.lease.owns.Store(true)
 			if f.ledger.lease.shared() {
 				f.log.Info("this engine owns the log now", "epoch", uint64(epoch))
 			}

@@ -97,16 +97,23 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 // makeAnew lets become fill a new store and put it in the place of the live
 // one, which become returns and makeAnew then removes. verb names the operation
 // in errors.
-func (s *Store) makeAnew(verb string, become func(b *Store, number int) (old *generation, err error)) error {
+func (s *Store) makeAnew(verb string, become func(b *Store, number int) (old *generation, err error)) (err error) {
 	number := s.folder.number + 1
 	b, err := newBuild(s.folder, number, s.opts)
 	if err != nil {
 		return fmt.Errorf("%s store: %w", verb, err)
 	}
+	became := false
+	defer func() { // also when the goroutine ends, as that of a simulated process does
+		if !became {
+			err = errors.Join(err, b.Close(), s.folder.remove(number))
+		}
+	}()
 	old, err := become(b, number)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s store: %w", verb, err), b.Close(), s.folder.remove(number))
+		return fmt.Errorf("%s store: %w", verb, err)
 	}
+	became = true
 	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
 		return fmt.Errorf("%s store: it is done, but the old one could not be removed: %w", verb, err)
 	}
