@@ -445,6 +445,7 @@ func (c *chaos) sentAsLogged() error {
 // in the log, and the projection is what the log says.
 func TestChaos(t *testing.T) {
 	slow(t)
+	noRace(t)
 	received, fenced, lost := 0, 0, 0
 	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -125,6 +125,7 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive}
 			r.mu.Unlock()
 			r.control(w, wire.Control{Status: wire.WorkerActive})
+			need.Eventually(t, "the worker knows that it is well", func() bool { return w.Stats().Unhealthy == "" })
 			r.resubmit(id)
 			if got := r.outcome(id, 2); got.Event != wire.ReportComplete {
 				t.Errorf("got %+v", got)
