@@ -30,7 +30,7 @@ type order struct {
 }
 
 // clientMain is the client's process. It writes its values when it has prepared, and when it
-// has measured; each time it reads a byte before it goes on, so that the other side can read
+// has measured. Each time it then waits for a byte, so that the other side can read
 // its counters.
 func clientMain(text string, in io.Reader, out io.Writer) error {
 	var o order

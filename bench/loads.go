@@ -85,7 +85,7 @@ var loads = []load{
 		return r.rate(func() error { return measure.Single(ctx, r.Queue, 0, r.Case.Items, r.Case.N) })
 	}},
 	// Items one by one, by many clients, while the worker works: from the first submit until
-	// the last item is recorded as done. Its costs are those of the whole life of an item.
+	// the last item is recorded as done. Its costs cover the whole life of an item.
 	{"endtoend", func(o Options) []Case { return []Case{{"End to end", submitters, o.Items}} }, func(ctx context.Context, r *Run) error {
 		if err := r.work(ctx, r.saw); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 const mib = 1 << 20
 
-// Use is what processes have used since their start.
+// Use is the consumption of processes since their start.
 type Use struct {
 	CPU     time.Duration
 	Written int64 // bytes to disk, as the kernel accounts them
@@ -28,7 +28,7 @@ func lifeOf(s *os.ProcessState) Use {
 	return Use{s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Oublock * block, 0}
 }
 
-// Usage is what a client and a server have used in a measurement.
+// Usage is the consumption of a client and a server during a measurement.
 type Usage struct {
 	Client, Server Use
 	Others         float64 // share of the machine's CPU that others had, or that the host took

@@ -56,7 +56,7 @@ var sides = []struct {
 	{"client", func(s Sample) float64 { return s.Usage.Client.CPU.Seconds() }},
 }
 
-// tables are those of a run.
+// tables returns the tables of a run.
 func tables(o Options) []table {
 	const endToEnd, burnDown, idle, depth = "End to end", "Burn-down of a backlog", "Idle", "Depth"
 	throughput, pickup, cost := table{"Throughput", "throughput", nil}, table{"Pickup", "pickup", nil}, table{"Cost", "cost", nil}

@@ -94,7 +94,7 @@ func preparePostgres(ctx context.Context, t *Tools) (server string, err error) {
 	if os.Geteuid() == 0 { // as whom it does not run
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			return "", fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres: %w", err)
+			return "", fmt.Errorf("PostgreSQL refuses to run as root: create a user postgres, or run this as another user: %w", err)
 		}
 		uid, _ := strconv.Atoi(u.Uid) // numbers, on Linux
 		gid, _ := strconv.Atoi(u.Gid)

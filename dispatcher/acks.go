@@ -34,7 +34,7 @@ type ackRuns struct {
 	halt    *halt
 	dirty   dirty
 	out     effects
-	sweepBy func(time.Time) // has the next sweep begin by then
+	sweepBy func(time.Time) // moves the next sweep forward
 
 	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as requested
 	ready    map[events.Type]bool             // types whose consumers exist

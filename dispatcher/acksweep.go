@@ -255,7 +255,7 @@ func (a *ackRuns) typeChanged(t *events.TypeInfo) {
 	}
 }
 
-// gateChanged follows a type that has been stopped, or goes on.
+// gateChanged pauses the consumer of a type that was stopped, or lets it go on.
 func (a *ackRuns) gateChanged(t events.Type) {
 	if a.gates.stopped[t] {
 		a.withdraw(t)

@@ -70,8 +70,8 @@
 // again from the log by [eventlog.Settle]: read to the end, append an owned event, go
 // on. There is no other recovery path: start, takeover and recovery are the same code.
 //
-// A foreign message in the stream is no rival, but an append behind it is refused like one
-// behind a rival's: the next ownership begins at once (supervise.go).
+// A foreign message in the stream makes the next append fail, as a rival's would, but no
+// rival is waited for: the next ownership begins at once (supervise.go).
 //
 // # What is volatile
 //

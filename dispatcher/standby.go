@@ -274,7 +274,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 		from = tip.First
 	}
 	run, cancel := context.WithCancel(ctx)
-	f := &follower{e: s.e, state: state, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
+	f := &follower{standby: s, awaited: s.e.cfg.Store.Awaited(), state: state, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
 	f.timer.Stop()
 	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
 	defer f.replay.Close()
@@ -305,13 +305,14 @@ func (s *standby) followOnce(ctx context.Context) error {
 // follower projects what is read. A commit is put off as the owner puts its own off: see
 // projectEvery.
 type follower struct {
-	e      *Engine
-	state  *core.State
-	frames chan eventlog.Frame
-	replay *projector.Replay
-	timer  *time.Timer
-	armed  bool // the timer runs
-	last   time.Time
+	standby *standby
+	awaited <-chan struct{} // Store.Awaited
+	state   *core.State
+	frames  chan eventlog.Frame
+	replay  *projector.Replay
+	timer   *time.Timer
+	armed   bool // the timer runs
+	last    time.Time
 }
 
 // run returns nil when frames is closed.
@@ -327,7 +328,7 @@ func (f *follower) run() error {
 				return err
 			}
 			m := f.state.Meta()
-			f.e.standby.raisePosition(m.Applied, m.Events)
+			f.standby.raisePosition(m.Applied, m.Events)
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))
@@ -337,9 +338,9 @@ func (f *follower) run() error {
 			if err := f.flush(); err != nil {
 				return err
 			}
-		case <-f.e.standby.again:
+		case <-f.standby.again:
 			return errReload
-		case <-f.e.cfg.Store.Awaited():
+		case <-f.awaited:
 			if err := f.flush(); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type sweeper struct {
 	idle map[events.Type]time.Time // since when types have been idle
 }
 
-// by has the next sweep begin at a time, if it would begin later.
+// by moves the next sweep forward to a time, never back.
 func (sw *sweeper) by(at time.Time) { sw.next = clock.Sooner(sw.next, at) }
 
 // sweep looks for what a lost signal missed: streams that are gone, and messages of ack

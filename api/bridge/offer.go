@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// holdLimit is how long an item for which no open poll has room waits for the next
-	// one. Then it goes back.
+	// holdLimit bounds the wait of an item that no open poll has room for. If no other poll
+	// comes in that time, the item goes back.
 	holdLimit = 100 * time.Millisecond
 
 	shortPause = 50 * time.Millisecond

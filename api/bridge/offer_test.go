@@ -66,7 +66,7 @@ func TestAStartNeedsNoReport(t *testing.T) {
 	id := e.submit(t, "step", `{}`)
 	it := w.one()
 	need.Eventually(t, "the run has started", func() bool { return e.item(t, id).State == events.StateRunning })
-	time.Sleep(2 * events.MinStartTimeout) // real time is what it must outlast
+	time.Sleep(2 * events.MinStartTimeout) // past the timeout, which is real time
 	w.ok(complete(it, `1`))
 	if kinds := strings.Join(e.kinds(t, id), " "); kinds != "created queued claimed running completed" {
 		t.Errorf("history: %s", kinds)

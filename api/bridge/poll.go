@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// gatherLimit is how long a poll waits for more once it has something.
+	// gatherLimit bounds the wait of a poll with items for more.
 	gatherLimit = 500 * time.Microsecond
 	// leastWait is the shortest wait of a poll: the engine needs time to answer an offer.
 	leastWait = 100 * time.Millisecond

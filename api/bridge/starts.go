@@ -8,14 +8,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// startAfter is the time that a worker has for its first report on a run. Then the bridge
-// reports the start, so that one that only reports the end is not taken for one that never
-// got the item. A run that ends before takes one report instead of two. It is less than the
-// least start_timeout.
+// startAfter is the time that a worker has for its first report on a run. After that the
+// bridge reports the start: otherwise the engine would take back the item of a worker that
+// reports nothing but the end. A shorter run takes one report instead of two. startAfter is
+// shorter than the shortest start_timeout.
 const startAfter = 50 * time.Millisecond
 
-// starts holds the runs that were handed out of late, oldest first, until their start is
-// known to the engine. Guarded by Bridge.mu.
+// starts holds the runs whose start may still have to be reported, oldest first. Guarded by
+// Bridge.mu.
 type starts struct {
 	b    *Bridge
 	list []handing
@@ -57,7 +57,7 @@ func (q *starts) run() {
 }
 
 // take takes the runs whose start is due, up to MaxReports, and returns when the next is
-// due; zero for never. It drops runs whose start the engine knows, and that have ended.
+// due; zero for never. It drops runs that have ended, or whose start the engine knows.
 func (q *starts) take(now time.Time) (due []handing, next time.Time) {
 	q.b.mu.Lock()
 	defer q.b.mu.Unlock()

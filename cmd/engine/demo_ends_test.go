@@ -37,7 +37,7 @@ func TestDemoEnds(t *testing.T) {
 		name    string
 		args    []string
 		end     func(*os.Process, *os.File) error
-		ignored bool // the demo goes on, and a SIGTERM ends it
+		ignored bool // the demo ignores the signal, and a SIGTERM ends it
 	}{
 		{"one engine, nobody reads", demo, nil, false},
 		{"nobody reads", cluster, closePipe, false},

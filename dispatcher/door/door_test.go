@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -48,17 +49,10 @@ type house struct {
 }
 
 func newHouse(t *testing.T) *house {
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
+	s := natscluster.Alone(t, 0)
 	h := &house{t: t, server: globalAccount{s}, taken: make(chan *Batch, 4)}
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	h.nc = h.connect()
+	var err error
 	if h.js, err = jetstream.New(h.nc); err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,15 +21,7 @@ const patience = 30 * time.Second
 
 func connect(t *testing.T) *nats.Conn {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
+	s := natscluster.Alone(t, 0)
 	nc, err := nats.Connect("", nats.InProcessServer(s))
 	if err != nil {
 		t.Fatal(err)

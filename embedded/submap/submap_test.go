@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
@@ -16,15 +17,7 @@ const patience = 30 * time.Second
 
 // What is published to a mapped subject is delivered to another, until the mapping ends.
 func TestMap(t *testing.T) {
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
+	s := natscluster.Alone(t, 0)
 	server := func() *natsserver.Server { return s }
 	a := New(server, natsserver.DEFAULT_GLOBAL_ACCOUNT)
 	arrives := func(want string) {

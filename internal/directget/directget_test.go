@@ -8,30 +8,20 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/natscluster"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
-
-const patience = 30 * time.Second
 
 // serve returns a connection to a server with a stream of ten messages, on the subjects a.0,
 // b.1, a.2 and so on.
 func serve(t *testing.T) (*nats.Conn, []time.Time) {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
+	s := natscluster.Alone(t, 0)
 	nc, err := nats.Connect("", nats.InProcessServer(s))
 	if err != nil {
 		t.Fatal(err)

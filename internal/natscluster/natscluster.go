@@ -46,8 +46,8 @@ func Start(t testing.TB) []*server.Server {
 	return servers
 }
 
-// Alone returns a server with JetStream that is in no cluster, on a port; 0 is for one that
-// is free. It ends with the test.
+// Alone returns a server with JetStream that is in no cluster, on a port; 0 chooses a free
+// one. It ends with the test.
 func Alone(t testing.TB, port int) *server.Server {
 	t.Helper()
 	if port == 0 {
