@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,31 +19,34 @@ import (
 type link struct {
 	w         *Worker
 	connected bool
-	conn      context.Context // ends with the connection
-	connLost  context.CancelCauseFunc
+	asking    context.Context // ends when what was asked will not be answered
+	unheard   context.CancelCauseFunc
 	epoch     int       // counts connections
 	lost      time.Time // when the last connection was lost
 }
 
-// errDisconnected ends the requests that were outstanding when the connection
-// was lost: their replies will not come.
-var errDisconnected = errors.New("the connection was lost")
+// What ends the requests that are outstanding, whose replies may never come.
+var (
+	errDisconnected = errors.New("the connection was lost")
+	errNewOwner     = errors.New("another engine has become the owner")
+)
 
 // request asks the engine and returns the reply's body. An error reply is an
-// *events.Error. It ends early when the connection is lost.
+// *events.Error. It ends early when the connection is lost, or another engine becomes
+// the owner.
 func (l *link) request(ctx context.Context, endpoint string, body []byte, limit time.Duration) ([]byte, error) {
 	l.w.mu.Lock()
-	conn, up := l.conn, l.connected
+	asking, up := l.asking, l.connected
 	l.w.mu.Unlock()
 	if !up {
 		return nil, errDisconnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	defer context.AfterFunc(conn, cancel)()
+	defer context.AfterFunc(asking, cancel)()
 	msg, err := l.w.nc.RequestWithContext(ctx, l.w.cfg.Names.API(endpoint), body)
 	if err != nil {
-		return nil, fmt.Errorf("ask the engine to %s: %w", endpoint, err)
+		return nil, fmt.Errorf("ask the engine to %s: %w", endpoint, cmp.Or(context.Cause(asking), err))
 	}
 	if len(msg.Data) > 0 && msg.Data[0] == '{' {
 		var e wire.ErrorReply
@@ -108,7 +112,7 @@ func (l *link) set(up bool) {
 	l.connected = up
 	l.w.reports.setUp(up)
 	if up {
-		l.conn, l.connLost = context.WithCancelCause(context.Background())
+		l.asking, l.unheard = context.WithCancelCause(context.Background())
 		l.w.session.wake()
 		l.w.reports.retryNow()
 		return
@@ -116,8 +120,17 @@ func (l *link) set(up bool) {
 	l.epoch++
 	l.lost = time.Now()
 	l.w.session.Registered = false
-	l.connLost(errDisconnected)
+	l.unheard(errDisconnected)
 	l.w.clock.dueBy(l.lost) // from now on leases run out
+}
+
+// newOwner ends the outstanding requests, to be made again: who was asked may be no more.
+// REQUIRES: mu.
+func (l *link) newOwner() {
+	if l.connected {
+		l.unheard(errNewOwner)
+		l.asking, l.unheard = context.WithCancelCause(context.Background())
+	}
 }
 
 // connectionClosed ends everything: without a connection no lease can be kept.

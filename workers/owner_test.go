@@ -2,6 +2,7 @@ package workers
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -43,6 +44,39 @@ func TestRegistersWithANewOwner(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.outcome(r.submit("wait", `{}`), 1)
+	r.untilIdle()
+}
+
+// What an owner was asked, and can't answer any more, is asked the next one as soon as that
+// calls: the report of a start that comes later than that is one too late.
+func TestAsksANewOwnerAgain(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	b := newBlocker()
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.away()
+	asked := make(chan *nats.Msg, 10)
+	silent, err := r.nc.ChanSubscribe(r.names.API(wire.APIReport), asked)
+	if err == nil {
+		err = r.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(b.release)
+	recv(t, "the report that nobody answers", asked)
+	if err := silent.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	r.back()
+	began := time.Now()
+	r.call()
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete || time.Since(began) > requestTimeout/2 {
+		t.Errorf("got %+v after %s", got, time.Since(began))
+	}
 	r.untilIdle()
 }
 

@@ -214,7 +214,8 @@ func (s *session) listen() error {
 	return s.w.receiver.open(s.id)
 }
 
-// onCall registers at once with an engine that has become the owner.
+// onCall registers at once with an engine that has become the owner, and asks it what the
+// one before has not answered.
 func (s *session) onCall(m *nats.Msg) {
 	var c wire.Control
 	if m.Subject != s.w.cfg.Names.ControlAll() || !standing.FromEngine(m) || json.Unmarshal(m.Data, &c) != nil || !c.Register {
@@ -223,6 +224,7 @@ func (s *session) onCall(m *nats.Msg) {
 	s.w.mu.Lock()
 	defer s.w.unlock()
 	s.Registered = false
+	s.w.link.newOwner()
 	select {
 	case s.called <- struct{}{}:
 	default:

@@ -118,7 +118,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.changed = sync.NewCond(&w.mu)
 	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), Standing: standing.Standing{Every: standing.DefaultHeartbeat}}
 	w.link, w.receiver = link{w: w}, receiver{w: w}
-	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
+	w.link.asking, w.link.unheard = context.WithCancelCause(context.Background())
 	w.table = runTable{concurrency: cfg.Concurrency, runs: map[string]*run{}}
 	w.reports = newReporter(w)
 	w.health = health{w: w, checks: newChecker(cfg.Checks, cfg.CheckTimeout), meter: meter{childrenOnly: cfg.ChildrenOnly}}

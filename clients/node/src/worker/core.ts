@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 
 import type { Client } from "../client.js";
-import type { StopCode } from "../errors.js";
+import { StreamwrightError, type StopCode } from "../errors.js";
 import type { Link } from "../link.js";
 import type { Names } from "../names.js";
 import { Waiters } from "../text.js";
@@ -61,6 +61,7 @@ export class Core {
   readonly client: Client;
   #counts: Record<RunState, number> = { starting: 0, running: 0, settling: 0, returning: 0, gone: 0 };
   #lostAt = 0; // when the connection was lost
+  #owner = new AbortController(); // ends the requests that the owner of the log may never answer
   readonly clock: Clock;
   readonly #waiters = new Waiters();
 
@@ -83,6 +84,11 @@ export class Core {
   registration(): wire.Register {
     const { id, capabilities, concurrency, host, version, probe } = this.made;
     return { worker: id, session: this.session, types: [...this.types.keys()], capabilities, slots: concurrency, host, version, probe, ...this.receiver.limits() };
+  }
+
+  /** Asks the engine. The request ends early when the connection is lost, or another engine becomes the owner. */
+  request(endpoint: string, body: string, ms: number): Promise<string> {
+    return this.link.request(this.names.api(endpoint), body, ms, this.#owner.signal);
   }
 
   // Counts.
@@ -240,9 +246,14 @@ export class Core {
     if (c.register) this.needRegister();
   }
 
-  /** Registers at once with an engine that has become the owner, even if the tries before have failed. */
+  /**
+   * Registers at once with an engine that has become the owner, even if the tries before have
+   * failed, and asks it what the one before has not answered.
+   */
   called(): void {
     this.registered = false;
+    this.#owner.abort(new StreamwrightError("unavailable", "another engine has become the owner"));
+    this.#owner = new AbortController();
     this.sessions.called();
   }
 

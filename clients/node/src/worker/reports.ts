@@ -114,7 +114,7 @@ export class Reports {
     const body = batch.map((p) => ({ id: p.run.id, token: p.run.token, worker: core.id, session: core.session, ...startOf(p), ...p.said }));
     let replies: Reported[];
     try {
-      replies = JSON.parse(await core.link.request(core.names.api("report"), toJson(body)!, requestMs)) as Reported[];
+      replies = JSON.parse(await core.request("report", toJson(body)!, requestMs)) as Reported[];
       if (!Array.isArray(replies) || replies.length !== batch.length) throw new Error(`the engine did not answer each of ${batch.length} reports`);
     } catch (err) {
       core.log.debug(`reports got no answer; asking again: ${String(err)}`);

@@ -103,8 +103,7 @@ export class Session {
   }
 
   async #call<T>(endpoint: string, body: object): Promise<T> {
-    const { link, names } = this.core;
-    return JSON.parse(await link.request(names.api(endpoint), toJson(body)!, requestMs)) as T;
+    return JSON.parse(await this.core.request(endpoint, toJson(body)!, requestMs)) as T;
   }
 
   /** Registers once and takes over what the engine says. */
