@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"config", "eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
 	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/faultproxy", "internal/logins", "internal/telemetry"},
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
-	{"api", "internal/cli", "internal/measure"},
+	{"api", "internal/cli", "internal/mcpserver", "internal/measure"},
 	{"embedded"},
 	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
