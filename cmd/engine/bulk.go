@@ -55,9 +55,21 @@ func limitFlag(fs *pflag.FlagSet, dst *int, most int, usage string) {
 }
 
 // pageFlags defines the flags of a list that comes in pages.
-func pageFlags(fs *pflag.FlagSet, f *streamwright.Filter) {
-	limitFlag(fs, &f.Limit, 50, "how many items to show in a page, at most 1000")
-	fs.StringVar(&f.Cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
+func pageFlags(fs *pflag.FlagSet, of string, limit *int, cursor *string) {
+	limitFlag(fs, limit, 50, "how many "+of+" to show in a page, at most 1000")
+	fs.StringVar(cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
+}
+
+// listing is a list of items, of which a page is shown, or all.
+type listing struct {
+	streamwright.Filter
+	all bool
+}
+
+func (l *listing) define(fs *pflag.FlagSet) {
+	stateFlag(fs, &l.Filter)
+	pageFlags(fs, "items", &l.Limit, &l.Cursor)
+	fs.BoolVar(&l.all, "all", false, "show all pages")
 }
 
 // bulkFlags are the flags of a command that works on one item, or on all that a
