@@ -114,10 +114,7 @@ const cutPatience = 10 * time.Minute
 // cutPast has the log cut past the position at which items were purged, and waits for that.
 // If it can't be, it says so, with the reason.
 func (a *app) cutPast(ctx context.Context, c *streamwright.Client, p wire.Position, what string) error {
-	show, end := func(int64, int64) {}, func() {}
-	if !a.JSON {
-		show, end = a.bar("cutting the log", "")
-	}
+	show, end := a.bar("cutting the log", "")
 	within, cancel := context.WithTimeout(ctx, cutPatience)
 	defer cancel()
 	held := false
