@@ -97,9 +97,9 @@ func (a *app) edge(ctx context.Context, o embedded.EdgeOptions) error {
 	})
 }
 
-// attend prints how a site is whenever that changes, until ctx or the site ends, and stops
-// it. look returns its state, that in words, and what else to print with them; no words are
-// not printed.
+// attend prints how a site is, at first and when that changes, until ctx or the site ends;
+// then it stops the site. look returns the site's state, for JSON; how it is, in words, or
+// nothing to print; and what to print behind the words, whose change alone is not printed.
 func (a *app) attend(ctx context.Context, ended <-chan struct{}, stop func(context.Context) error, look func() (state any, is, more string)) error {
 	again := time.NewTicker(edgeEvery)
 	defer again.Stop()

@@ -26,9 +26,9 @@ type lineJob struct {
 	in   *bufio.Scanner
 	read int // lines
 
-	show        func(done, total int64) // how many bytes are read
+	show        func(done, total int64) // of the bar; in bytes
 	hide        func()
-	bytes, size int64
+	bytes, size int64 // read, and in all: -1 if unknown
 
 	numbers []int // of the lines in flight, oldest first; the client bounds its requests
 
