@@ -105,24 +105,15 @@ func (b *backedUp) text() string {
 	if b.Resumed {
 		into = "with what an interrupted run had copied"
 	}
-	return fmt.Sprintf("backed up %s: positions %d to %d\nnew: %s, %s, %s, %s\n%s: %s in %s, in %s",
-		b.Target, b.First, b.Position,
-		console.Plural(b.Added[backup.Events], "message")+" of the log", console.Plural(b.Added[backup.Intake], "undecided submission"),
-		console.Plural(b.Added[backup.Logs], "log record"), console.Plural(b.Added[backup.Documents], "part")+" of documents",
-		into, byteSize(b.Bytes), console.Plural(b.Files, "file"), millis(b.ElapsedMS))
+	return fmt.Sprintf("backed up %s: positions %d to %d\nnew: %s of the log, %s\n%s: %s in %s, in %s",
+		b.Target, b.First, b.Position, console.Plural(b.Added[backup.Events], "message"),
+		besideLog(b.Added[backup.Intake], b.Added[backup.Logs], b.Added[backup.Documents]),
+		into, bytesText(b.Bytes), console.Plural(b.Files, "file"), millis(b.ElapsedMS))
 }
 
-// byteSize is a number of bytes for people.
-func byteSize(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d B", n)
+// besideLog counts what a backup holds beside the log.
+func besideLog(intake, logs, parts int64) string {
+	return fmt.Sprintf("%s, %s, %s of documents", console.Plural(intake, "undecided submission"), console.Plural(logs, "log record"), console.Plural(parts, "part"))
 }
 
 // stages returns functions that show work that goes through several stages, each with a
@@ -158,9 +149,8 @@ place, the log no hole, and its events must decode. It needs no engine.`,
 			got, err := b.Verify(cmd.Context(), progress)
 			end()
 			return a.show(got, err, func() {
-				a.Printf("whole: %s, %s; positions %d to %d, the last of %s\n", console.Plural(got.Files, "file"), byteSize(got.Bytes), got.First, got.Last, got.LastAt.UTC().Format(time.RFC3339Nano))
-				a.Printf("%s, %s, %s, %s of documents\n", console.Plural(got.Events, "event"), console.Plural(got.Intake, "undecided submission"),
-					console.Plural(got.Logs, "log record"), console.Plural(got.Documents, "part"))
+				a.Printf("whole: %s, %s; positions %d to %d, the last of %s\n", console.Plural(got.Files, "file"), bytesText(got.Bytes), got.First, got.Last, got.LastAt.UTC().Format(time.RFC3339Nano))
+				a.Printf("%s, %s\n", console.Plural(got.Events, "event"), besideLog(got.Intake, got.Logs, got.Documents))
 				if got.Foreign > 0 {
 					a.Printf("%s in the log that no engine wrote\n", console.Plural(got.Foreign, "message"))
 				}
@@ -255,8 +245,7 @@ func printRestored(a *app, r *embedded.Restored) {
 	}
 	a.Printf("restored: positions %d to %d, the last of %s\n", r.First, r.Last, r.At.UTC().Format(time.RFC3339Nano))
 	if !r.Already {
-		a.Printf("%s of the log, %s, %s, %s of documents: read back and compared\n", console.Plural(r.Events, "message"), console.Plural(r.Intake, "undecided submission"),
-			console.Plural(r.Logs, "log record"), console.Plural(r.Documents, "part"))
+		a.Printf("%s of the log, %s: read back and compared\n", console.Plural(r.Events, "message"), besideLog(r.Intake, r.Logs, r.Documents))
 	}
 	a.Printf("replayed: %s; digest %s\n", console.Plural(r.Items, "item"), r.Digest)
 	if r.InFlight > 0 {

@@ -55,9 +55,21 @@ func limitFlag(fs *pflag.FlagSet, dst *int, most int, usage string) {
 }
 
 // pageFlags defines the flags of a list that comes in pages.
-func pageFlags(fs *pflag.FlagSet, f *streamwright.Filter) {
-	limitFlag(fs, &f.Limit, 50, "how many items to show in a page, at most 1000")
-	fs.StringVar(&f.Cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
+func pageFlags(fs *pflag.FlagSet, of string, limit *int, cursor *string) {
+	limitFlag(fs, limit, 50, "how many "+of+" to show in a page, at most 1000")
+	fs.StringVar(cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
+}
+
+// listing is a list of items, of which a page is shown, or all.
+type listing struct {
+	streamwright.Filter
+	all bool
+}
+
+func (l *listing) define(fs *pflag.FlagSet) {
+	stateFlag(fs, &l.Filter)
+	pageFlags(fs, "items", &l.Limit, &l.Cursor)
+	fs.BoolVar(&l.all, "all", false, "show all pages")
 }
 
 // bulkFlags are the flags of a command that works on one item, or on all that a
@@ -65,7 +77,7 @@ func pageFlags(fs *pflag.FlagSet, f *streamwright.Filter) {
 type bulkFlags struct {
 	sel              streamwright.Selection
 	all, dryRun, yes bool
-	then             func(context.Context, *streamwright.Client, streamwright.BulkResult) error // what to do once the items are changed; nil: nothing
+	then             func(ctx context.Context, c *streamwright.Client, changed string) error // what to do once items are changed; nil: nothing
 }
 
 func (f *bulkFlags) define(fs *pflag.FlagSet) {
@@ -123,7 +135,7 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 		}
 		sum, err := a.bulkPages(ctx, c, b, false, did)
 		if err = a.printBulk(sum, did, err); f.then != nil && sum.Changed > 0 {
-			err = cmp.Or(err, f.then(ctx, c, sum))
+			err = cmp.Or(err, f.then(ctx, c, console.Plural(sum.Changed, did+" item")))
 		}
 		return err
 	})
@@ -132,10 +144,7 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 // bulkPages changes the items, or only counts them, under a progress bar.
 func (a *app) bulkPages(ctx context.Context, c *streamwright.Client, b streamwright.Bulk, dry bool, did string) (streamwright.BulkResult, error) {
 	b.DryRun = dry
-	show, end := func(int64, int64) {}, func() {}
-	if !a.JSON {
-		show, end = a.bar(did, "items")
-	}
+	show, end := a.bar(did, "items")
 	defer end()
 	return c.Bulk(ctx, b, func(r streamwright.BulkResult) { show(int64(r.Matched), -1) })
 }
@@ -220,9 +229,10 @@ func (a *app) printBulk(sum streamwright.BulkResult, did string, err error) erro
 }
 
 // each changes each of the items with these ids, and fails if it fails for any.
-func (a *app) each(ctx context.Context, ids []string, do func(context.Context, *streamwright.Client, string) (events.ItemState, error), did string) error {
+func (a *app) each(ctx context.Context, f *bulkFlags, ids []string, do func(context.Context, *streamwright.Client, string) (events.ItemState, error), did string) error {
 	return a.with(ctx, func(c *streamwright.Client) error {
 		var failed error
+		var changed []string
 		for _, id := range ids {
 			within, cancel := a.Within(ctx)
 			state, err := do(within, c, id)
@@ -232,9 +242,16 @@ func (a *app) each(ctx context.Context, ids []string, do func(context.Context, *
 				a.Notef("%s: %s", id, console.Clean(err.Error()))
 				continue
 			}
-			if err := a.show(wire.ReplayReply{ID: id, State: state, Position: c.Position()}, err, func() { a.Printf("%s  %s\n", id, did) }); err != nil {
-				return err
+			if err == nil {
+				changed = append(changed, id)
 			}
+			if err := a.show(wire.ReplayReply{ID: id, State: state, Position: c.Position()}, err, func() { a.Printf("%s  %s\n", id, did) }); err != nil {
+				failed = err
+				break
+			}
+		}
+		if f.then != nil && len(changed) > 0 {
+			failed = cmp.Or(failed, f.then(ctx, c, strings.Join(changed, ", ")))
 		}
 		return failed
 	})
@@ -275,7 +292,7 @@ func replayCommand(a *app) *cobra.Command {
 				return err
 			}
 			if len(args) > 0 {
-				return a.each(cmd.Context(), args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
+				return a.each(cmd.Context(), &f, args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
 					return c.Replay(ctx, id, o)
 				}, "queued again")
 			}
@@ -320,12 +337,14 @@ before. Backups hold what they held when they were made: delete them yourself.`,
 			case now && f.dryRun:
 				return cli.Usagef("--dry-run and --now: give one of them")
 			case now:
-				f.then = func(ctx context.Context, c *streamwright.Client, sum streamwright.BulkResult) error {
-					return a.cutPast(ctx, c, c.Position(), console.Plural(sum.Changed, "purged item"))
+				f.then = func(ctx context.Context, c *streamwright.Client, changed string) error {
+					return a.cutPast(ctx, c, c.Position(), changed)
 				}
 			}
 			if len(args) > 0 {
-				return a.purgeEach(cmd.Context(), args, note, now)
+				return a.each(cmd.Context(), &f, args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
+					return events.StateNone, c.Purge(ctx, id, note)
+				}, "purged")
 			}
 			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkPurge, Reason: note}, "purged")
 		},
@@ -335,23 +354,4 @@ before. Backups hold what they held when they were made: delete them yourself.`,
 	cmd.Flags().StringVar(&note, "note", "", "the `reason`, for the log")
 	cmd.Flags().BoolVar(&now, "now", false, "also cut the log, so that it no longer holds what is purged")
 	return cmd
-}
-
-// purgeEach purges the items with these ids, and with now cuts the log past them.
-func (a *app) purgeEach(ctx context.Context, ids []string, note string, now bool) error {
-	var purged []string
-	var last wire.Position
-	err := a.each(ctx, ids, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
-		err := c.Purge(ctx, id, note)
-		if err == nil {
-			purged, last = append(purged, id), c.Position()
-		}
-		return events.StateNone, err
-	}, "purged")
-	if !now || len(purged) == 0 {
-		return err
-	}
-	return cmp.Or(err, a.with(ctx, func(c *streamwright.Client) error {
-		return a.cutPast(ctx, c, last, strings.Join(purged, ", "))
-	}))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
@@ -36,19 +37,14 @@ The hub names the site in [[leaf.sites]] of its configuration.`,
 		Example: "  engine edge --hub nats-leaf://hub.example:7422 --name lab --token-file token\n  engine list --server nats://127.0.0.1:4223",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Hub == "" || o.Site == "" {
-				return cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
-			}
-			if o.Token, err = siteToken(tokenFile); err != nil {
+			if o.Token, err = siteToken(o.Hub, o.Site, tokenFile); err != nil {
 				return err
 			}
 			return a.edge(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Hub, "hub", "", "the `URL` where the hub takes leaf connections; tls:// for TLS")
-	f.StringVar(&o.Site, "name", "", "the `name` of this site, as the hub's configuration has it")
-	f.StringVar(&tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
+	siteFlags(f, &o.Hub, &o.Site, &tokenFile)
 	f.StringVar(&o.Dir, "dir", "", "the data `folder` (default \"edge\")")
 	f.Func("nats-listen", "the `address` of the NATS server, on this machine alone (default \"127.0.0.1:4223\")", listenAddress(&o.NATSListen))
 	f.Func("max-bytes", "how many `bytes` of submissions may wait; publishers get an error then (default 1GiB)", console.Value(&o.MaxBytes, config.ParseSize))
@@ -57,9 +53,20 @@ The hub names the site in [[leaf.sites]] of its configuration.`,
 	return cmd
 }
 
-// siteToken returns the token in a file; of the environment if none is named.
-func siteToken(file string) (string, error) {
-	if file == "" {
+// siteFlags defines the flags that name a hub, and a site of it.
+func siteFlags(f *pflag.FlagSet, hub, site, tokenFile *string) {
+	f.StringVar(hub, "hub", "", "the `URL` where the hub takes leaf connections; tls:// for TLS")
+	f.StringVar(site, "name", "", "the `name` of this site, as the hub's configuration has it")
+	f.StringVar(tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
+}
+
+// siteToken returns the token in a file, or in the environment if no file is named. The
+// hub and the site must be.
+func siteToken(hub, site, file string) (string, error) {
+	switch {
+	case hub == "" || site == "":
+		return "", cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
+	case file == "":
 		return os.Getenv(siteTokenEnv), nil
 	}
 	data, err := os.ReadFile(file)
@@ -81,39 +88,46 @@ func (a *app) edge(ctx context.Context, o embedded.EdgeOptions) error {
 	if !a.JSON {
 		a.Printf("site %s ready\n  NATS  %s\n  hub   %s\n", o.Site, e.URL(), o.Hub)
 	}
-	look := time.NewTicker(edgeEvery)
-	defer look.Stop()
-	said := ""
-	for ctx.Err() == nil {
-		if st, err := e.State(ctx); err == nil {
-			said = sayEdge(a, st, said)
+	return a.attend(ctx, nil, e.Stop, func() (any, string, string) {
+		st, err := e.State(ctx)
+		if err != nil {
+			return nil, "", ""
+		}
+		return st, edgeText(st), ""
+	})
+}
+
+// attend prints how a site is, at first and when that changes, until ctx or the site ends;
+// then it stops the site. look returns the site's state, for JSON; how it is, in words, or
+// nothing to print; and what to print behind the words, whose change alone is not printed.
+func (a *app) attend(ctx context.Context, ended <-chan struct{}, stop func(context.Context) error, look func() (state any, is, more string)) error {
+	again := time.NewTicker(edgeEvery)
+	defer again.Stop()
+	last := ""
+	for {
+		if state, is, more := look(); is != "" && is != last {
+			last = is
+			_ = a.show(state, nil, func() { a.Printf("%s  %s%s\n", time.Now().Format(time.TimeOnly), is, more) })
 		}
 		select {
 		case <-ctx.Done():
-		case <-look.C:
+			return inOrder(ctx, stop)
+		case <-ended:
+			a.Notef("the mirror has ended by itself")
+			return inOrder(ctx, stop)
+		case <-again.C:
 		}
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer cancel()
-	return e.Stop(stop)
 }
 
-// sayEdge prints how a site is, unless that is what was printed last; it returns what was.
-func sayEdge(a *app, st embedded.EdgeState, last string) string {
-	now := fmt.Sprintf("connected to the hub; %s waiting", console.Count(int64(st.Waiting)))
+// edgeText describes a site.
+func edgeText(st embedded.EdgeState) string {
+	waiting := console.Count(int64(st.Waiting))
 	switch {
 	case st.Refused != "":
-		now = fmt.Sprintf("cut off: %s; at most %s waiting", st.Refused, console.Count(int64(st.Waiting)))
+		return fmt.Sprintf("cut off: %s; at most %s waiting", st.Refused, waiting)
 	case !st.Connected:
-		now = fmt.Sprintf("cut off from the hub; at most %s waiting", console.Count(int64(st.Waiting)))
+		return fmt.Sprintf("cut off from the hub; at most %s waiting", waiting)
 	}
-	if now == last {
-		return last
-	}
-	if a.JSON {
-		_ = a.PrintJSON(st)
-	} else {
-		a.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), now)
-	}
-	return now
+	return fmt.Sprintf("connected to the hub; %s waiting", waiting)
 }

@@ -50,7 +50,7 @@ func deadListCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	selectFlags(fs, &sel)
 	endedReasonFlag(fs, &sel)
-	pageFlags(fs, &sel.List)
+	pageFlags(fs, "items", &sel.Limit, &sel.Cursor)
 	fs.BoolVar(&all, "all", false, "show all pages; with --causes, include resolved causes")
 	fs.BoolVar(&causes, "causes", false, "group the items by cause")
 	fs.StringVar(&sort, "sort", "last", "the `order` of --causes: last, first, count or dead, the highest first")
@@ -142,8 +142,7 @@ func rejectedListCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&f.Type, "type", "", "only submissions of this `type`")
 	fs.StringVar(&f.Code, "code", "", "only submissions rejected with this `code`, such as bad_params")
-	limitFlag(fs, &f.Limit, 50, "how many entries to show in a page, at most 1000")
-	fs.StringVar(&f.Cursor, "cursor", "", "continue a list at the `cursor` that the page before gave")
+	pageFlags(fs, "entries", &f.Limit, &f.Cursor)
 	return cmd
 }
 

@@ -45,19 +45,15 @@ engine cancel ID cancels all of it that has not ended.`,
 }
 
 func batchesListCommand(a *app) *cobra.Command {
-	f := streamwright.Filter{Type: string(events.BatchType)}
-	var all bool
+	l := listing{Filter: streamwright.Filter{Type: string(events.BatchType)}}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List batches, the last changed first",
 		Example: "  engine batches list\n  engine batches list --state waiting",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), f, all, "no batches") },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), l, "no batches") },
 	}
-	fs := cmd.Flags()
-	stateFlag(fs, &f)
-	pageFlags(fs, &f)
-	fs.BoolVar(&all, "all", false, "show all pages")
+	l.define(cmd.Flags())
 	return cmd
 }
 

@@ -21,35 +21,33 @@ import (
 )
 
 func listCommand(a *app) *cobra.Command {
-	var f streamwright.Filter
-	var all bool
+	var l listing
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List items, the last changed first",
 		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json\n  engine list --state dead --error \"connection refused\"\n  engine list --q order-4711\n  engine list --worker mailer-1\n  engine list --schedule nightly --state dead",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), f, all, "no items") },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), l, "no items") },
 	}
 	fs := cmd.Flags()
-	filterFlags(fs, &f)
-	stateFlag(fs, &f)
-	pageFlags(fs, &f)
+	l.define(fs)
+	f := &l.Filter
+	filterFlags(fs, f)
 	fs.StringVar(&f.Reason, "reason", "", "only items that are in their state for this `reason`, such as exhausted")
 	fs.StringVar(&f.Worker, "worker", "", "only items that this `worker` holds now: claimed or running")
 	fs.StringVar(&f.Schedule, "schedule", "", "only items that the schedule with this `name` has made")
 	fs.Func("batch", "only items of the batch with this `id`, or spawned by the item with it", console.ID(&f.Batch))
 	fs.StringVar(&f.Error, "error", "", "only items whose last error has all these `words`, the last as the beginning of one")
 	fs.StringVar(&f.Q, "q", "", "only items found by this `text`: an id; or a type, tenant, dedup key or label's value; or words of the last error")
-	fs.BoolVar(&all, "all", false, "show all pages")
 	return cmd
 }
 
-// list shows a page of the items that a filter matches, or all of them.
-func (a *app) list(ctx context.Context, f streamwright.Filter, all bool, none string) error {
-	return a.pages(ctx, all, none, a.showItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
-		page, err := c.List(ctx, f)
+// list shows a page of items, or all of them. none tells people that there are none.
+func (a *app) list(ctx context.Context, l listing, none string) error {
+	return a.pages(ctx, l.all, none, a.showItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
+		page, err := c.List(ctx, l.Filter)
 		a.noteStale(page.Stale)
-		f.Cursor = page.NextCursor
+		l.Cursor = page.NextCursor
 		return page, err
 	})
 }

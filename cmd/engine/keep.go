@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -113,10 +114,7 @@ const cutPatience = 10 * time.Minute
 // cutPast has the log cut past the position at which items were purged, and waits for that.
 // If it can't be, it says so, with the reason.
 func (a *app) cutPast(ctx context.Context, c *streamwright.Client, p wire.Position, what string) error {
-	show, end := func(int64, int64) {}, func() {}
-	if !a.JSON {
-		show, end = a.bar("cutting the log", "")
-	}
+	show, end := a.bar("cutting the log", "")
 	within, cancel := context.WithTimeout(ctx, cutPatience)
 	defer cancel()
 	held := false
@@ -204,15 +202,11 @@ func (a *app) printState(st streamwright.State) {
 	a.Printf("owner %s, epoch %d; %s of death, %s\n\n", orDash(st.Owner), st.Epoch, console.Plural(st.Causes, "cause"), console.Plural(st.Rejected, "rejected submission"))
 	head := []string{"TYPE", "QUEUED", "BY PRIORITY", "RUNNING", "CAPACITY", "WAITING", "DONE", "DEAD", "CANCELLED", "HELD BACK"}
 	table(a, st.Types, head, func(t wire.TypeState) []string {
-		n := func(states ...string) string {
-			sum := int64(0)
-			for _, s := range states {
-				sum += t.States[s]
-			}
-			return console.Count(sum)
+		n := countOf(t.States)
+		return []string{
+			t.Type, n(events.StateQueued), byPriority(t.Queued), n(events.StateClaimed, events.StateRunning), strconv.Itoa(t.Capacity), n(events.StateWaiting),
+			n(events.StateCompleted, events.StateMerged), n(events.StateDead), n(events.StateCancelled), heldBack(t.Paused, t.Circuit, st.At),
 		}
-		return []string{t.Type, n("queued"), byPriority(t.Queued), n("claimed", "running"), strconv.Itoa(t.Capacity), n("waiting"),
-			n("completed", "merged"), n("dead"), n("cancelled"), heldBack(t.Paused, t.Circuit, st.At)}
 	})
 	for _, w := range slices.Sorted(maps.Keys(st.Workers)) {
 		a.Printf("worker %s: circuit %s\n", console.Clean(w), st.Workers[w].State)

@@ -12,8 +12,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
@@ -26,8 +24,11 @@ type lineJob struct {
 	a    *app
 	base streamwright.Item // as the flags describe every item
 	in   *bufio.Scanner
-	bar  *progressbar.ProgressBar // nil: none
-	read int                      // lines
+	read int // lines
+
+	show        func(done, total int64) // of the bar; in bytes
+	hide        func()
+	bytes, size int64 // read, and in all: -1 if unknown
 
 	numbers []int // of the lines in flight, oldest first; the client bounds its requests
 
@@ -54,12 +55,10 @@ func (a *app) submitLines(ctx context.Context, f *submitFlags, args []string) er
 		return err
 	}
 	defer source.Close()
+	j.size = size
+	j.show, j.hide = a.bar("submitting", inBytes)
 	j.in = bufio.NewScanner(source)
 	j.in.Buffer(make([]byte, 64<<10), maxDocument)
-	if console.OnTerminal(a.Err) {
-		j.bar = progressbar.DefaultBytes(size, "submitting")
-		defer func() { _ = j.bar.Exit() }()
-	}
 	return j.run(ctx)
 }
 
@@ -106,9 +105,8 @@ func (j *lineJob) items() iter.Seq[streamwright.Item] {
 	return func(yield func(streamwright.Item) bool) {
 		for j.in.Scan() {
 			j.read++
-			if j.bar != nil {
-				_ = j.bar.Add(len(j.in.Bytes()) + 1)
-			}
+			j.bytes += int64(len(j.in.Bytes()) + 1)
+			j.show(j.bytes, j.size)
 			line := bytes.TrimSpace(j.in.Bytes())
 			if len(line) == 0 {
 				continue
@@ -157,12 +155,10 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	if len(s.Params) > 0 {
 		item.Params = s.Params
 	}
-	if s.Priority != nil {
-		item.Priority = s.Priority
-	}
 	if s.DelayMS != 0 || !s.AvailableAt.IsZero() {
 		item.Delay, item.AvailableAt = time.Duration(s.DelayMS)*time.Millisecond, s.AvailableAt
 	}
+	set(&item.Priority, s.Priority)
 	set(&item.MaxAttempts, s.MaxAttempts)
 	set(&item.Timeout, time.Duration(s.TimeoutMS)*time.Millisecond)
 	set(&item.Source, s.Source)
@@ -218,9 +214,7 @@ func (j *lineJob) done(s streamwright.Submitted) error {
 
 func (j *lineJob) refuse(line int, err error) {
 	j.refused++
-	if j.bar != nil {
-		_ = j.bar.Clear()
-	}
+	j.hide()
 	j.a.Notef("line %d: %s", line, console.Clean(err.Error()))
 }
 
@@ -234,9 +228,7 @@ func (j *lineJob) summary(took time.Duration) {
 	if j.refused > 0 {
 		text += fmt.Sprintf("; %s refused", console.Count(j.refused))
 	}
-	if j.bar != nil {
-		_ = j.bar.Clear()
-	}
+	j.hide()
 	if j.a.JSON {
 		j.a.Notef("%s", text)
 		return

@@ -114,21 +114,26 @@ func table[T any](a *app, entries []T, head []string, row func(T) []string) {
 	console.Table(a.Out, a.Style(), rows)
 }
 
+// inBytes is the unit of a bar that shows bytes.
+const inBytes = "bytes"
+
 // bar returns functions that show the progress of long work on a terminal, and
 // end that. Named units are shown with their rate; a total below 0 is unknown.
 func (a *app) bar(doing, units string) (show func(done, total int64), end func()) {
+	if !console.OnTerminal(a.Err) {
+		return func(int64, int64) {}, func() {}
+	}
 	var bar *progressbar.ProgressBar
 	show = func(done, total int64) {
-		if !console.OnTerminal(a.Err) {
-			return
-		}
 		if bar == nil {
 			// Without the interval a bar of unknown length would be drawn by a goroutine of
 			// its own, which nothing ends.
 			options := []progressbar.Option{progressbar.OptionSetSpinnerChangeInterval(0),
 				progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(doing),
 				progressbar.OptionShowCount(), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish()}
-			if units != "" {
+			if units == inBytes {
+				options = append(options, progressbar.OptionShowBytes(true))
+			} else if units != "" {
 				options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString(units))
 			}
 			bar = progressbar.NewOptions64(total, options...)
@@ -142,6 +147,7 @@ func (a *app) bar(doing, units string) (show func(done, total int64), end func()
 		if bar != nil {
 			_ = bar.Clear()
 			_ = bar.Exit()
+			bar = nil // a further show begins another
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/internal/cli"
 )
 
 func mirrorCommand(a *app) *cobra.Command {
@@ -34,13 +33,10 @@ the hub no longer has.`,
 		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name old --token-file t --keep 5y\n  engine list --server nats://127.0.0.1:4224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Hub == "" || o.Site == "" {
-				return cli.Usagef("name the hub and this site: --hub nats-leaf://HOST:%s --name SITE", embedded.LeafPort)
-			}
-			if o.Options.Config, err = loadConfig(file); err != nil {
+			if o.Token, err = siteToken(o.Hub, o.Site, tokenFile); err != nil {
 				return err
 			}
-			if o.Token, err = siteToken(tokenFile); err != nil {
+			if o.Options.Config, err = loadConfig(file); err != nil {
 				return err
 			}
 			o.Options.HTTPTokens = os.Getenv("WORK_TOKENS")
@@ -48,9 +44,7 @@ the hub no longer has.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Hub, "hub", "", "the `URL` where the hub takes leaf connections; tls:// for TLS")
-	f.StringVar(&o.Site, "name", "", "the `name` of this site, as the hub's configuration has it")
-	f.StringVar(&tokenFile, "token-file", "", "the `file` whose first line is the site's token (env "+siteTokenEnv+": the token)")
+	siteFlags(f, &o.Hub, &o.Site, &tokenFile)
 	f.StringVar(&file, "config", "", "a configuration `file` for what listens here: [server], [http], [nats], [quotas]")
 	f.StringVar(&o.Options.Dir, "dir", "", "the data `folder` (default \"mirror\")")
 	f.Func("keep", "keep what the hub cuts and prunes for this `duration`, such as 90d or 5y (default: drop it as the hub does)", keepFor(&o.Keep))
@@ -93,41 +87,12 @@ func runMirror(ctx context.Context, a *app, o embedded.MirrorOptions) error {
 			a.Printf("  page   %s/\n", m.HTTPURL())
 		}
 	}
-	look := time.NewTicker(edgeEvery)
-	defer look.Stop()
-	said := ""
-	for running := true; running; {
-		said = sayMirror(a, m.State(), said)
-		select {
-		case <-ctx.Done():
-			running = false
-		case <-m.Done():
-			a.Notef("the mirror has ended by itself")
-			running = false
-		case <-look.C:
+	return a.attend(ctx, m.Done(), m.Stop, func() (any, string, string) {
+		st := m.State()
+		is := "follows the hub"
+		if st.CutOff != "" {
+			is = "does not follow the hub: " + st.CutOff
 		}
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer cancel()
-	if err := m.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stop: %w", err)
-	}
-	return nil
-}
-
-// sayMirror prints how a mirror is, unless that is what was printed last; it returns what was.
-func sayMirror(a *app, st embedded.MirrorState, last string) string {
-	now := "follows the hub"
-	if st.CutOff != "" {
-		now = "does not follow the hub: " + st.CutOff
-	}
-	if now == last {
-		return last
-	}
-	if a.JSON {
-		_ = a.PrintJSON(st)
-	} else {
-		a.Printf("%s  %s; position %s\n", time.Now().Format(time.TimeOnly), now, st.Projected)
-	}
-	return now
+		return st, is, fmt.Sprintf("; position %s", st.Projected)
+	})
 }

@@ -87,6 +87,13 @@ func TestPurgeNow(t *testing.T) {
 	}
 	engine(t, "", "show", kept).wants(t, 0, "to be kept")
 
+	// One of two is not there: the command fails, and the log is cut past the other.
+	three := ended(t, "card", `{"pan":"secret-6"}`)
+	engine(t, "", "purge", anID, three, "--now").wants(t, 1, anID+": not_found", three+"  purged", "no longer holds them")
+	if logHas(t, url, "secret-6") {
+		t.Error("what was purged beside an item that is not there is still in the log")
+	}
+
 	// By filters.
 	ended(t, "pass", `{"pan":"secret-4"}`)
 	ended(t, "pass", `{"pan":"secret-5"}`)

@@ -26,27 +26,27 @@ func schedulesCommand(a *app) *cobra.Command {
 			"  engine schedules set sweep --type clean --every 5m --overlap merge\n" +
 			"  engine schedules next --cron '0 9 * * mon-fri' --zone America/New_York",
 	}, schedulesListCommand)
-	named := func(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
+	verb := func(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " NAME", Short: short, Example: "  engine schedules " + use + " nightly", Args: cobra.ExactArgs(1),
 			RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error { return fn(ctx, c, args[0]) }),
 		}
 	}
 	cmd.AddCommand(
-		named("show", "Show a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
+		verb("show", "Show a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
 			return a.showSchedule(oneSchedule(ctx, c, name))
 		}),
 		schedulesSetCommand(a),
-		named("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
+		verb("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
 			return a.show(wire.OK{OK: true}, c.Schedules().Remove(ctx, name), func() { a.Printf("%s is removed\n", name) })
 		}),
-		named("pause", "Stop the ticks of a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
+		verb("pause", "Stop the ticks of a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
 			return a.showSchedule(c.Schedules().Pause(ctx, name))
 		}),
-		named("resume", "Let a paused schedule tick again", func(ctx context.Context, c *streamwright.Client, name string) error {
+		verb("resume", "Let a paused schedule tick again", func(ctx context.Context, c *streamwright.Client, name string) error {
 			return a.showSchedule(c.Schedules().Resume(ctx, name))
 		}),
-		named("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
+		verb("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
 			s, err := c.Schedules().Fire(ctx, name)
 			return a.showSubmitted(name, s, err)
 		}),
@@ -67,35 +67,28 @@ func schedulesListCommand(a *app) *cobra.Command {
 	}
 }
 
-// timingFlags are the flags that say when a schedule ticks.
-type timingFlags struct {
-	cron, zone string
-	every      time.Duration
-	anchor     time.Time
+// timingFlags defines the flags that say when a schedule ticks.
+func timingFlags(fs *pflag.FlagSet, s *streamwright.Schedule) {
+	fs.StringVar(&s.Cron, "cron", "", "when it ticks, in five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
+	fs.StringVar(&s.Zone, "zone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
+	fs.Func("every", "the `interval` of its ticks, in place of --cron, such as 90s or 5m", console.Duration(&s.Every))
+	fs.Func("anchor", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)", console.Time(&s.Anchor))
 }
 
-func (f *timingFlags) define(fs *pflag.FlagSet) {
-	fs.StringVar(&f.cron, "cron", "", "when it ticks, in five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
-	fs.StringVar(&f.zone, "zone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
-	fs.Func("every", "the `interval` of its ticks, in place of --cron, such as 90s or 5m", console.Duration(&f.every))
-	fs.Func("anchor", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)", console.Time(&f.anchor))
-}
-
-// check checks what needs no engine to be checked.
-func (f *timingFlags) check() error {
+// checkTiming checks what needs no engine to be checked.
+func checkTiming(s *streamwright.Schedule) error {
 	switch {
-	case (f.cron == "") == (f.every == 0):
+	case (s.Cron == "") == (s.Every == 0):
 		return cli.Usagef("give either --cron or --every")
-	case f.every != 0 && f.zone != "":
+	case s.Every != 0 && s.Zone != "":
 		return cli.Usagef("--every goes by real time: leave --zone out")
-	case f.every == 0 && !f.anchor.IsZero():
+	case s.Every == 0 && !s.Anchor.IsZero():
 		return cli.Usagef("--anchor is for --every")
 	}
 	return nil
 }
 
 func schedulesSetCommand(a *app) *cobra.Command {
-	var t timingFlags
 	var s streamwright.Schedule
 	cmd := &cobra.Command{
 		Use:   "set NAME [JSON | - | @file]",
@@ -109,7 +102,7 @@ timing stays the same keeps its place among its ticks.`,
 			if s.Type == "" {
 				return cli.Usagef("give the --type of the items")
 			}
-			if err := t.check(); err != nil {
+			if err := checkTiming(&s); err != nil {
 				return err
 			}
 			if len(args) == 2 {
@@ -119,14 +112,14 @@ timing stays the same keeps its place among its ticks.`,
 				}
 				s.Params = p
 			}
-			s.Name, s.Cron, s.Zone, s.Every, s.Anchor = args[0], t.cron, t.zone, t.every, t.anchor
+			s.Name = args[0]
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
 				return a.showSchedule(c.Schedules().Set(ctx, s))
 			})
 		},
 	}
 	fs := cmd.Flags()
-	t.define(fs)
+	timingFlags(fs, &s)
 	fs.StringVar(&s.Type, "type", "", "the `type` of the items")
 	fs.StringVar(&s.Missed, "missed", "", "the `policy` for ticks that no engine was there for: skip, one or all (default one)")
 	fs.StringVar(&s.Overlap, "overlap", "", "the `policy` for a tick while the last item has not ended: distinct, merge, defer or supersede (default distinct)")
@@ -175,7 +168,7 @@ func (a *app) showSchedules(list []streamwright.ScheduleInfo, err error) error {
 const maxNext = 1000
 
 func schedulesNextCommand(a *app) *cobra.Command {
-	var t timingFlags
+	var s streamwright.Schedule
 	n := 10
 	cmd := &cobra.Command{
 		Use:   "next [NAME]",
@@ -189,32 +182,32 @@ ticks that such a schedule would have. The latter needs no engine.`,
 			case n < 1 || n > maxNext:
 				return cli.Usagef("invalid --count %d: use 1 to %d", n, maxNext)
 			case len(args) == 0:
-				return a.nextOf(t, n)
-			case t != timingFlags{}:
+				return a.nextOf(s, n)
+			case s.Cron != "" || s.Zone != "" || s.Every != 0 || !s.Anchor.IsZero():
 				return cli.Usagef("give either NAME, or --cron or --every")
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error { return a.nextOfNamed(ctx, c, args[0], n) })
 		},
 	}
-	t.define(cmd.Flags())
+	timingFlags(cmd.Flags(), &s)
 	cmd.Flags().IntVar(&n, "count", n, "how many ticks to print")
 	return cmd
 }
 
 // nextOf prints the next ticks that the flags describe.
-func (a *app) nextOf(f timingFlags, n int) error {
-	if err := f.check(); err != nil {
+func (a *app) nextOf(s streamwright.Schedule, n int) error {
+	if err := checkTiming(&s); err != nil {
 		return err
 	}
 	now := time.Now()
-	if f.anchor.IsZero() {
-		f.anchor = now.Truncate(time.Second)
+	if s.Anchor.IsZero() {
+		s.Anchor = now.Truncate(time.Second)
 	}
-	t, err := timingOf(f.cron, f.zone, f.every, f.anchor)
+	t, err := timingOf(s.Cron, s.Zone, s.Every, s.Anchor)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return a.printTicks(t, f.zone, t.Next(now), n)
+	return a.printTicks(t, s.Zone, t.Next(now), n)
 }
 
 func timingOf(expr, zone string, every time.Duration, anchor time.Time) (cron.Timing, error) {
@@ -249,15 +242,7 @@ func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name stri
 // oneSchedule returns a schedule by its name.
 func oneSchedule(ctx context.Context, c *streamwright.Client, name string) (streamwright.ScheduleInfo, error) {
 	list, err := c.Schedules().List(ctx)
-	for _, s := range list {
-		if s.Name == name {
-			return s, nil
-		}
-	}
-	if err != nil {
-		return streamwright.ScheduleInfo{}, err
-	}
-	return streamwright.ScheduleInfo{}, events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
+	return named(list, err, "schedule", name, func(s streamwright.ScheduleInfo) string { return s.Name })
 }
 
 // printTicks prints n ticks from next on, in the schedule's zone.
@@ -285,21 +270,17 @@ func (a *app) printTicks(t cron.Timing, zone string, next time.Time, n int) erro
 // schedulesRunsCommand lists the items of a schedule, also of one that is removed:
 // its items stay.
 func schedulesRunsCommand(a *app) *cobra.Command {
-	var f streamwright.Filter
-	var all bool
+	var l listing
 	cmd := &cobra.Command{
 		Use:     "runs NAME",
 		Short:   "List the items that a schedule has made, newest change first",
 		Example: "  engine schedules runs nightly\n  engine schedules runs nightly --state dead --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.Schedule = args[0]
-			return a.list(cmd.Context(), f, all, "no items of schedule "+args[0]+": `engine schedules` lists the schedules")
+			l.Schedule = args[0]
+			return a.list(cmd.Context(), l, "no items of schedule "+args[0]+": `engine schedules` lists the schedules")
 		},
 	}
-	fs := cmd.Flags()
-	stateFlag(fs, &f)
-	pageFlags(fs, &f)
-	fs.BoolVar(&all, "all", false, "show all pages")
+	l.define(cmd.Flags())
 	return cmd
 }

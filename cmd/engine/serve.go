@@ -176,9 +176,14 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 			}
 		}
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	return inOrder(ctx, e.Stop)
+}
+
+// inOrder stops an engine or a site in order, though ctx may have ended.
+func inOrder(ctx context.Context, stop func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
-	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
+	if err := stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil

@@ -93,13 +93,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	}
 	head := []string{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}
 	table(a, stats.Types, head, func(t wire.TypeStats) []string {
-		n := func(states ...events.ItemState) string {
-			var sum int64
-			for _, s := range states {
-				sum += t.States[s.String()]
-			}
-			return console.Count(sum)
-		}
+		n := countOf(t.States)
 		oldest := "-"
 		if t.OldestMS > 0 {
 			oldest = millis(t.OldestMS)
@@ -122,6 +116,17 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	printSites(a, stats.Sites)
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+	}
+}
+
+// countOf returns a function that adds up the items in some states, for people.
+func countOf(items map[string]int64) func(...events.ItemState) string {
+	return func(states ...events.ItemState) string {
+		var sum int64
+		for _, s := range states {
+			sum += items[s.String()]
+		}
+		return console.Count(sum)
 	}
 }
 

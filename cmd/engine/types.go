@@ -79,15 +79,20 @@ func oneType(ctx context.Context, c *streamwright.Client, name string) (streamwr
 		return streamwright.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
 	types, err := c.Types().List(ctx)
-	for _, t := range types {
-		if t.Type == name {
-			return t, nil
-		}
+	return named(types, err, "type", name, func(t streamwright.TypeInfo) string { return t.Type })
+}
+
+// named returns the entry of a list that has a name. The error is the list's: with it the
+// list may lack the entry.
+func named[T any](list []T, err error, noun, name string, of func(T) string) (T, error) {
+	if i := slices.IndexFunc(list, func(e T) bool { return of(e) == name }); i >= 0 {
+		return list[i], nil
 	}
-	if err != nil {
-		return streamwright.TypeInfo{}, err
+	var none T
+	if err == nil {
+		err = events.Refuse(events.CodeNotFound, "there is no %s %q: `engine %ss` lists them", noun, name, noun)
 	}
-	return streamwright.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", name)
+	return none, err
 }
 
 // printSettings prints the settings of a type, and what is set by engine.toml.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ func checked(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		case errors.As(err, new(*usageError)):
 			return err
-		case len(args) > 0 && (cmd.HasAvailableSubCommands() || isMeant(cmd, args[0])):
+		case len(args) > 0 && (cmd.HasAvailableSubCommands() || meant(cmd, args[0]) != ""):
 			return unknownCommand(cmd, args[0])
 		case wantsMore(cmd, check, args):
 			return Usagef("an argument is missing: write it as %s", usageLine(cmd))
@@ -49,34 +48,21 @@ func usageLine(cmd *cobra.Command) string {
 	return "`" + line + "`"
 }
 
-// meantKey is the annotation of a command that says what is meant by names which
-// are not commands below it: lines of the name, and the command to use instead.
-const meantKey = "streamwright meant"
+// meantKey begins the annotations of a command that say what is meant by names which
+// are not commands below it.
+const meantKey = "streamwright meant: "
 
 // Meant annotates a command: what stands for each name that people try below it.
 // Commands are written without the program's name, such as "workers".
 func Meant(cmd *cobra.Command, instead map[string]string) {
-	var b strings.Builder
+	cmd.Annotations = map[string]string{}
 	for name, use := range instead {
-		fmt.Fprintf(&b, "%s %s\n", name, use)
+		cmd.Annotations[meantKey+name] = use
 	}
-	if cmd.Annotations == nil {
-		cmd.Annotations = map[string]string{}
-	}
-	cmd.Annotations[meantKey] = b.String()
 }
 
 // meant is the command that stands for a name below another, empty if none does.
-func meant(cmd *cobra.Command, name string) string {
-	for line := range strings.Lines(cmd.Annotations[meantKey]) {
-		if tried, use, _ := strings.Cut(strings.TrimSpace(line), " "); tried == name {
-			return use
-		}
-	}
-	return ""
-}
-
-func isMeant(cmd *cobra.Command, name string) bool { return meant(cmd, name) != "" }
+func meant(cmd *cobra.Command, name string) string { return cmd.Annotations[meantKey+name] }
 
 // mostListed bounds the commands that are listed where one is unknown.
 const mostListed = 8

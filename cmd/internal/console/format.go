@@ -156,48 +156,27 @@ func (s Style) Alarm(critical bool, text string) string {
 	return s.paint(yellow, text)
 }
 
-// State shows an item's state.
-func (s Style) State(st events.ItemState) string {
-	switch st {
-	case events.StateCompleted:
-		return s.paint(green, st.String())
-	case events.StateDead, events.StateFailed:
-		return s.paint(red, st.String())
-	case events.StateRunning, events.StateClaimed:
-		return s.paint(cyan, st.String())
-	case events.StateCancelled:
-		return s.paint(yellow, st.String())
+// The colours of what has one.
+var (
+	stateColours = map[events.ItemState]string{
+		events.StateCompleted: green, events.StateDead: red, events.StateFailed: red, events.StateRunning: cyan, events.StateClaimed: cyan, events.StateCancelled: yellow,
 	}
-	return st.String()
-}
+	kindColours = map[events.Kind]string{
+		events.KindCompleted: green, events.KindFailed: red, events.KindDead: red, events.KindRejected: red, events.KindClaimed: cyan, events.KindRunning: cyan,
+		events.KindCancelled: yellow, events.KindReleased: yellow, events.KindOwned: yellow, events.KindSnoozed: yellow,
+	}
+	levelColours = map[string]string{"error": red, "warn": yellow, "debug": faint}
+)
+
+// State shows an item's state.
+func (s Style) State(st events.ItemState) string { return s.paint(stateColours[st], st.String()) }
 
 // kind colours the name of an event's kind.
-func (s Style) kind(k events.Kind, text string) string {
-	switch k {
-	case events.KindCompleted:
-		return s.paint(green, text)
-	case events.KindFailed, events.KindDead, events.KindRejected:
-		return s.paint(red, text)
-	case events.KindClaimed, events.KindRunning:
-		return s.paint(cyan, text)
-	case events.KindCancelled, events.KindReleased, events.KindOwned, events.KindSnoozed:
-		return s.paint(yellow, text)
-	}
-	return text
-}
+func (s Style) kind(k events.Kind, text string) string { return s.paint(kindColours[k], text) }
 
 // Level shows a log level.
 func (s Style) Level(level string) string {
-	padded := fmt.Sprintf("%-5s", Clip(level, 5))
-	switch level {
-	case "error":
-		return s.paint(red, padded)
-	case "warn":
-		return s.paint(yellow, padded)
-	case "debug":
-		return s.paint(faint, padded)
-	}
-	return padded
+	return s.paint(levelColours[level], fmt.Sprintf("%-5s", Clip(level, 5)))
 }
 
 // Table prints rows in aligned columns; the first row is the heading. Cells
