@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import signal
@@ -130,7 +131,7 @@ class Worker:
             self._started = True
         if self._loop is None and any(t.is_async for t in self._tasks.values()):
             self._loop = asyncio.new_event_loop()
-            self._thread("loop", self._loop.run_forever)
+            self._thread("loop", self._looping)
         for name, target in (("poll", self._live), ("report", self._reporting), ("heartbeat", self._beating), ("watch", self._watching)):
             self._thread(name, target)
 
@@ -142,8 +143,18 @@ class Worker:
         if self._error is not None:
             raise self._error
 
+    def _looping(self) -> None:
+        """Run the event loop of async tasks: a thread."""
+        assert self._loop is not None
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
     def _stop_soon(self) -> None:
         with self._cond:
+            if not self._stopping:
+                log.info("stopping: %d runs have %g s to end", len(self._runs), self._drain)
             self._stopping = True
             self._cond.notify_all()
             line = self._line
@@ -194,11 +205,11 @@ class Worker:
         if session:
             with suppress(StreamwrightError):  # the engine will notice by the missing heartbeats
                 self._send("DELETE", "", None, headers={"Work-Session": session}, timeout=2.0)
-        for t in self._threads:
-            if t is not threading.current_thread() and not t.name.endswith("-loop"):
-                t.join(SETTLE)
         if self._own_loop and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+        for t in self._threads:
+            if t is not threading.current_thread():
+                t.join(SETTLE)
 
     # Requests.
 
@@ -460,7 +471,7 @@ class Worker:
     def _tell(self, run: Run, now: float) -> None:
         """Report progress if it is time. REQUIRES: the lock."""
         if run._latest is not None and now >= run._tell_at and run._running:
-            run._tell_at = now + PROGRESS_EVERY
+            run._tell_at = math.inf  # until it is answered: the engine drops what comes within a second of the one before
             self._put(_Report(run, run._latest, b""))
             run._latest = None
 
@@ -479,6 +490,7 @@ class Worker:
                 if self._closed:
                     return
                 lines, reports = self._take()
+            answers: list[Any] = []
             try:
                 # Records first: they are there before the end of their run is.
                 if lines:
@@ -562,6 +574,8 @@ class Worker:
                 log.warning("the end of %s %s was refused: %s", run.type, run.id, err)
             self._runs.pop(run._token, None)
             return False
+        if event == "progress":
+            run._tell_at = time.monotonic() + PROGRESS_EVERY
         if err is not None and err.code in OVER:
             self._end_run(run, "cancelled" if answer.get("state") == "cancelled" else "lease_lost", let_go=True)
         if report.saved in run._saves and report.saved is not None:

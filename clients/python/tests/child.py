@@ -1,6 +1,8 @@
 """A worker process for tests: it says what it does. Its items wait until a file of their params exists, or they must stop."""
 
+import logging
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,6 +23,7 @@ def hold(params: dict[str, str], run: Run) -> dict[str, str]:
 
 app.task("short")(hold)
 app.task("held")(hold)
+logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 print("ready")
 Worker(
     app, id=os.environ["WORKER_ID"], concurrency=1, heartbeat=timedelta(seconds=0.2),

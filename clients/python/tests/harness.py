@@ -24,10 +24,13 @@ REPOSITORY = PACKAGE.parent.parent
 ENGINE = os.environ.get("STREAMWRIGHT_ENGINE", "")
 # Of a secured engine: a part of its configuration. The token and the CA are in the environment.
 SECURED = os.environ.get("STREAMWRIGHT_TEST_TOML", "")
-PATIENCE = 60.0  # seconds; it only ends a test that fails
+PATIENCE = float(os.environ.get("PATIENCE", "60"))  # seconds; it only ends a test that fails
 
 CONFIG = """
 [types.short]
+lease = "1s"
+
+[types.short_async]
 lease = "1s"
 
 [types.brief]

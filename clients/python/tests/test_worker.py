@@ -108,23 +108,20 @@ class WorkerTest(Case):
         self.assertTrue(2 <= most <= 5, f"{most} at once")
 
     def test_keeps_the_lease_over_several_of_its_lengths(self) -> None:
-        for name in ("short", "short_async"):
-            with self.subTest(name):
-                app = App(self.client)
+        @self.app.task("short")
+        def block() -> str:
+            time.sleep(3.5)
+            return "done"
 
-                def block() -> str:
-                    time.sleep(3.5)
-                    return "done"
+        @self.app.task("short_async")
+        async def rest() -> str:
+            await asyncio.sleep(3.5)
+            return "done"
 
-                async def rest() -> str:
-                    await asyncio.sleep(3.5)
-                    return "done"
-
-                app.task("short")(block if name == "short" else rest)
-                w = self.work(app, heartbeat=timedelta(seconds=60))
-                item = self.wait(self.submit("short"))
-                self.assertEqual((item.state, item.attempt, item.leases_lost), ("completed", 1, 0))
-                w.stop()
+        self.work(self.app, heartbeat=timedelta(minutes=1))
+        for id in [self.submit("short"), self.submit("short_async")]:
+            item = self.wait(id)
+            self.assertEqual((item.state, item.attempt, item.leases_lost), ("completed", 1, 0))
 
     def test_is_retried_after_a_failure_by_the_task_s_word_and_with_its_wait(self) -> None:
         @self.app.task("retried")
