@@ -52,6 +52,7 @@ class Service:
 
     async def stop(self) -> None:
         await asyncio.to_thread(self.worker.stop)
+        tasks.client.close()
         await self.client.close()
 
     async def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:

@@ -132,7 +132,7 @@ class Worker:
         if self._loop is None and any(t.is_async for t in self._tasks.values()):
             self._loop = asyncio.new_event_loop()
             self._thread("loop", self._looping)
-        for name, target in (("poll", self._live), ("report", self._reporting), ("heartbeat", self._beating), ("watch", self._watching)):
+        for name, target in (("report", self._reporting), ("heartbeat", self._beating), ("watch", self._watching), ("poll", self._live)):
             self._thread(name, target)
 
     def stop(self, timeout: timedelta | None = None) -> None:

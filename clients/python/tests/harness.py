@@ -35,6 +35,9 @@ lease = "1s"
 
 [types.brief]
 timeout = "400ms"
+  [types.brief.backoff]
+  initial = "10ms"
+  jitter = 0.0
 
 [types.retried]
 max_attempts = 3

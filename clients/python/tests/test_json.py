@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import unittest
+import unittest.mock
 import uuid
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
@@ -110,6 +111,7 @@ class JSONTest(unittest.TestCase):
 
 class IdTest(unittest.TestCase):
     def test_rise_within_a_millisecond_and_when_the_clock_goes_back(self) -> None:
+        self.enterContext(unittest.mock.patch("streamwright._ids._last", 0))
         ids = [new_id(5), new_id(5), new_id(4), new_id(6), new_id(1 << 47)]
         self.assertEqual(sorted(ids), ids)
         self.assertEqual(len(set(ids)), 5)
