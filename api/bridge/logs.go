@@ -17,8 +17,7 @@ const (
 )
 
 // Log writes a worker's records to the logs of items. As over NATS, it is best effort, and
-// the item need not be one that the worker runs. Reports that are made after the answer
-// come behind the records.
+// the item need not be one that the worker runs.
 func (b *Bridge) Log(ctx context.Context, worker string, req wire.WorkerLogs) error {
 	if len(req.Records) > MaxLogs {
 		return events.Refuse(events.CodeTooLarge, "the request has %d log records: send at most %d at once", len(req.Records), MaxLogs)

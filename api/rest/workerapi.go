@@ -75,7 +75,7 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 	})
 	handleWorker(s, workerOperation{
 		"worker-log", http.MethodPost, workerPath + "/log", wire.APIReport, ordinary, 0, "Write to the logs of items",
-		"At most 1,000 records, for people who follow an item's log: they are kept as long as the stream of logs has room, and a record may be lost. Reports that are sent after the answer come behind them.",
+		"At most 1,000 records, for people who follow an item's log: they are kept as long as the stream of logs has room, and a record may be lost.",
 	}, func(ctx context.Context, in *struct {
 		WorkerPath
 		Body wire.WorkerLogs

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from streamwright import App, Client, Worker
+from streamwright import App, Client, LogRecord, Worker
 
 PACKAGE = Path(__file__).resolve().parent.parent
 REPOSITORY = PACKAGE.parent.parent
@@ -115,6 +115,11 @@ class Case(unittest.TestCase):
 
     def wait(self, id: str) -> Any:
         return self.client.wait(id, timedelta(seconds=PATIENCE))
+
+    def logged(self, id: str, n: int) -> list[LogRecord]:
+        """Wait for so many records of an item's log: they may be stored a moment after its end."""
+        self.eventually("the records are there", lambda: len(self.client.logs(id, 10_000)) >= n)
+        return self.client.logs(id, 10_000)
 
     def eventually(self, what: str, is_so: Callable[[], Any]) -> Any:
         """Wait for what nothing signals."""

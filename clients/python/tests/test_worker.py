@@ -52,7 +52,7 @@ class WorkerTest(Case):
         self.assertTrue(run.traceparent.startswith("00-4bf9"))
         assert run.deadline is not None
         self.assertGreater(run.deadline, datetime.now(timezone.utc))
-        self.assertEqual([(r.level, r.message, r.attempt, r.worker) for r in self.client.logs(id)], [("info", "sending to ann", 1, w.id), ("warn", "slow server", 1, w.id)])
+        self.assertEqual([(r.level, r.message, r.attempt, r.worker) for r in self.logged(id, 2)], [("info", "sending to ann", 1, w.id), ("warn", "slow server", 1, w.id)])
         self.assertIn("progressed", [e.kind for e in self.client.history(id)])
         self.assertEqual([r.message for r in self.client.follow_logs(id)], ["sending to ann", "slow server"])
 
@@ -137,7 +137,7 @@ class WorkerTest(Case):
         self.assertEqual(self.wait(id).result, 3)
         failed = [(e.data["code"], e.data["error"]) for e in self.client.history(id) if e.kind == "failed"]
         self.assertEqual(failed, [("error", "KeyError: 'first'"), ("busy", "second")])
-        self.assertIn("in retried", self.client.logs(id)[0].message)  # the traceback
+        self.assertIn("in retried", self.logged(id, 1)[0].message)  # the traceback
 
     def test_is_dead_at_once_after_a_failure_that_is_not_retryable(self) -> None:
         @self.app.task("fatal")
@@ -355,10 +355,10 @@ class WorkerTest(Case):
         ids = [self.submit("logging", n) for n in range(2)]
         for n, id in enumerate(ids):
             self.wait(id)
-            self.assertEqual([(r.level, r.message) for r in self.client.logs(id)], [("debug", f"{n} of async"), ("error", "of a thread")])
+            self.assertEqual([(r.level, r.message) for r in self.logged(id, 2)], [("debug", f"{n} of async"), ("error", "of a thread")])
         id = self.submit("much")
         self.wait(id)
-        logs = self.client.logs(id, 10_000)
+        logs = self.logged(id, 2001)
         self.assertEqual([r.message.split()[1] for r in logs[:-1]], [str(n) for n in range(2000)])
         self.assertEqual(logs[-1].message, "é" * 4096)
 
