@@ -8,6 +8,7 @@ not used again.
 from __future__ import annotations
 
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -58,6 +59,7 @@ class Transport:
         self._address = address
         self._lock = threading.Lock()
         self._kept: list[tuple[float, http.client.HTTPConnection]] = []
+        self._pid = os.getpid()
 
     def send(self, call: Call[Any], timeout: float, line: Line | None = None) -> bytes:
         """Make a request once, and return the reply's body. Raises StreamwrightError."""
@@ -141,6 +143,10 @@ class Transport:
         """Return a connection that is kept and sound, else a new one that is not yet connected."""
         while True:
             with self._lock:
+                if self._pid != os.getpid():  # forked: the connections are the parent's
+                    for _, conn in self._kept:
+                        conn.close()
+                    self._kept, self._pid = [], os.getpid()
                 if not self._kept:
                     break
                 since, conn = self._kept.pop()

@@ -97,6 +97,7 @@ class Worker:
 
         self._cond = threading.Condition()  # guards what follows, and the runs
         self._started = self._stopping = self._hurry = self._draining = self._closed = False
+        self._signals = 0
         self._session = ""  # empty: not registered
         self._every = 10.0
         self._beat_at = 0.0
@@ -164,13 +165,21 @@ class Worker:
         # In the main thread, which may hold the lock: another thread does it.
         def tell() -> None:
             with self._cond:
-                self._hurry = self._stopping
+                self._signals += 1
+                self._hurry = self._signals > 1
             self._stop_soon()
 
         threading.Thread(target=tell, daemon=True).start()
 
     def _thread(self, name: str, target: Callable[[], Any]) -> None:
-        t = threading.Thread(target=target, name="streamwright-" + name, daemon=True)
+        def whole() -> None:
+            try:
+                target()
+            except BaseException as err:  # a fault of this package: it ends the worker
+                self._error = err
+                self._stop_soon()
+
+        t = threading.Thread(target=whole, name="streamwright-" + name, daemon=True)
         self._threads.append(t)
         t.start()
 
@@ -191,13 +200,15 @@ class Worker:
             return [r for r in self._runs.values() if r._running]
 
         with self._cond:
+            # A drain by the engine waits for the runs as long as they take.
+            self._cond.wait_for(lambda: not running() or self._stopping or self._error is not None)
             self._stopping = True
             self._cond.wait_for(lambda: not running() or self._hurry, self._drain)
             for r in running():
                 self._end_run(r, "shutdown")
             self._cond.wait_for(lambda: not running(), ABANDON)
             for r in running():
-                log.error("a task does not end: its item's lease will run out", extra={"item": r.id, "type": r.type})
+                log.error("%s %s does not end: its item's lease will run out", r.type, r.id)
                 self._forget(r)
             self._cond.wait_for(lambda: not self._runs and not self._logs, SETTLE)
             session, self._closed = self._session, True
@@ -516,19 +527,15 @@ class Worker:
         while lines < len(self._logs) and lines < 500 and size < MAX_LOG_BYTES:
             size += 200 + len(self._logs[lines]["message"].encode())
             lines += 1
-        records = self._logs[:lines]
-        if lines < len(self._logs):
-            return self._drop_logs(lines, records), []  # reports wait for the records before them
+        records, self._logs = self._logs[:lines], self._logs[lines:]
+        if self._logs:
+            return records, []  # reports wait for the records before them
         reports, size = 0, 0
         while reports < len(self._queue) and reports < self._most and (reports == 0 or size + len(self._queue[reports].body) < MAX_REPORT_BYTES):
             size += len(self._queue[reports].body)
             reports += 1
         taken, self._queue = self._queue[:reports], self._queue[reports:]
-        return self._drop_logs(lines, records), taken
-
-    def _drop_logs(self, n: int, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        del self._logs[:n]
-        return records
+        return records, taken
 
     def _send_logs(self, lines: list[dict[str, Any]]) -> None:
         """Send log records. They are given up if the engine refuses them."""
@@ -578,7 +585,7 @@ class Worker:
             run._tell_at = time.monotonic() + PROGRESS_EVERY
         if err is not None and err.code in OVER:
             self._end_run(run, "cancelled" if answer.get("state") == "cancelled" else "lease_lost", let_go=True)
-        if report.saved in run._saves and report.saved is not None:
+        if report.saved is not None and report.saved in run._saves:
             run._saves.discard(report.saved)
             _settle(report.saved, err)
         return False

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import multiprocessing
 import signal
 import threading
 from collections.abc import Iterator
@@ -145,6 +146,22 @@ class ClientTest(Case):
         self.assertEqual(next(feed).id, after.id)
         since = self.client.events(type=["live"], kind=["created"], since=datetime.now(timezone.utc) - timedelta(minutes=5))
         self.assertEqual(next(since).id, before.id)
+
+    def test_works_on_in_a_forked_process(self) -> None:
+        ids = [s.id for s in self.client.submit_many([Work("forked", n) for n in range(50)]) if isinstance(s, Submitted)]
+
+        def get_all() -> None:
+            for n, id in enumerate(ids):
+                if self.client.get(id).params != n:
+                    raise SystemExit(1)
+
+        children = [multiprocessing.get_context("fork").Process(target=get_all) for _ in range(2)]
+        for c in children:
+            c.start()
+        get_all()
+        for c in children:
+            c.join(PATIENCE)
+            self.assertEqual(c.exitcode, 0)
 
     def test_says_what_is_wrong_when_it_cannot_connect(self) -> None:
         short: dict[str, Any] = {"patience": timedelta(seconds=0.1)}
