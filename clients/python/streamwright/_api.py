@@ -12,7 +12,7 @@ from typing import Any, Generic, List, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._ids import new_id
-from ._json import dump, instant, millis, reply, request
+from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
 from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Submitted, Work
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from streamwright import App, Cancelled, Fail, ItemLogHandler, Run, Snooze, Spawn, StreamwrightError, Submitted, Work, Worker, WorkerIdInUse, new_id
+from streamwright import App, Cancelled, Fail, ItemLogHandler, Run, Snooze, StreamwrightError, Submitted, Work, Worker, WorkerIdInUse, new_id
 
 from .harness import Case
 
