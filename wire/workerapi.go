@@ -100,3 +100,19 @@ type ProbeWait struct {
 type ProbeAsked struct {
 	Nonce string `json:"nonce,omitempty"` // of a probe to be answered at once; empty: there was none in time
 }
+
+// WorkerLogs are log records that a worker writes, at most 1,000.
+type WorkerLogs struct {
+	Session string          `json:"session"`
+	Records []WorkerLogLine `json:"records"`
+}
+
+// WorkerLogLine is a record of an item's log.
+type WorkerLogLine struct {
+	ID      string    `json:"id"`   // of the item
+	Type    string    `json:"type"` // of the item
+	At      time.Time `json:"at,omitzero"`
+	Level   string    `json:"level,omitempty"` // debug, info (also if it is left out), warn, error
+	Attempt int       `json:"attempt,omitempty"`
+	Message string    `json:"message"` // what is beyond 8 KiB is cut
+}

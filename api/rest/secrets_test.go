@@ -273,6 +273,8 @@ func httpBody(way string) reflect.Type {
 		return reflect.TypeFor[wire.WorkerHeartbeat]()
 	case "POST /api/v1/workers/{id}/probe":
 		return reflect.TypeFor[wire.ProbeWait]()
+	case "POST /api/v1/workers/{id}/log":
+		return reflect.TypeFor[wire.WorkerLogs]()
 	case "POST /api/v1/workers/{id}/report":
 		return reflect.TypeFor[struct {
 			Session string        `json:"session"`

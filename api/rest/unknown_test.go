@@ -24,6 +24,7 @@ var (
 		"POST /api/v1/workers/{id}/poll":      `{"session":"s"}`,
 		"POST /api/v1/workers/{id}/heartbeat": `{"session":"s"}`,
 		"POST /api/v1/workers/{id}/probe":     `{"session":"s"}`,
+		"POST /api/v1/workers/{id}/log":       `{"session":"s","records":[]}`,
 	}
 	// known are the operations that answer 200 all the same: they make what they
 	// name, or take away what is not there. They are called last.

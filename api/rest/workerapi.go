@@ -23,6 +23,7 @@ type WorkerBridge interface {
 	Report(ctx context.Context, worker, session string, reports []wire.Report) ([]wire.Reported, error)
 	Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error)
 	Probe(ctx context.Context, worker string, req wire.ProbeWait) (wire.ProbeAsked, error)
+	Log(ctx context.Context, worker string, req wire.WorkerLogs) error
 	Unregister(ctx context.Context, worker, session string) error
 }
 
@@ -71,6 +72,15 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 		Body wire.ProbeWait
 	}) (wire.ProbeAsked, error) {
 		return b.Probe(ctx, in.ID, in.Body)
+	})
+	handleWorker(s, workerOperation{
+		"worker-log", http.MethodPost, workerPath + "/log", wire.APIReport, ordinary, 0, "Write to the logs of items",
+		"At most 1,000 records, for people who follow an item's log: they are kept as long as the stream of logs has room, and a record may be lost.",
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
+		Body wire.WorkerLogs
+	}) (wire.OK, error) {
+		return wire.OK{OK: true}, b.Log(ctx, in.ID, in.Body)
 	})
 	handleWorker(s, workerOperation{
 		"unregister-worker", http.MethodDelete, workerPath, wire.APIUnregister, ordinary, http.StatusOK, "Unregister a worker",

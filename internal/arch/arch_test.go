@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli", "internal/mcpserver", "internal/measure"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/secured", "streamwrighttest"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/pythonclient", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
 }
 

@@ -110,6 +110,15 @@ func (l *Logins) TOML() string {
 	return text
 }
 
+// HTTP returns the part of an engine.toml that secures the engine's HTTP server: TLS, and
+// the tokens of a file.
+func (l *Logins) HTTP(tokens string) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("\n[http]\ntls_cert = %q\ntls_key = %q\ntokens_file = %q\n", l.cert, l.key, tokens)
+}
+
 // users returns the users with their roles, quoted.
 func (l *Logins) users() map[string]string {
 	users, all := map[string]string{}, []string{}

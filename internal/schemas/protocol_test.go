@@ -98,12 +98,15 @@ func TestConformanceListNamesTests(t *testing.T) {
 	}
 }
 
-// thereIs looks for a test in a package, or in a file of the Node package.
+// thereIs looks for a test in a package, or in a file of the Node or the Python package.
 func thereIs(t *testing.T, where, test string) bool {
 	t.Helper()
 	pattern, text := filepath.Join(root, where, "*_test.go"), "func "+test+"("
 	if strings.HasSuffix(where, ".ts") {
 		pattern, text = filepath.Join(root, "clients/node/test", where), `it("`+test+`"`
+	}
+	if strings.HasSuffix(where, ".py") {
+		pattern, text = filepath.Join(root, "clients/python/tests", where), "def "+test+"("
 	}
 	files, err := filepath.Glob(pattern)
 	if err != nil {

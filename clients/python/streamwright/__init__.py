@@ -1,0 +1,31 @@
+"""Streamwright for Python: a client (threads or asyncio) and a worker, over HTTP, with the standard library alone.
+
+    from streamwright import App, Client, Worker
+
+    app = App()
+
+    @app.task("email", retries=4)
+    def email(to: str) -> dict:
+        return {"sent": to}
+
+    email.submit("ann@example.org")     # here, or elsewhere
+    Worker(app).run()                   # there
+"""
+
+from .aclient import AsyncClient
+from .client import Client
+from .errors import Busy, Conflict, Denied, Invalid, NotFound, StreamwrightError, Unavailable, WorkerIdInUse
+from .model import (
+    Batch, BatchCounts, Cancellation, ChildCounts, Continuation, Event, Item, ItemError, LogRecord, Outcome, Page, Progress, Schedule, Submitted, Work,
+)
+from .run import Cancelled, Fail, ItemLogHandler, Run, Snooze, Spawn
+from .tasks import App, Task
+from .worker import Worker
+from ._ids import new_id
+from ._json import Unfit, dump, load
+
+__all__ = [
+    "App", "AsyncClient", "Batch", "BatchCounts", "Busy", "Cancellation", "Cancelled", "ChildCounts", "Client", "Conflict", "Continuation", "Denied",
+    "Event", "Fail", "Invalid", "Item", "ItemError", "ItemLogHandler", "LogRecord", "NotFound", "Outcome", "Page", "Progress", "Run", "Schedule", "Snooze",
+    "Spawn", "StreamwrightError", "Submitted", "Task", "Unavailable", "Unfit", "Work", "Worker", "WorkerIdInUse", "dump", "load", "new_id",
+]

@@ -1,0 +1,216 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, List, TypeVar
+
+from ._api import INLINE_BYTES, Address, Api, Call, Feed, chunks, not_ended, part, stale
+from ._http import Transport
+from ._json import dump
+from ._retry import Tries
+from .errors import StreamwrightError
+from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Submitted, Work
+
+T = TypeVar("T")
+
+
+class Client:
+    """Submits work to an engine, follows it, and waits for it. Any number of threads may use one.
+
+    The address is `url`, else `STREAMWRIGHT_URL`, else http://127.0.0.1:8484; the token is
+    `token`, else `STREAMWRIGHT_TOKEN`; the CA of a certificate is the file `ca`, else
+    `STREAMWRIGHT_CA`; `cert` and `key` are a client certificate's files.
+
+    While no engine answers, a request is made again for `patience`, a submission for
+    `submit_patience`: it has its id before the first try, so it makes one item however often
+    it is tried. Queries see at least what this client was told before.
+
+    Its methods raise StreamwrightError.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, token: str | None = None, ca: str | None = None, cert: str | None = None, key: str | None = None,
+        patience: timedelta = timedelta(seconds=15), submit_patience: timedelta = timedelta(seconds=60),
+    ) -> None:
+        self._api = Api(patience, submit_patience)
+        self.transport = Transport(Address.of(url, token, ca, cert, key))
+
+    def close(self) -> None:
+        """Close the connections. The client may be used again."""
+        self.transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def position(self) -> str:
+        """What this client has been told of: pass it on to another one's `saw`."""
+        return self._api.position
+
+    def saw(self, position: str) -> None:
+        """Have the queries that follow see at least what was told with this position."""
+        self._api.saw(position)
+
+    def _do(self, call: Call[T]) -> T:
+        tries = Tries(call.patience, call.once)
+        while True:
+            try:
+                return call.read(self.transport.send(call, tries.timeout()))
+            except StreamwrightError as err:
+                time.sleep(tries.wait(err))
+
+    def request(self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
+        """Make any request of the HTTP API, such as ("GET", "/stats"). One that is no GET is not made twice."""
+        return self._do(self._api.call(method, path, lambda doc: doc, query=query, body=body, once=method != "GET"))
+
+    # Submissions.
+
+    def submit(self, work: Work | str, params: Any = None, **options: Any) -> Submitted:
+        """Submit an item; it is durable on return. ("email", {...}, priority=8) is short for Work("email", {...}, priority=8)."""
+        doc = self._api.submission(work if isinstance(work, Work) else Work(work, params, **options))
+        return self._do(self._api.submit(self._inlined(doc)))
+
+    def submit_many(self, works: Iterable[Work]) -> list[Submitted | StreamwrightError]:
+        """Submit many items, each decided on its own: the answer to each, in order, is its submission or its error."""
+        docs = (dump(self._inlined(self._api.submission(w))) for w in works)
+        return [answer for some in chunks(docs) for answer in self._do(self._api.submit_many(some))]
+
+    def _inlined(self, doc: dict[str, Any]) -> dict[str, Any]:
+        """Put params that are too large for the request into the object store."""
+        if "params" in doc and len(document := dump(doc["params"])) > INLINE_BYTES:
+            doc["params"] = self.put("params", doc["id"], document)
+        return doc
+
+    def put(self, kind: str, item: str, document: bytes) -> Any:
+        """Put a large document into the object store, as `params` or `result` of an item, and return the reference to it."""
+        return self._do(self._api.put(kind, item, document))
+
+    def open_batch(self, name: str = "", *, count: int | None = None, callback: Work | None = None, **fields: Any) -> Batch:
+        """Open a batch: it completes when the items that name it in `batch` are settled in number, and have ended."""
+        return self._do(self._api.open_batch(name, count, callback, fields))
+
+    def seal_batch(self, id: str, count: int | None = None) -> Batch:
+        """Settle how many items a batch has: count, else as many as there are."""
+        return self._do(self._api.seal_batch(id, count))
+
+    # Items.
+
+    def get(self, id: str) -> Item:
+        """Return an item as it is."""
+        return self._do(self._api.get(id))
+
+    def list(self, **filters: Any) -> Page:
+        """Return a page of items, the latest change first. The filters: docs/guides/HTTP.md; `cursor` goes on."""
+        return self._do(self._api.list(filters))
+
+    def all(self, **filters: Any) -> Iterator[Item]:
+        """Yield the items of all pages. Raises Unavailable at the end if some may be missing."""
+        lacks = None
+        while True:
+            page = self.list(**filters)
+            lacks = lacks or (stale(page) if page.stale else None)
+            yield from page.items
+            if not page.next_cursor:
+                break
+            filters["cursor"] = page.next_cursor
+        if lacks:
+            raise lacks
+
+    def wait(self, id: str, timeout: timedelta | None = None) -> Item:
+        """Return an item once it has ended, or the one that it was merged into. Raises an error with code timeout when the time is over."""
+        until = time.monotonic() + (timeout.total_seconds() if timeout else math.inf)
+        while True:
+            item = self._do(self._api.wait(id, max(until - time.monotonic(), 0.0)))
+            if item.ended and not item.merged_into:
+                return item
+            if time.monotonic() >= until:
+                raise not_ended(item)
+
+    def cancel(self, id: str, reason: str = "") -> Cancellation:
+        """Cancel an item: it does not run, or no longer."""
+        return self._do(self._api.cancel(id, reason))
+
+    def replay(self, id: str, **changes: Any) -> None:
+        """Queue a dead or cancelled item again, with other `params`, `priority` or `max_attempts`."""
+        self._do(self._api.replay(id, changes))
+
+    def history(self, id: str) -> List[Event]:
+        """Return an item's events, oldest first."""
+        return self._do(self._api.history(id))
+
+    def logs(self, id: str, limit: int = 1000) -> List[LogRecord]:
+        """Return the last records of an item's log."""
+        return self._do(self._api.logs(id, limit))
+
+    def params(self, item: str | Item) -> Any:
+        """Return an item's params, also where they are kept in the object store."""
+        return self._do(self._api.document(item if isinstance(item, str) else item.id, "params"))
+
+    def result(self, item: str | Item) -> Any:
+        """Return an item's result, also where it is kept in the object store."""
+        return self._do(self._api.document(item if isinstance(item, str) else item.id, "result"))
+
+    # Schedules.
+
+    def schedule(self, schedule: Schedule) -> Schedule:
+        """Set a schedule: make it, or replace the one of this name."""
+        return self._do(self._api.schedule(schedule))
+
+    def schedules(self) -> List[Schedule]:
+        """Return the schedules, with their next ticks."""
+        return self._do(self._api.schedules())
+
+    def remove_schedule(self, name: str) -> None:
+        """Remove a schedule. The items that it has made stay."""
+        self._do(self._api.remove_schedule(name))
+
+    def fire(self, name: str) -> Submitted:
+        """Make an item of a schedule now."""
+        return self._do(self._api.fire(name))
+
+    # Feeds.
+
+    def events(
+        self, *, type: Iterable[str] = (), kind: Iterable[str] = (), id: Iterable[str] = (), tenant: str | None = None, label: str | None = None,
+        since: datetime | None = None, after: int | None = None,
+    ) -> Iterator[Event]:
+        """Follow the log, from the call on, or since a time, or after a position (0: from its beginning).
+
+        The feed goes on over lost connections, with no event left out and none twice, until
+        the caller stops reading.
+        """
+        if since is None and after is None:
+            after = self._do(self._api.tip())
+        filters = {"type": tuple(type), "kind": tuple(kind), "id": tuple(id), "tenant": tenant, "label": label, "since": since}
+        feed = self._api.events(filters, after)
+        return self._follow(feed, feed.events)
+
+    def follow_logs(self, id: str) -> Iterator[LogRecord]:
+        """Follow an item's log, from its first record until the item has ended."""
+        feed = Feed(f"/api/v1/work/{part(id)}/logs", {"follow": "true"}, None)
+        return self._follow(feed, feed.records)
+
+    def _follow(self, feed: Feed, take: Any) -> Iterator[Any]:
+        tries = Tries(math.inf)
+        while not feed.ended:
+            try:
+                with self.transport.stream(feed.call(), tries.timeout()) as parts:
+                    for data in parts:
+                        yield from take(data)
+                        tries = Tries(math.inf)
+                        if feed.ended:
+                            return
+            except StreamwrightError as err:
+                time.sleep(tries.wait(err))
+                continue
+            if not feed.ended:
+                time.sleep(0.05)  # the engine has ended the feed: it stops, or its log was cut ahead
+
+

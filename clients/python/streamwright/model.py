@@ -1,0 +1,272 @@
+"""What a program says to the engine and hears from it: dataclasses, with timedeltas and datetimes.
+
+Every reply may get further fields; readers ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+ENDED = frozenset({"completed", "dead", "cancelled", "merged"})
+
+
+@dataclass
+class Work:
+    """An item to submit. `params` is any JSON, also as dataclasses; `id` a ULID, chosen by the client if it is None."""
+
+    type: str
+    params: Any = None
+    id: str | None = None
+    priority: int | str | None = None
+    """0 to 9, higher first; or low, medium, high."""
+    dedup_key: str | None = None
+    dedup_policy: str | None = None
+    """merge, distinct, supersede or defer."""
+    dedup_window: timedelta | None = None
+    idempotency_key: str | None = None
+    delay: timedelta | None = None
+    available_at: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    """Of one attempt."""
+    capabilities: Sequence[str] = ()
+    after: Sequence[str] = ()
+    """Ids of items that must have ended first."""
+    after_policy: str | None = None
+    """What a bad end of one of them does: cancel, dead or run."""
+    batch: str | None = None
+    tenant: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    trigger: str | None = None
+    traceparent: str | None = None
+    estimated_duration: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What became of a submission, durably."""
+
+    id: str
+    state: str = ""
+    merged_into: str = ""
+    raised: bool = False
+    not_raised: str = ""
+    repeat: bool = False
+    """It was already there."""
+    content_differs: bool = False
+    ahead: int | None = None
+    """Items of its type that go first; None: not known, or not queued."""
+    estimated_wait: timedelta | None = None
+    position: str = ""
+
+
+@dataclass(frozen=True)
+class ItemError:
+    """An item's last failure."""
+
+    message: str
+    code: str
+    retryable: bool = True
+
+
+@dataclass(frozen=True)
+class Progress:
+    percent: int = 0
+    message: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class ChildCounts:
+    """What an item has spawned the last time."""
+
+    total: int = 0
+    live: int = 0
+    failed: int = 0
+    spawns: int = 0
+    declared: int = 0
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """How far a batch has come."""
+
+    name: str = ""
+    total: int = 0
+    declared: int = 0
+    sealed: bool = False
+    done: int = 0
+    completed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item, as it is. A page has items without params and result.
+
+    Large params and results are references: `Client.params` and `Client.result` return the document.
+    """
+
+    id: str
+    type: str
+    state: str
+    """queued, waiting, claimed, running, failed (before its next attempt), completed, dead, cancelled or merged."""
+    priority: int = 0
+    attempt: int = 0
+    max_attempts: int = 0
+    timeout: timedelta = timedelta()
+    params: Any = None
+    result: Any = None
+    error: ItemError | None = None
+    reason: str = ""
+    cause: str = ""
+    worker: str = ""
+    dedup_key: str = ""
+    idempotency_key: str = ""
+    capabilities: list[str] = field(default_factory=list)
+    tenant: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    provenance: dict[str, str] = field(default_factory=dict)
+    merged_count: int = 0
+    merged_into: str = ""
+    parent: str = ""
+    waits: list[str] = field(default_factory=list)
+    waits_left: int = 0
+    by: str = ""
+    children: ChildCounts | None = None
+    batch: BatchCounts | None = None
+    progress: Progress | None = None
+    continuation: str = ""
+    has_checkpoint: bool = False
+    leases_lost: int = 0
+    created_at: datetime | None = None
+    queued_at: datetime | None = None
+    available_at: datetime | None = None
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    deadline: datetime | None = None
+    expires_at: datetime | None = None
+    finished_at: datetime | None = None
+    position: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not run again by itself."""
+        return self.state in ENDED
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of the items that were asked for. `stale` says why it may lack some; empty: it does not."""
+
+    items: list[Item]
+    next_cursor: str = ""
+    stale: str = ""
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """The answer to a cancel. `worker_told`: its worker was sent the cancel at once."""
+
+    id: str
+    state: str
+    was_running: bool = False
+    worker_told: bool = False
+    position: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch, and the answer to its callback's submission."""
+
+    id: str
+    state: str
+    batch: BatchCounts
+    repeat: bool = False
+    callback: Submitted | None = None
+    position: str = ""
+
+
+@dataclass
+class Schedule:
+    """Periodic work: `cron` (five fields, or @hourly and the like) or `every`. From `source` on it is what the engine says."""
+
+    name: str
+    type: str
+    cron: str = ""
+    every: timedelta | None = None
+    anchor: datetime | None = None
+    zone: str = ""
+    missed: str = ""
+    """What becomes of ticks while no engine ran: skip, one or all."""
+    overlap: str = ""
+    """distinct, merge, defer or supersede."""
+    params: Any = None
+    priority: int | str | None = None
+    tenant: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    paused: bool = False
+    source: str = ""
+    next: datetime | None = None
+    last_tick: datetime | None = None
+    last_item: str = ""
+    last_state: str = ""
+
+
+SCHEDULE_READ_ONLY = ("name", "source", "next", "last_tick", "last_item", "last_state")
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the log. Kind `gap` says that retention has cut what `data` names, `from` and `to`."""
+
+    seq: int
+    kind: str
+    id: str = ""
+    type: str = ""
+    at: datetime | None = None
+    attempt: int = 0
+    worker: str = ""
+    data: Any = None
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """A record of an item's log."""
+
+    message: str
+    level: str = "info"
+    at: datetime | None = None
+    attempt: int = 0
+    worker: str = ""
+    seq: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child has ended. `result_omitted`: get it by the id."""
+
+    id: str
+    type: str
+    state: str = ""
+    result: Any = None
+    result_omitted: bool = False
+    error: str = ""
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How the children of an earlier run have ended, in the order of their spawn."""
+
+    children: list[Outcome]
+    name: str = ""

@@ -1,0 +1,208 @@
+"""What a task's function is given of its run, and how it ends a run otherwise than by its result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ._json import dump, millis, request
+from .model import Continuation, Work
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
+MAX_LOG_TEXT = 8 << 10
+PROGRESS_EVERY = 1.0  # seconds between reports of progress
+
+
+class Fail(Exception):
+    """Raised by a task: the attempt has failed. `retryable=False` sends the item to the dead letters at once."""
+
+    def __init__(self, message: str, code: str = "error", retryable: bool = True, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.code, self.retryable, self.retry_after = code, retryable, retry_after
+
+
+class _Ends(BaseException):
+    """No Exception: a task that catches those does not catch what ends its run."""
+
+
+class Snooze(_Ends):
+    """Raised by a task: not yet. The item is queued again, with no attempt used."""
+
+    def __init__(self, delay: timedelta, reason: str = "") -> None:
+        super().__init__(f"snoozed for {delay}")
+        self.delay, self.reason = delay, reason
+
+
+class Spawn(_Ends):
+    """Raised by a task, or by `Run.spawn`: the run ends in children."""
+
+    def __init__(self, children: Sequence[Work], continuation: str | None = None, child_policy: str | None = None) -> None:
+        super().__init__(f"spawned {len(children)} children")
+        self.children, self.continuation, self.child_policy = children, continuation, child_policy
+
+
+class Cancelled(_Ends):
+    """Raised by `progress`, `checkpoint` and `check` once the run must stop; `reason` as of the Run."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the run must stop: {reason}")
+        self.reason = reason
+
+
+@dataclass(eq=False)
+class Run:
+    """One run of one item."""
+
+    id: str
+    type: str
+    attempt: int
+    params: Any
+    """As submitted; the function's argument has them in its type."""
+    labels: dict[str, str]
+    traceparent: str
+    deadline: datetime | None
+    """When the attempt's time is over; None: never."""
+    saved: Any
+    """The last checkpoint that an earlier attempt has saved; None: none."""
+    continuation: Continuation | None
+    """How the children have ended, if an earlier run has spawned some."""
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    """Set once the run must stop, whatever the reason: wait on it in place of sleeping."""
+    reason: str = ""
+    """Why it must stop: cancelled, lease_lost, timeout or shutdown."""
+
+    _worker: Worker = field(init=False, repr=False)
+    _token: str = field(init=False, repr=False, default="")
+    _lease: float = field(init=False, repr=False, default=30.0)
+    _renewed: float = field(init=False, repr=False, default=0.0)  # monotonic
+    _until: float | None = field(init=False, repr=False, default=None)  # monotonic, of the deadline
+    _running: bool = field(init=False, repr=False, default=True)  # its function has not ended
+    _let_go: bool = field(init=False, repr=False, default=False)  # the engine does not count it
+    _forgotten: bool = field(init=False, repr=False, default=False)  # nothing is reported of it
+    _task: asyncio.Task[Any] | None = field(init=False, repr=False, default=None)
+    _saves: set[Future[None]] = field(init=False, repr=False, default_factory=set)  # checkpoints without an answer
+    _latest: dict[str, Any] | None = field(init=False, repr=False, default=None)  # progress that is not told
+    _tell_at: float = field(init=False, repr=False, default=0.0)
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger that writes to the item's log, and passes on to the program's handlers."""
+        return _item_logger
+
+    def check(self) -> None:
+        """Raise Cancelled if the run must stop."""
+        if self.cancelled.is_set():
+            raise Cancelled(self.reason)
+
+    def progress(self, percent: float, message: str = "") -> None:
+        """Tell how far the run has come, 0 to 100. It returns at once, and tells at most once a second; the latest counts."""
+        self.check()
+        self._worker._progress(self, {"event": "progress", "percent": int(min(max(percent, 0), 100)), "message": cut(message, 256)})
+
+    def checkpoint(self, doc: Any) -> None:
+        """Save a document (64 KiB) for the next attempt, durably on return."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._saving(doc).result()
+            return
+        raise RuntimeError("checkpoint would block the event loop: use `await run.save(doc)`")
+
+    async def save(self, doc: Any) -> None:
+        """Save a checkpoint, in an async task."""
+        await asyncio.wrap_future(self._saving(doc))
+
+    def _saving(self, doc: Any) -> Future[None]:
+        self.check()
+        dump(doc)  # what can't be written fails here
+        saved: Future[None] = Future()
+        self._worker._save(self, doc, saved)
+        return saved
+
+    def spawn(self, children: Sequence[Work], continuation: str | None = None, child_policy: str | None = None) -> NoReturn:
+        """End the run in children. With a continuation the item runs again when they have ended, and finds `continuation`."""
+        raise Spawn(children, continuation, child_policy)
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to so many bytes."""
+    data = text.encode("utf-8", "replace")
+    return data.decode() if len(data) <= most else data[:most].decode("utf-8", "ignore")
+
+
+def outcome_of(err: BaseException, run: Run) -> dict[str, Any]:
+    """Return the report of a run whose function has raised err."""
+    if isinstance(err, Snooze):
+        return {"event": "snooze", "delay_ms": max(millis(err.delay), 0), "reason": cut(err.reason, 256)}
+    if isinstance(err, Spawn):
+        doc: dict[str, Any] = {"event": "spawn", "children": [request(c) for c in err.children]}
+        if err.continuation is not None:
+            doc["continuation"] = {"name": err.continuation}
+        if err.child_policy is not None:
+            doc["child_policy"] = err.child_policy
+        return doc
+    if run.reason in ("shutdown", "lease_lost", "cancelled"):
+        return {"event": "release", "reason": run.reason}
+    text = str(err) if isinstance(err, Fail) else f"{type(err).__name__}: {err}".removesuffix(": ")
+    doc = {"event": "fail", "error": cut(text, 8192), "code": "error"}
+    if run.reason == "timeout":
+        doc.update(error="the attempt took longer than its timeout", code="timeout")
+    elif isinstance(err, Fail):
+        doc.update(code=cut(err.code, 256), retryable=err.retryable)
+        if err.retryable and err.retry_after is not None:
+            doc["retry_after_ms"] = max(millis(err.retry_after), 1)
+    return doc
+
+
+# The log of items.
+
+current: ContextVar[Run | None] = ContextVar("streamwright_run", default=None)
+
+
+class ItemLogHandler(logging.Handler):
+    """Writes what a program logs during a run to the log of the run's item: `logging.getLogger().addHandler(ItemLogHandler())`.
+
+    It goes by the context: threads that a task starts itself are not known, `asyncio.to_thread` is.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        run = current.get()
+        if run is None or getattr(record, "_streamwright", False):
+            return
+        record._streamwright = True
+        try:
+            text = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        level = "error" if record.levelno >= logging.ERROR else "warn" if record.levelno >= logging.WARNING else "info" if record.levelno >= logging.INFO else "debug"
+        run._worker._log(run, level, text, record.created)
+
+
+_item_logger = logging.getLogger("streamwright.item")
+_item_logger.setLevel(logging.DEBUG)
+_item_logger.addHandler(ItemLogHandler())
+
+
+def log_line(run: Run, level: str, text: str, created: float) -> dict[str, Any]:
+    """Return the request of a record."""
+    at = datetime.fromtimestamp(created, timezone.utc)
+    return {"id": run.id, "type": run.type, "attempt": run.attempt, "level": level, "at": at, "message": cut(text, MAX_LOG_TEXT)}
+
+
+def traceback_of(err: BaseException) -> str:
+    """Return the end of a traceback, which says most."""
+    text = "".join(traceback.format_exception(err))
+    return text if len(text) < MAX_LOG_TEXT // 2 else "…" + text[-MAX_LOG_TEXT // 2:]
+
+
