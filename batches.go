@@ -17,7 +17,31 @@ type Batch struct {
 }
 
 // NewBatch is a batch to open: see [Batches.Open].
-type NewBatch = wire.Batch
+type NewBatch struct {
+	ID       string // a ULID; empty: the client chooses one
+	Name     string // for people, at most 256 bytes
+	Count    int    // items to come; 0: until [Batches.Seal]
+	Tenant   string
+	Labels   map[string]string
+	Source   string
+	Trigger  string
+	Priority int    // of the batch's own item: 1 to 9, higher first; 0: the default, 5; [Lowest]: below 1
+	Trace    string // W3C traceparent
+	// Callback is submitted along with the batch and runs once it has ended. Its
+	// AfterPolicy says what becomes of it if the batch is cancelled. A batch whose
+	// items end dead or cancelled completes all the same.
+	Callback *Item
+}
+
+func (b *NewBatch) request() (wire.Batch, error) {
+	req := wire.Batch{ID: b.ID, Name: b.Name, Count: b.Count, Tenant: b.Tenant, Labels: b.Labels, Source: b.Source, Trigger: b.Trigger, Priority: priority(b.Priority), Trace: b.Trace}
+	if b.Callback == nil {
+		return req, nil
+	}
+	callback, err := b.Callback.Submission()
+	req.Callback = &callback
+	return req, err
+}
 
 // BatchState is the state of a batch after a request.
 type BatchState = wire.BatchReply
@@ -37,16 +61,14 @@ func (c *Client) Batches() Batches { return Batches{c} }
 //
 // It tries until ctx ends, and makes one batch: without an id one is chosen.
 func (h Batches) Open(ctx context.Context, b NewBatch) (BatchState, error) {
-	if b.Seal {
-		return BatchState{}, events.Refuse(events.CodeBadRequest, "Batches.Open was given Seal: use Batches.Seal")
+	req, err := b.request()
+	if err == nil && req.ID == "" {
+		req.ID, err = h.c.ids.next()
 	}
-	if b.ID == "" {
-		var err error
-		if b.ID, err = h.c.ids.next(); err != nil {
-			return BatchState{}, err
-		}
+	if err != nil {
+		return BatchState{}, err
 	}
-	out, err := h.ask(ctx, b)
+	out, err := h.ask(ctx, req)
 	if err == nil && out.Callback != nil {
 		err = out.Callback.Error.Err()
 	}
@@ -56,10 +78,10 @@ func (h Batches) Open(ctx context.Context, b NewBatch) (BatchState, error) {
 // Seal settles how many items a batch has: count, or, with 0, as many as it
 // has now. It ends with the last of them.
 func (h Batches) Seal(ctx context.Context, id string, count int) (BatchState, error) {
-	return h.ask(ctx, NewBatch{ID: id, Count: count, Seal: true})
+	return h.ask(ctx, wire.Batch{ID: id, Count: count, Seal: true})
 }
 
-func (h Batches) ask(ctx context.Context, b NewBatch) (BatchState, error) {
+func (h Batches) ask(ctx context.Context, b wire.Batch) (BatchState, error) {
 	out, err := askFor[BatchState](ctx, h.c, wire.APIBatch, b, 0, forever)
 	if err == nil {
 		h.c.ObservePosition(out.Position)

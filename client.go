@@ -42,7 +42,7 @@ type Client struct {
 // [WithNATS] sets other pings. Connect does not check that an engine is there: the
 // first request does.
 //
-// The error is an *events.Error that says what was tried and what to do.
+// The error is an *[Error] that says what was tried and what to do.
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	set := newSettings(opts)
 	login, err := set.resolve(&url)
@@ -129,11 +129,11 @@ func (c *Client) Conn() *nats.Conn { return c.nc }
 
 // Position returns the highest position that a reply to this client has had.
 // The client's queries see everything up to it.
-func (c *Client) Position() wire.Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
+func (c *Client) Position() Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
 
 // ObservePosition makes later queries see at least everything up to p, a position
 // that another client has, say. An invalid position is ignored.
-func (c *Client) ObservePosition(p wire.Position) {
+func (c *Client) ObservePosition(p Position) {
 	seq, err := p.Seq()
 	if err != nil {
 		return
@@ -148,7 +148,7 @@ func (c *Client) ObservePosition(p wire.Position) {
 
 // Names returns the names of the engine's subjects and streams, for a worker on the
 // same connection.
-func (c *Client) Names() wire.Names { return c.set.names }
+func (c *Client) Names() Names { return c.set.names }
 
 // change makes a request that is answered with wire.Changed.
 func (c *Client) change(ctx context.Context, op string, req any) (bool, error) {
@@ -250,8 +250,8 @@ func (d *dialer) connected() {
 
 // Errors to compare with by [errors.Is]: each matches every refusal with its
 // code. The error that is returned says more, and may carry a RetryAfter: see
-// [events.Error]. Codes that are not here are compared in the same way, with
-// &events.Error{Code: code}.
+// [Error]. Codes that are not here are compared in the same way, with
+// &Error{Code: code}.
 var (
 	ErrNotFound      error = &events.Error{Code: events.CodeNotFound}
 	ErrWrongState    error = &events.Error{Code: events.CodeWrongState}

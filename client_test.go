@@ -43,7 +43,7 @@ func TestSubmitChoosesAnIDAndReadsItsOwnWrites(t *testing.T) {
 	c, ctx := connect(t, e), testContext(t)
 	var last streamwright.Submitted
 	for range 12 {
-		s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: map[string]int{"to": 1}, Priority: streamwright.Priority(8), Delay: time.Hour})
+		s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: map[string]int{"to": 1}, Priority: 8, Delay: time.Hour})
 		if err != nil || s.State != events.StateQueued {
 			t.Fatalf("got %+v, %v", s, err)
 		}
@@ -91,7 +91,7 @@ func TestSubmitRefusals(t *testing.T) {
 		code events.Code
 	}{
 		"by the engine":    {streamwright.Item{Type: "E Mail"}, events.CodeBadType},
-		"priority":         {streamwright.Item{Type: "email", Priority: streamwright.Priority(12)}, events.CodeBadPriority},
+		"priority":         {streamwright.Item{Type: "email", Priority: 12}, events.CodeBadPriority},
 		"params":           {streamwright.Item{Type: "email", Params: func() {}}, events.CodeBadParams},
 		"raw params":       {streamwright.Item{Type: "email", Params: json.RawMessage("{")}, events.CodeBadParams},
 		"negative delay":   {streamwright.Item{Type: "email", Delay: -1}, events.CodeBadTime},
@@ -325,7 +325,7 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if l, err := c.Logs(ctx, text.ID, 10); err != nil || len(l) != 1 || l[0].Message != "mind the gap" {
 		t.Errorf("logs: %+v, %v", l, err)
 	}
-	if err := c.Reschedule(ctx, ids[0], streamwright.RescheduleOptions{Priority: streamwright.Priority(9), Now: true}); err != nil {
+	if err := c.Reschedule(ctx, ids[0], streamwright.RescheduleOptions{Priority: 9, Now: true}); err != nil {
 		t.Error(err)
 	}
 	if it, err := c.Get(ctx, ids[0]); err != nil || it.Priority != 9 {

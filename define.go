@@ -67,7 +67,7 @@ func (d *Definition[P, R]) Publish(ctx context.Context, c *Client, params P, opt
 
 // Wait waits until the item has ended and returns its result, also one that is
 // kept in the object store. For an item that has not completed the error is an
-// [*OutcomeError]; for one of another type it is an *events.Error with
+// [*OutcomeError]; for one of another type it is an *Error with
 // CodeBadType.
 func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, error) {
 	var zero R
@@ -103,8 +103,8 @@ func (d *Definition[P, R]) Handle(w *workers.Worker, fn func(ctx context.Context
 //
 //	var Resize = streamwright.Define[Picture, Thumbnail]("resize").WithSettings(streamwright.Settings{
 //		Capacity: new(20),
-//		Backoff:  &streamwright.Backoff{InitialMS: 5_000, Factor: 2, MaxMS: 60_000, Jitter: 0.3},
-//		Rates:    []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1_000}},
+//		Backoff:  &streamwright.Backoff{Initial: 5 * time.Second, Factor: 2, Max: time.Minute, Jitter: 0.3},
+//		Rates:    []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, Interval: time.Second}},
 //	})
 func (d *Definition[P, R]) WithSettings(s Settings) *Definition[P, R] {
 	with := *d

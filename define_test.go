@@ -215,20 +215,29 @@ func TestDefinitionConfigures(t *testing.T) {
 	}
 	limited := resize.WithSettings(streamwright.Settings{
 		Capacity: new(7), Timeout: new(90 * time.Second), MaxAttempts: new(4), MaxQueued: new(0),
-		Backoff: &streamwright.Backoff{InitialMS: 10, Factor: 3, MaxMS: 20},
+		Backoff: &streamwright.Backoff{Initial: 10 * time.Millisecond, Factor: 3, Max: 20 * time.Millisecond},
 		Circuit: &streamwright.CircuitSettings{Consecutive: 5},
-		Rates:   []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}},
+		Rates:   []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, Interval: time.Second}},
+
+		PerPriority: map[int]streamwright.PriorityOverride{9: {Timeout: new(time.Second), Backoff: &streamwright.Backoff{Initial: 1, Factor: 1, Max: time.Minute}}},
+		Codes:       map[string]streamwright.CodePolicy{"busy": {MaxAttempts: 7, TimeoutMax: time.Hour}},
+		QueueSteps:  []streamwright.QueueStep{{Over: 5, MinPriority: 3}, {Over: 6, Sources: []string{"shop"}}},
+		Retain:      &streamwright.ItemRetention{Dead: time.Hour},
 	})
 	info, err := limited.Configure(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := before.Settings
-	want.Capacity, want.TimeoutMS, want.MaxAttempts, want.MaxQueued = 7, 90_000, 4, 0
+	want.Capacity, want.Timeout, want.MaxAttempts, want.MaxQueued = 7, events.Millis(90_000), 4, 0
 	want.TimeoutSet, want.MaxAttemptsSet = true, true
-	want.Backoff = streamwright.Backoff{InitialMS: 10, Factor: 3, MaxMS: 20}
-	want.Circuit = streamwright.CircuitSettings{Consecutive: 5}
-	want.Rates = []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}}
+	want.Backoff = events.Backoff{Initial: events.Millis(10), Factor: 3, Max: events.Millis(20)}
+	want.Circuit = events.CircuitSettings{Consecutive: 5}
+	want.Rates = []events.RateLimit{{Per: "tenant", At: "dispatch", N: 20, Interval: events.Millis(1000)}}
+	want.PerPriority = map[events.Priority]events.PriorityOverride{9: {Timeout: new(events.Millis(1000)), Backoff: &events.Backoff{Initial: events.Millis(1), Factor: 1, Max: events.Millis(60_000)}}}
+	want.Codes = map[string]events.CodePolicy{"busy": {MaxAttempts: 7, TimeoutMax: events.Millis(3_600_000)}}
+	want.QueueSteps = []events.QueueStep{{Over: 5, MinPriority: 3}, {Over: 6, Sources: []string{"shop"}}}
+	want.Retain = events.Retention{Dead: events.Millis(3_600_000)}
 	if !reflect.DeepEqual(info.Settings, want) {
 		t.Errorf("got  %+v\nwant %+v", info.Settings, want)
 	}

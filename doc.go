@@ -25,10 +25,10 @@
 //   - A caller reads its own writes: the client remembers the highest position
 //     that it has received, and queries wait until the engine's projection
 //     has reached it. Two clients do not share that position.
-//   - Refusals are [*events.Error] with a stable code; their text says what to
-//     do. So are the errors of an engine that does not answer
-//     (events.CodeUnavailable) and of a context that ended first
-//     (events.CodeTimeout, which also matches the context's error).
+//   - Refusals are [*Error] with a stable code; their text says what to do. So
+//     are the errors of an engine that does not answer (CodeUnavailable) and of
+//     a context that ended first (CodeTimeout, which also matches the context's
+//     error).
 //
 // # Large documents
 //

@@ -8,7 +8,6 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -120,7 +119,7 @@ func ExampleClient_Tail() {
 	done := errors.New("seen enough")
 	err = c.Tail(ctx, streamwright.TailOptions{Types: []string{"greet"}, FromSeq: 1}, func(ev streamwright.Event) error {
 		fmt.Println(ev.Kind)
-		if ev.Kind.String() == "completed" {
+		if ev.Kind == streamwright.KindCompleted {
 			return done
 		}
 		return nil
@@ -154,7 +153,7 @@ func ExampleDedupKeys_Holder() {
 			fmt.Println("it is there already, and is", held.State)
 			continue
 		}
-		if events.CodeOf(err) != events.CodeNotFound {
+		if streamwright.CodeOf(err) != streamwright.CodeNotFound {
 			log.Fatal(err)
 		}
 		sub, err := c.Submit(ctx, streamwright.Item{Type: "check", DedupKey: "project-17"})

@@ -151,13 +151,13 @@ func TestTailSelects(t *testing.T) {
 		"from behind a frame":        {streamwright.TailOptions{FromSeq: queued + 1}, func(ev streamwright.Event) bool { return ev.Seq > queued }},
 		"since":                      {streamwright.TailOptions{Since: time.Now().Add(-time.Hour)}, func(streamwright.Event) bool { return true }},
 		"type":                       {streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}}, func(ev streamwright.Event) bool { return ev.Type == "email" }},
-		"first kind":                 {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"created"}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCreated }},
-		"last kind": {streamwright.TailOptions{FromSeq: 1, Kinds: []string{"dead", "queued"}}, func(ev streamwright.Event) bool {
+		"first kind":                 {streamwright.TailOptions{FromSeq: 1, Kinds: []streamwright.Kind{streamwright.KindCreated}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCreated }},
+		"last kind": {streamwright.TailOptions{FromSeq: 1, Kinds: []streamwright.Kind{streamwright.KindDead, streamwright.KindQueued}}, func(ev streamwright.Event) bool {
 			return ev.Kind == events.KindDead || ev.Kind == events.KindQueued
 		}},
 		"item":          {streamwright.TailOptions{FromSeq: 1, ID: strings.ToLower(text.ID)}, func(ev streamwright.Event) bool { return ev.ID == text.ID }},
-		"item and kind": {streamwright.TailOptions{FromSeq: 1, ID: text.ID, Kinds: []string{"created"}}, func(ev streamwright.Event) bool { return ev.Seq == queued-1 }},
-		"type and kind": {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []string{"completed"}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCompleted }},
+		"item and kind": {streamwright.TailOptions{FromSeq: 1, ID: text.ID, Kinds: []streamwright.Kind{streamwright.KindCreated}}, func(ev streamwright.Event) bool { return ev.Seq == queued-1 }},
+		"type and kind": {streamwright.TailOptions{FromSeq: 1, Types: []string{"sms", "sms"}, Kinds: []streamwright.Kind{streamwright.KindCompleted}}, func(ev streamwright.Event) bool { return ev.Kind == events.KindCompleted }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []events.Seq
@@ -175,7 +175,7 @@ func TestTailSelects(t *testing.T) {
 
 func TestTailIsLive(t *testing.T) {
 	e := start(t)
-	for name, kinds := range map[string][]string{"all": nil, "filtered": {"queued"}} {
+	for name, kinds := range map[string][]streamwright.Kind{"all": nil, "filtered": {streamwright.KindQueued}} {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, e)
 			got := make(chan string, 10)
@@ -227,7 +227,7 @@ func TestTailRefusesBadOptions(t *testing.T) {
 		code events.Code
 	}{
 		"type":      {streamwright.TailOptions{Types: []string{"a.b"}}, events.CodeBadType},
-		"kind":      {streamwright.TailOptions{Kinds: []string{"done"}}, events.CodeBadRequest},
+		"kind":      {streamwright.TailOptions{Kinds: []streamwright.Kind{streamwright.Kind(200)}}, events.CodeBadRequest},
 		"id":        {streamwright.TailOptions{ID: "1"}, events.CodeBadID},
 		"two begin": {streamwright.TailOptions{FromSeq: 1, Since: time.Now()}, events.CodeBadRequest},
 		"too many":  {streamwright.TailOptions{Types: many}, events.CodeTooLarge},

@@ -14,11 +14,10 @@ import (
 
 // Item is one piece of work to submit. Only Type must be set.
 type Item struct {
-	Type   string // a-z and 0-9 with single - or _ between them, at most 63 bytes
-	Params any    // what to do, as JSON; a json.RawMessage is sent as it is; nil is null
-	ID     string // a ULID; empty: the client chooses one
-	// Priority orders the items of a type, 0 to 9, higher first. Nil: 5. See [Priority].
-	Priority *wire.Priority
+	Type     string // a-z and 0-9 with single - or _ between them, at most 63 bytes
+	Params   any    // what to do, as JSON; a json.RawMessage is sent as it is; nil is null
+	ID       string // a ULID; empty: the client chooses one
+	Priority int    // orders the items of a type: 1 to 9, higher first; 0: the default, 5; [Lowest]: below 1
 	// DedupKey merges the item into another of its type that has the same key
 	// and is not finished.
 	DedupKey string
@@ -38,31 +37,48 @@ type Item struct {
 
 	// After are the ids of items that must have ended first, at most 1,000; the
 	// item is waiting until then. AfterPolicy says what becomes of it if one of
-	// them ends dead or cancelled; empty: events.AfterCancel.
+	// them ends dead or cancelled; empty: AfterCancel.
 	After       []string
-	AfterPolicy events.AfterPolicy
+	AfterPolicy AfterPolicy
 	// DedupPolicy decides what happens if the DedupKey is taken, and
-	// DedupWindow how long the key stays taken once it has completed (0 to 30
-	// days, rounded up to ms). Empty and nil: the type's, which by default are
-	// events.DedupMerge and none.
-	DedupPolicy events.DedupPolicy
-	DedupWindow *time.Duration
+	// DedupWindow how long the key stays taken once it has completed (up to
+	// 30 days, rounded up to ms; [NoWindow]: not at all). Empty and 0: the type's,
+	// which by default are DedupMerge and none.
+	DedupPolicy DedupPolicy
+	DedupWindow time.Duration
 	ExpiresAt   time.Time // cancelled, as expired, if it has not started by then
 
 	// Batch is the id of the batch that it belongs to: see [Batches.Open].
 	Batch string
-	// EstimatedDuration is the likely duration of a run, at most 30 days, in
-	// ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
+	// EstimatedDuration is the likely duration of a run, at most 30 days, rounded up
+	// to ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
 	// the mean of the type's runs.
 	EstimatedDuration time.Duration
 }
 
-// Priority returns a pointer to p, for [Item].Priority and its like.
-func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
+const (
+	// Lowest is the priority below 1, for [Item].Priority and its like. The engine shows
+	// it as 0.
+	Lowest = -1
+	// NoWindow is the [Item].DedupWindow of an item whose key is free once it has
+	// completed, whatever its type says.
+	NoWindow time.Duration = -1
+)
+
+// priority returns a priority as requests have it, nil for one that is not set.
+func priority(p int) *wire.Priority {
+	switch p {
+	case 0:
+		return nil
+	case Lowest:
+		p = 0
+	}
+	return new(wire.Priority(p))
+}
 
 // Submission returns the item as it goes over the wire, for programs that don't send
 // it with a [Client]. It is encoded, but not checked against the engine's bounds:
-// command.OfSubmit of wire/command does that. The error is an *events.Error.
+// command.OfSubmit of wire/command does that. The error is an *[Error].
 func (it *Item) Submission() (wire.Submit, error) {
 	params, err := encodeParams(it.Params)
 	if err != nil {
@@ -73,9 +89,9 @@ func (it *Item) Submission() (wire.Submit, error) {
 	}
 	terms, err := it.terms()
 	return wire.Submit{
-		Type: it.Type, Params: params, ID: it.ID, Priority: it.Priority, DedupKey: it.DedupKey,
-		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, DelayMS: wire.Millis(it.Delay),
-		MaxAttempts: it.MaxAttempts, TimeoutMS: wire.Millis(it.Timeout), Capabilities: it.Capabilities,
+		Type: it.Type, Params: params, ID: it.ID, Priority: priority(it.Priority), DedupKey: it.DedupKey,
+		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, Delay: events.DurationOf(it.Delay),
+		MaxAttempts: it.MaxAttempts, Timeout: events.DurationOf(it.Timeout), Capabilities: it.Capabilities,
 		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, SubmitOptions: terms,
 	}, err
 }
@@ -85,13 +101,14 @@ func (it *Item) terms() (wire.SubmitOptions, error) {
 	if it.EstimatedDuration < 0 {
 		return t, events.Refuse(events.CodeBadTime, "the estimated duration must not be negative (it is %v)", it.EstimatedDuration)
 	}
-	t.EstimatedDurationMS = wire.Millis(it.EstimatedDuration)
-	if w := it.DedupWindow; w != nil {
-		if *w < 0 {
-			return t, events.Refuse(events.CodeBadTime, "the dedup window must not be negative (it is %v)", *w)
-		}
-		ms := wire.Millis(*w)
-		t.DedupWindowMS = &ms
+	t.EstimatedDuration = events.DurationOf(it.EstimatedDuration)
+	switch w := it.DedupWindow; {
+	case w == NoWindow:
+		t.DedupWindow = new(events.Duration)
+	case w < 0:
+		return t, events.Refuse(events.CodeBadTime, "the dedup window must not be negative (it is %v): use NoWindow for none", w)
+	case w > 0:
+		t.DedupWindow = new(events.DurationOf(w))
 	}
 	return t, nil
 }

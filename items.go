@@ -33,12 +33,10 @@ type (
 	// TreeNode is an item in a Tree.
 	TreeNode = wire.TreeNode
 	// Reason is one reason why an item is not running, in words and as a stable
-	// code (the Why… constants of package events).
+	// code, which docs/guides/ROUTING.md lists.
 	Reason = events.BlockReason
 	// Explanation holds the reasons why an item is not running.
 	Explanation = wire.WhyReply
-	// Bulk does one thing to the items of a selection.
-	Bulk = wire.Bulk
 	// BulkResult is the outcome of a Bulk.
 	BulkResult = wire.BulkReply
 )
@@ -156,7 +154,7 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 		left := time.Until(end)
 		hold = max(min(hold, left-left/10), time.Millisecond)
 	}
-	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
+	req := wire.Wait{ID: id, Timeout: events.DurationOf(hold), MinPosition: c.Position()}
 	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold, forever)
 	c.ObservePosition(it.Position)
 	return it, err
@@ -165,7 +163,7 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 // PointInTime is a point of the log's past: a position, or a time (then its last
 // event not after that), or whichever of the two comes first.
 type PointInTime struct {
-	Position wire.Position
+	Position Position
 	Time     time.Time
 }
 
@@ -204,7 +202,7 @@ func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (T
 
 // Cancel stops an item before or during its run; reason may be empty. wasRunning is
 // true if a worker had the item; its handler is being notified.
-func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
+func (c *Client) Cancel(ctx context.Context, id, reason string) (state ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)
 	return r.State, r.WasRunning, err
@@ -212,7 +210,7 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.It
 
 // RescheduleOptions holds what Reschedule changes of a queued item; fields that are not set keep their values.
 type RescheduleOptions struct {
-	Priority    *wire.Priority
+	Priority    int           // 1 to 9, or [Lowest]
 	AvailableAt time.Time     // at most one of these three
 	Delay       time.Duration // from now
 	Now         bool          // whatever it waits for
@@ -222,7 +220,7 @@ type RescheduleOptions struct {
 // another state is CodeWrongState.
 func (c *Client) Reschedule(ctx context.Context, id string, o RescheduleOptions) error {
 	r, err := ask[wire.Rescheduled](ctx, c, wire.APIReschedule, wire.Reschedule{
-		ID: id, Priority: o.Priority, AvailableAt: o.AvailableAt, DelayMS: wire.Millis(o.Delay), Now: o.Now,
+		ID: id, Priority: priority(o.Priority), AvailableAt: o.AvailableAt, Delay: events.DurationOf(o.Delay), Now: o.Now,
 	})
 	c.ObservePosition(r.Position)
 	return err
@@ -232,9 +230,9 @@ func (c *Client) Reschedule(ctx context.Context, id string, o RescheduleOptions)
 type ReplayOptions struct {
 	Params      json.RawMessage // nil: as they were
 	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
-	Priority    *wire.Priority
-	MaxAttempts int    // further ones; 0: as many as its submission or last replay chose, else the type's
-	Reason      string // for the history
+	Priority    int             // 1 to 9, or [Lowest]
+	MaxAttempts int             // further ones; 0: as many as its submission or last replay chose, else the type's
+	Reason      string          // for the history
 }
 
 // Replay queues a dead or cancelled item again. An item in another state, or
@@ -242,8 +240,8 @@ type ReplayOptions struct {
 //
 // A replay that is repeated after its reply was lost is refused: the item is
 // queued then.
-func (c *Client) Replay(ctx context.Context, id string, a ReplayOptions) (events.ItemState, error) {
-	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Patch: a.Patch, Priority: a.Priority, MaxAttempts: a.MaxAttempts, Reason: a.Reason})
+func (c *Client) Replay(ctx context.Context, id string, a ReplayOptions) (ItemState, error) {
+	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Patch: a.Patch, Priority: priority(a.Priority), MaxAttempts: a.MaxAttempts, Reason: a.Reason})
 	c.ObservePosition(r.Position)
 	return r.State, err
 }
@@ -257,6 +255,32 @@ func (c *Client) Purge(ctx context.Context, id, reason string) error {
 	return err
 }
 
+// Bulk does one thing to the items of a selection. Items in a state that does not allow the
+// action are skipped.
+type Bulk struct {
+	Action string // BulkReplay, BulkPurge, BulkCancel or BulkReschedule
+	Select Selection
+	All    bool // the selection may name nothing but a state
+	DryRun bool // only return what would change
+
+	Params      json.RawMessage // replay: the same for all of them
+	Patch       json.RawMessage // replay: a JSON merge patch, applied to each item's own params
+	MaxAttempts int             // replay
+	Priority    int             // replay, reschedule: 1 to 9, or [Lowest]
+	Now         bool            // reschedule
+	Delay       time.Duration   // reschedule; rounded up to ms
+	AvailableAt time.Time       // reschedule
+	Reason      string          // replay, purge, cancel
+}
+
+func (b *Bulk) request() wire.Bulk {
+	return wire.Bulk{
+		Action: b.Action, Select: b.Select, All: b.All, DryRun: b.DryRun,
+		Params: b.Params, Patch: b.Patch, MaxAttempts: b.MaxAttempts, Priority: priority(b.Priority),
+		Now: b.Now, Delay: events.DurationOf(b.Delay), AvailableAt: b.AvailableAt, Reason: b.Reason,
+	}
+}
+
 // bulkTry bounds the time for one page of a bulk.
 const bulkTry = 90 * time.Second
 
@@ -264,7 +288,7 @@ const bulkTry = 90 * time.Second
 // items, each changed on its own.
 func (c *Client) BulkPage(ctx context.Context, b Bulk) (BulkResult, error) {
 	b.Select.MinPosition = cmp.Or(b.Select.MinPosition, c.Position())
-	r, err := askFor[BulkResult](ctx, c, wire.APIBulk, b, bulkTry, c.set.patience)
+	r, err := askFor[BulkResult](ctx, c, wire.APIBulk, b.request(), bulkTry, c.set.patience)
 	c.ObservePosition(r.Position)
 	return r, err
 }

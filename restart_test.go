@@ -43,7 +43,7 @@ func TestTailSurvivesARestart(t *testing.T) {
 	}
 	done := errors.New("done")
 	var got []events.Seq
-	options := streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}, Kinds: []string{"created", "queued"}}
+	options := streamwright.TailOptions{FromSeq: 1, Types: []string{"email"}, Kinds: []streamwright.Kind{streamwright.KindCreated, streamwright.KindQueued}}
 	err := c.Tail(testContext(t), options, func(ev streamwright.Event) error {
 		switch got = append(got, ev.Seq); len(got) {
 		case 100:

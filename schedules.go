@@ -26,14 +26,13 @@ type Schedule struct {
 	Every  time.Duration
 	Anchor time.Time
 	// Missed decides about ticks that passed while no engine ran or the schedule
-	// was paused: "skip", "one" item for all of them (empty), or "all", one for each.
-	Missed string
-	// Overlap decides about a tick whose previous item has not ended: "distinct"
-	// runs both (empty), "merge" makes the new item part of the old one, "defer"
-	// makes it wait, and "supersede" replaces the old one.
-	Overlap     string
+	// was paused; empty: MissedOne.
+	Missed MissedPolicy
+	// Overlap decides about a tick whose previous item has not ended; empty:
+	// DedupDistinct.
+	Overlap     DedupPolicy
 	Params      any // of the items, as JSON; at most 64 KiB
-	Priority    *wire.Priority
+	Priority    int // 1 to 9, higher first; 0: the default, 5; [Lowest]: below 1
 	Tenant      string
 	Labels      map[string]string
 	MaxAttempts int           // 0: the type's
@@ -50,8 +49,8 @@ func (s *Schedule) request() (wire.Schedule, error) {
 		return wire.Schedule{}, events.Refuse(events.CodeBadRequest, "schedule %s: every (%v) and timeout (%v) must not be negative, and every be whole milliseconds", s.Name, s.Every, s.Timeout)
 	}
 	return wire.Schedule{
-		Name: s.Name, Type: s.Type, Cron: s.Cron, EveryMS: s.Every.Milliseconds(), Anchor: s.Anchor, Zone: s.Zone, Missed: s.Missed, Overlap: s.Overlap,
-		Params: params, Priority: s.Priority, Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: s.MaxAttempts, TimeoutMS: wire.Millis(s.Timeout), Paused: s.Paused,
+		Name: s.Name, Type: s.Type, Cron: s.Cron, Every: events.DurationOf(s.Every), Anchor: s.Anchor, Zone: s.Zone, Missed: string(s.Missed), Overlap: string(s.Overlap),
+		Params: params, Priority: priority(s.Priority), Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: s.MaxAttempts, Timeout: events.DurationOf(s.Timeout), Paused: s.Paused,
 	}, nil
 }
 

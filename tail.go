@@ -17,15 +17,15 @@ import (
 // events, from now on.
 type TailOptions struct {
 	Types []string // only of these types
-	Kinds []string // only of these kinds, such as "completed"
+	Kinds []Kind   // only of these kinds
 	ID    string   // only of this item
 
 	Tenant string // only of items of this tenant
 	Label  string // only of items with this label: name=value
 
 	// At most one of these two says where to begin.
-	Since   time.Time  // with events from then on
-	FromSeq events.Seq // with this position, or the first that is kept
+	Since   time.Time // with events from then on
+	FromSeq Seq       // with this position, or the first that is kept
 }
 
 // Tail calls fn with the events of the log, live and in order, until ctx ends or fn
@@ -77,10 +77,12 @@ func (o *TailOptions) request() (req wire.ReadEvents, err error) {
 			return req, events.Refuse(events.CodeBadType, "%v", err)
 		}
 	}
+	var kinds []string
 	for _, k := range o.Kinds {
-		if _, err := events.ParseKind(k); err != nil {
+		if _, err := events.ParseKind(k.String()); err != nil {
 			return req, events.Refuse(events.CodeBadRequest, "%v", err)
 		}
+		kinds = append(kinds, k.String())
 	}
 	if o.ID != "" {
 		if _, err := events.ParseID(o.ID); err != nil {
@@ -90,7 +92,7 @@ func (o *TailOptions) request() (req wire.ReadEvents, err error) {
 	if o.FromSeq > 0 && !o.Since.IsZero() {
 		return req, events.Refuse(events.CodeBadRequest, "both a position and a time to begin with are given: give one of them")
 	}
-	req = wire.ReadEvents{FromSeq: o.FromSeq, Since: o.Since, Types: distinct(o.Types), Kinds: distinct(o.Kinds), ID: strings.ToUpper(o.ID), Tenant: o.Tenant, Label: o.Label}
+	req = wire.ReadEvents{FromSeq: o.FromSeq, Since: o.Since, Types: distinct(o.Types), Kinds: distinct(kinds), ID: strings.ToUpper(o.ID), Tenant: o.Tenant, Label: o.Label}
 	if n := max(len(req.Types), len(req.Kinds)); n > maxTailFilters {
 		return req, events.Refuse(events.CodeTooLarge, "%d types or kinds are asked for: at most %d of each are allowed; leave out the types or the kinds", n, maxTailFilters)
 	}
@@ -136,7 +138,7 @@ func openFeed(ctx context.Context, c *Client, req wire.ReadEvents) (*feed, error
 
 func (f *feed) run(ctx context.Context, req wire.ReadEvents, page wire.EventsReply) {
 	defer close(f.done)
-	req.Since, req.WaitMS = time.Time{}, feedWait.Milliseconds()
+	req.Since, req.Wait = time.Time{}, events.DurationOf(feedWait)
 	for {
 		if len(page.Events) > 0 || page.Gap != nil {
 			if !f.send(ctx, fed{page: page}) {

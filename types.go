@@ -57,7 +57,7 @@ func (t Types) Configure(ctx context.Context, typ string, s Settings) (TypeInfo,
 }
 
 // ConfigureJSON is Configure with the settings as a JSON object that has some of the
-// fields of events.TypeSettings, for programs that are given them as such.
+// fields of [TypeSettings], for programs that are given them as such.
 func (t Types) ConfigureJSON(ctx context.Context, typ string, patch json.RawMessage) (TypeInfo, error) {
 	return ask[TypeInfo](ctx, t.c, wire.APIConfigure, wire.Configure{Type: typ, Settings: patch})
 }
@@ -68,7 +68,7 @@ func (t Types) ConfigureJSON(ctx context.Context, typ string, patch json.RawMess
 // the engine. For a type that is paused already, Pause changes when that ends, if
 // the options say so. It reports whether it changed anything.
 func (t Types) Pause(ctx context.Context, typ string, o PauseOptions) (changed bool, err error) {
-	return t.c.change(ctx, wire.APIPause, wire.Pause{Type: typ, Reason: o.Reason, By: o.By, Until: o.Until, ForMS: wire.Millis(o.For)})
+	return t.c.change(ctx, wire.APIPause, wire.Pause{Type: typ, Reason: o.Reason, By: o.By, Until: o.Until, For: events.DurationOf(o.For)})
 }
 
 // Resume ends a pause, and reports whether there was one. A type that nobody has

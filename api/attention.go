@@ -54,7 +54,7 @@ func attentionSeverity(kind string) wire.AlarmSeverity {
 
 func attentionOfType(t *wire.TypeStats, died func(string) int64, add func(string, wire.AttentionOf)) {
 	queued, dead := t.States[events.StateQueued.String()], t.States[events.StateDead.String()]
-	of := wire.AttentionOf{Type: t.Type, Items: queued, OldestMS: t.OldestMS}
+	of := wire.AttentionOf{Type: t.Type, Items: queued, Oldest: t.Oldest}
 	if recent := died(t.Type); recent > 0 && dead > 0 {
 		add(wire.AttentionDead, wire.AttentionOf{Type: t.Type, Items: dead, Recent: recent})
 	}

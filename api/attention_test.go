@@ -14,7 +14,7 @@ import (
 func TestAttentionIsGroupedWithDeathsFirst(t *testing.T) {
 	var r wire.StatsReply
 	for i := range 200 {
-		r.Types = append(r.Types, wire.TypeStats{Type: fmt.Sprintf("t%03d", i), States: map[string]int64{"queued": int64(1 + i%7)}, OldestMS: 5})
+		r.Types = append(r.Types, wire.TypeStats{Type: fmt.Sprintf("t%03d", i), States: map[string]int64{"queued": int64(1 + i%7)}, Oldest: events.Millis(5)})
 	}
 	r.Types = append(r.Types, wire.TypeStats{Type: "charge", States: map[string]int64{"dead": 30}, Workers: 1}, wire.TypeStats{Type: "refund", States: map[string]int64{"dead": 20}, Workers: 1})
 	got := attention(&r, nil, func(typ string) int64 {
@@ -29,7 +29,7 @@ func TestAttentionIsGroupedWithDeathsFirst(t *testing.T) {
 	if d := got[0]; d.Count != 2 || d.Items != 50 || len(d.First) != 2 || d.First[0] != (wire.AttentionOf{Type: "charge", Items: 30, Recent: 9}) || d.Severity != wire.AlarmCritical {
 		t.Errorf("deaths: %+v", d)
 	}
-	if n := got[1]; n.Count != 200 || len(n.First) != wire.MaxAttention || n.First[0].Items != 7 || n.First[0].Type != "t006" || n.First[0].OldestMS != 5 {
+	if n := got[1]; n.Count != 200 || len(n.First) != wire.MaxAttention || n.First[0].Items != 7 || n.First[0].Type != "t006" || n.First[0].Oldest != events.Millis(5) {
 		t.Errorf("no worker: %+v", n)
 	}
 }

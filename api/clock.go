@@ -29,8 +29,8 @@ func (s *Service) clockStatus() *wire.Clock {
 
 func clockOf(st dispatcher.ClockStatus) wire.Clock {
 	c := wire.Clock{
-		Verdict: st.Verdict, EngineTime: st.Engine, ServerTime: st.Server, KnownGood: st.Known, DifferenceMS: st.Difference.Milliseconds(),
-		MaxJumpMS: max(st.MaxJump, 0).Milliseconds(), Since: st.Since, Why: st.Why,
+		Verdict: st.Verdict, EngineTime: st.Engine, ServerTime: st.Server, KnownGood: st.Known, Difference: events.DurationOf(st.Difference.Truncate(time.Millisecond)),
+		MaxJump: events.DurationOf(max(st.MaxJump, 0).Truncate(time.Millisecond)), Since: st.Since, Why: st.Why,
 	}
 	if !st.Plausible() {
 		c.Held = []string{"pruning ended items", "cutting the log"}

@@ -221,9 +221,9 @@ func typeGauges(out gauge, st *wire.TypeStats, used uint16) {
 		out(descQueued, float64(st.Queued[p]), t, label)
 		out(descRunning, float64(st.Running[p]), t, label)
 		a := st.AgesByPriority[p]
-		out(descAgeOldest, milliseconds(a.OldestMS), t, label)
-		out(descAgeP50, milliseconds(a.P50MS), t, label)
-		out(descAgeP95, milliseconds(a.P95MS), t, label)
+		out(descAgeOldest, a.Oldest.Seconds(), t, label)
+		out(descAgeP50, a.P50.Seconds(), t, label)
+		out(descAgeP95, a.P95.Seconds(), t, label)
 	}
 	out(descScheduled, float64(st.Scheduled), t)
 	out(descStarving, float64(st.Starving), t)
@@ -246,8 +246,6 @@ func ratio(part, of int) float64 {
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
-
-func milliseconds(ms int64) float64 { return float64(ms) / 1000 }
 
 // lag returns how many durable events queries don't see yet.
 func (e *engine) lag() uint64 {

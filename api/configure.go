@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -173,8 +172,7 @@ func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
 }
 
 func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
-	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
-	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
+	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: req.For.Duration})
 }
 
 func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {

@@ -52,7 +52,7 @@ func (s *Service) node() wire.Node {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
 	n.Position, n.Projected, n.LagEvents = wire.PositionOf(pos), wire.PositionOf(applied), s.lag()
 	if n.LagEvents > 0 {
-		n.LagMS = s.Metrics.behind.since(time.Now()).Milliseconds()
+		n.Lag = events.DurationOf(s.Metrics.behind.since(time.Now()).Truncate(time.Millisecond))
 	}
 	n.Since, n.TookOverFrom = s.Metrics.role.is()
 	if f := s.Full(); f != nil {

@@ -61,7 +61,7 @@ func (a *proofAPI) stateAt(c *call, req wire.StateAt) {
 			return err
 		})
 	}, func(now wire.VerifyReply) any {
-		reply := wire.StateReply{Done: now.Done, Events: now.Events, Total: now.Total, ElapsedMS: now.ElapsedMS}
+		reply := wire.StateReply{Done: now.Done, Events: now.Events, Total: now.Total, Elapsed: now.Elapsed}
 		if now.Done {
 			reply.State = &st
 		}

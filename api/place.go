@@ -39,7 +39,7 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.QueuePositions) 
 // placed returns a place as the reply has it.
 func placed(p dispatcher.Place, meanRun time.Duration) wire.QueuePosition {
 	out := wire.QueuePosition{ID: p.ID.String()}
-	estimate := func(d time.Duration) { ms := d.Milliseconds(); out.EstimatedWaitMS = &ms }
+	estimate := func(d time.Duration) { out.EstimatedWait = new(events.DurationOf(d.Truncate(time.Millisecond))) }
 	switch {
 	case p.OnItsWay:
 		out.Ahead = new(int)

@@ -87,7 +87,7 @@ func (a *proofAPI) replay(c *call, fn func(context.Context, projector.Progress) 
 			err = errProving
 		}
 		<-a.proving // before the reply, so that the caller can ask for the next
-		p.now.Done, p.now.ElapsedMS = true, time.Since(c.start).Milliseconds()
+		p.now.Done, p.now.Elapsed = true, events.DurationOf(time.Since(c.start).Truncate(time.Millisecond))
 		c.reply(reply(p.now), err)
 	}()
 }
@@ -115,7 +115,7 @@ func (p *proof) tell(ago time.Duration) {
 		return
 	}
 	p.sent = time.Now()
-	p.now.ElapsedMS = time.Since(p.c.start).Milliseconds()
+	p.now.Elapsed = events.DurationOf(time.Since(p.c.start).Truncate(time.Millisecond))
 	p.c.progress(p.write(p.now))
 }
 

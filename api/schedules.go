@@ -148,10 +148,10 @@ func (a *scheduleAPI) ticks(_ context.Context, c *call, req wire.Ticks) (any, er
 
 // timingOf reads a timing; one without an anchor begins now.
 func timingOf(req wire.Ticks, now time.Time) (cron.Timing, error) {
-	s := events.Schedule{Cron: req.Cron, EveryMS: req.EveryMS, Anchor: req.Anchor, Zone: req.Zone}
+	s := events.Schedule{Cron: req.Cron, Every: req.Every, Anchor: req.Anchor, Zone: req.Zone}
 	every, isEvery, err := cron.ParseEvery(s.Cron)
-	if err == nil && isEvery && s.EveryMS == 0 {
-		s.Cron, s.EveryMS = "", every.Milliseconds()
+	if err == nil && isEvery && s.Every.IsZero() {
+		s.Cron, s.Every = "", events.DurationOf(every)
 	}
 	if err == nil {
 		err = s.CheckTiming()
@@ -159,12 +159,12 @@ func timingOf(req wire.Ticks, now time.Time) (cron.Timing, error) {
 	if err != nil {
 		return cron.Timing{}, badTiming(err)
 	}
-	if s.EveryMS != 0 && s.Anchor.IsZero() {
+	if !s.Every.IsZero() && s.Anchor.IsZero() {
 		s.Anchor = now.Truncate(time.Second)
 	}
 	var t cron.Timing
-	if s.EveryMS != 0 {
-		t, err = cron.Every(s.Every(), s.Anchor)
+	if !s.Every.IsZero() {
+		t, err = cron.Every(s.Every.Duration, s.Anchor)
 	} else {
 		t, err = cron.New(s.Cron, s.Zone)
 	}

@@ -58,20 +58,20 @@ func TestRefusedSchedules(t *testing.T) {
 		code events.Code
 		says string
 	}{
-		"name":     {wire.Schedule{Name: "My Job", Type: "a", EveryMS: 60_000}, events.CodeBadRequest, "no name of a schedule"},
-		"type":     {wire.Schedule{Name: "a", Type: "A", EveryMS: 60_000}, events.CodeBadType, "type name"},
+		"name":     {wire.Schedule{Name: "My Job", Type: "a", Every: events.Millis(60_000)}, events.CodeBadRequest, "no name of a schedule"},
+		"type":     {wire.Schedule{Name: "a", Type: "A", Every: events.Millis(60_000)}, events.CodeBadType, "type name"},
 		"nothing":  {wire.Schedule{Name: "a", Type: "a"}, events.CodeBadRequest, "either cron or every"},
 		"cron":     {wire.Schedule{Name: "a", Type: "a", Cron: "0 9 * * 9"}, events.CodeBadRequest, "the field day of the week"},
 		"seconds":  {wire.Schedule{Name: "a", Type: "a", Cron: "0 0 9 * * *"}, events.CodeBadRequest, "none for seconds"},
 		"@every":   {wire.Schedule{Name: "a", Type: "a", Cron: "@every x"}, events.CodeBadRequest, "no duration"},
-		"twice":    {wire.Schedule{Name: "a", Type: "a", Cron: "@every 5m", EveryMS: 60_000}, events.CodeBadRequest, "one interval"},
+		"twice":    {wire.Schedule{Name: "a", Type: "a", Cron: "@every 5m", Every: events.Millis(60_000)}, events.CodeBadRequest, "one interval"},
 		"zone":     {wire.Schedule{Name: "a", Type: "a", Cron: "@daily", Zone: "Berlin"}, events.CodeBadRequest, "IANA"},
-		"often":    {wire.Schedule{Name: "a", Type: "a", EveryMS: 10}, events.CodeBadRequest, "1s"},
-		"negative": {wire.Schedule{Name: "a", Type: "a", EveryMS: -10}, events.CodeBadRequest, "longer than nothing"},
-		"missed":   {wire.Schedule{Name: "a", Type: "a", EveryMS: 60_000, Missed: "most"}, events.CodeBadRequest, "skip, one or all"},
-		"overlap":  {wire.Schedule{Name: "a", Type: "a", EveryMS: 60_000, Overlap: "most"}, events.CodeBadRequest, "distinct, merge, defer or supersede"},
-		"priority": {wire.Schedule{Name: "a", Type: "a", EveryMS: 60_000, Priority: &eleven}, events.CodeBadPriority, "0 to 9"},
-		"params":   {wire.Schedule{Name: "a", Type: "a", EveryMS: 60_000, Params: json.RawMessage(`"` + strings.Repeat("x", events.MaxScheduleParams) + `"`)}, events.CodeTooLarge, "reference"},
+		"often":    {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(10)}, events.CodeBadRequest, "1s"},
+		"negative": {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(-10)}, events.CodeBadRequest, "longer than nothing"},
+		"missed":   {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(60_000), Missed: "most"}, events.CodeBadRequest, "skip, one or all"},
+		"overlap":  {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(60_000), Overlap: "most"}, events.CodeBadRequest, "distinct, merge, defer or supersede"},
+		"priority": {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(60_000), Priority: &eleven}, events.CodeBadPriority, "0 to 9"},
+		"params":   {wire.Schedule{Name: "a", Type: "a", Every: events.Millis(60_000), Params: json.RawMessage(`"` + strings.Repeat("x", events.MaxScheduleParams) + `"`)}, events.CodeTooLarge, "reference"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := try[wire.ScheduleReply](r, wire.APIScheduleSet, c.req)
@@ -95,7 +95,7 @@ func TestRefusedSchedules(t *testing.T) {
 func TestEveryInCronIsAnInterval(t *testing.T) {
 	r := newRig(t, nil)
 	s := ask[wire.ScheduleReply](r, wire.APIScheduleSet, wire.Schedule{Name: "a", Type: "a", Cron: "@every 5m"}).Schedule
-	if s.Cron != "" || s.EveryMS != 300_000 || s.Anchor.IsZero() || !s.Next.Equal(s.Anchor.Add(5*time.Minute)) {
+	if s.Cron != "" || s.Every != events.Millis(300_000) || s.Anchor.IsZero() || !s.Next.Equal(s.Anchor.Add(5*time.Minute)) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -112,7 +112,7 @@ func TestTicks(t *testing.T) {
 	}
 	anchor := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for at, req := range map[string]wire.Ticks{
-		"interval": {EveryMS: 900_000, Anchor: anchor, Count: 3}, "@every": {Cron: "@every 15m", Anchor: anchor, Count: 3},
+		"interval": {Every: events.Millis(900_000), Anchor: anchor, Count: 3}, "@every": {Cron: "@every 15m", Anchor: anchor, Count: 3},
 	} {
 		got := ask[wire.TicksReply](r, wire.APITicks, req)
 		if len(got.Ticks) != 3 || got.Ticks[0].Minute()%15 != 0 || got.Ticks[2].Sub(got.Ticks[0]) != 30*time.Minute {
@@ -123,10 +123,10 @@ func TestTicks(t *testing.T) {
 		"either cron or every":          wire.Ticks{},
 		"the field hour":                wire.Ticks{Cron: "0 99 * * *"},
 		"no time zone":                  wire.Ticks{Cron: "@daily", Zone: "Berlin"},
-		"1s":                            wire.Ticks{EveryMS: 10},
-		"leave the zone out":            wire.Ticks{EveryMS: 60_000, Zone: "UTC"},
+		"1s":                            wire.Ticks{Every: events.Millis(10)},
+		"leave the zone out":            wire.Ticks{Every: events.Millis(60_000), Zone: "UTC"},
 		"an anchor is for an interval":  wire.Ticks{Cron: "@daily", Anchor: anchor},
-		"choose a year":                 wire.Ticks{EveryMS: 1000, Anchor: anchor.AddDate(900, 0, 0)},
+		"choose a year":                 wire.Ticks{Every: events.Millis(1000), Anchor: anchor.AddDate(900, 0, 0)},
 		"no moment in the next ten":     wire.Ticks{Cron: "0 0 31 2 *"},
 		"count is 101: it must be 1 to": wire.Ticks{Cron: "@daily", Count: 101},
 		"no duration":                   wire.Ticks{Cron: "@every x"},

@@ -175,7 +175,7 @@ func TestCancelRescheduleConfigure(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.OwnedByFile = func(t events.Type, s events.TypeSettings) []string { return owned(t, s) }
 	})
-	sub := r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
+	sub := r.submit(wire.Submit{Type: "email", Delay: events.Millis(3_600_000)})
 	nine := wire.Priority(9)
 	if got := ask[wire.Rescheduled](r, wire.APIReschedule, wire.Reschedule{ID: sub.ID, Priority: &nine, Now: true}); got.State != events.StateQueued || got.ID != sub.ID {
 		t.Fatalf("rescheduled %+v", got)
@@ -187,11 +187,11 @@ func TestCancelRescheduleConfigure(t *testing.T) {
 	wantCode(t, err, events.CodeWrongState)
 
 	got := ask[wire.TypeReply](r, wire.APIConfigure, wire.Configure{Type: "fresh", Settings: json.RawMessage(`{"capacity":7,"backoff":{"max_ms":60000},"per_priority":{"8":{"max_attempts":2}}}`)})
-	if got.Settings.Capacity != 7 || got.Settings.Backoff.MaxMS != 60000 || got.Settings.Backoff.InitialMS != 1000 || *got.Settings.PerPriority[8].MaxAttempts != 2 || got.Source != events.SourceAPI {
+	if got.Settings.Capacity != 7 || got.Settings.Backoff.Max != events.Millis(60000) || got.Settings.Backoff.Initial != events.Millis(1000) || *got.Settings.PerPriority[8].MaxAttempts != 2 || got.Source != events.SourceAPI {
 		t.Fatalf("configured %+v", got)
 	}
 	got = ask[wire.TypeReply](r, wire.APIConfigure, wire.Configure{Type: "fresh", Settings: json.RawMessage(`{"lease_ms":5000}`)})
-	if got.Settings.Capacity != 7 || got.Settings.LeaseMS != 5000 {
+	if got.Settings.Capacity != 7 || got.Settings.Lease != events.Millis(5000) {
 		t.Fatalf("configured again %+v", got)
 	}
 	if all := ask[wire.TypesReply](r, wire.APITypes, nil); len(all.Types) != 2 {
@@ -292,7 +292,7 @@ func TestWaits(t *testing.T) {
 	merged := r.submit(wire.Submit{Type: "email", DedupKey: "k"})
 
 	// Not yet: as it is when the time is over.
-	if it := ask[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, TimeoutMS: 1, MinPosition: sub.Position}); it.State.Terminal() {
+	if it := ask[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, Timeout: events.Millis(1), MinPosition: sub.Position}); it.State.Terminal() {
 		t.Fatalf("waited for %+v", it)
 	}
 	// Many at once, on the item and on the one merged into it.
@@ -303,7 +303,7 @@ func TestWaits(t *testing.T) {
 			id = merged.ID
 		}
 		wg.Go(func() {
-			it, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: id, TimeoutMS: 20_000, MinPosition: merged.Position})
+			it, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: id, Timeout: events.Millis(20_000), MinPosition: merged.Position})
 			if err != nil || it.ID != sub.ID || it.State != events.StateCompleted {
 				t.Errorf("waited for %+v, %v", it, err)
 			}
@@ -328,7 +328,7 @@ func TestStopAnswersWaits(t *testing.T) {
 	errs := make(chan error, 20)
 	for range cap(errs) {
 		go func() {
-			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, TimeoutMS: 20_000, MinPosition: sub.Position})
+			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, Timeout: events.Millis(20_000), MinPosition: sub.Position})
 			errs <- err
 		}()
 	}

@@ -54,7 +54,7 @@ func TestPositionsBeyondTheLogAreRefusedAtOnce(t *testing.T) {
 			return err
 		})
 		soon(t, func() error {
-			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: item.ID, TimeoutMS: 1, MinPosition: item.Position})
+			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: item.ID, Timeout: events.Millis(1), MinPosition: item.Position})
 			return err
 		})
 	}

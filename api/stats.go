@@ -88,14 +88,14 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 		}
 		r.InFlight += st.InFlight
 		r.Capacity += st.Capacity
-		r.Ages.OldestMS = max(r.Ages.OldestMS, st.Ages.OldestMS)
+		r.Ages.Oldest.Duration = max(r.Ages.Oldest.Duration, st.Ages.Oldest.Duration)
 	}
 	if a.MaxRunning > 0 {
 		r.Capacity = min(r.Capacity, a.MaxRunning)
 	}
-	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.figures.Span(now))
+	r.PerSecond, r.MeanRun = rates(all, a.Metrics.figures.Span(now))
 	total := a.Metrics.figures.TotalWait(now)
-	r.Ages, r.Scheduled = ages(total, r.Ages.OldestMS), total.Scheduled
+	r.Ages, r.Scheduled = ages(total, r.Ages.Oldest.Duration), total.Scheduled
 	circuits, err := a.workers.circuits()
 	for _, w := range slices.Sorted(maps.Keys(circuits)) {
 		r.Circuits = append(r.Circuits, *circuits[w])
@@ -160,7 +160,7 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 		st.Running[int(p)] = n
 	}
 	minute := a.Metrics.figures.Minute(t.Type, now)
-	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.figures.Span(now))
+	st.PerSecond, st.MeanRun = rates(minute, a.Metrics.figures.Span(now))
 	waiting, err := a.waitStats(&st, t, now)
 	st.DesiredWorkers = desiredWorkers(demand{
 		arrivals: float64(minute.Arrived) / a.Metrics.figures.Span(now).Seconds(), run: a.Metrics.figures.MeanRun(t.Type, now), waiting: waiting,
@@ -179,19 +179,21 @@ func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Ti
 	if err != nil {
 		return 0, err
 	}
-	for p, ms := range oldest {
-		st.Ages.OldestMS = max(st.Ages.OldestMS, ms)
-		if ms > 0 || byPriority[p].Waiting > 0 {
+	longest := time.Duration(0)
+	for p, age := range oldest {
+		longest = max(longest, age)
+		if age > 0 || byPriority[p].Waiting > 0 {
 			if st.AgesByPriority == nil {
 				st.AgesByPriority = map[int]wire.Ages{}
 			}
-			st.AgesByPriority[p] = ages(byPriority[p], ms)
+			st.AgesByPriority[p] = ages(byPriority[p], age)
 		}
-		if most := overtaken(p, t.Settings.AgeStep()); most > 0 && ms > most.Milliseconds() {
+		if most := overtaken(p, t.Settings.AgeStep.Duration); most > 0 && age > most {
 			st.Starving += max(a.Metrics.figures.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
 		}
 	}
-	st.Ages, st.OldestMS, st.Scheduled = ages(all, st.Ages.OldestMS), st.Ages.OldestMS, all.Scheduled
+	st.Ages, st.Scheduled = ages(all, longest), all.Scheduled
+	st.Oldest = st.Ages.Oldest
 	return all.Waiting, nil
 }
 
@@ -202,9 +204,9 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// oldest returns how long the first waiting item of each priority has waited, in
+// oldest returns how long the first waiting item of each priority has waited, in whole
 // milliseconds.
-func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
+func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]time.Duration, exact bool, err error) {
 	if t.Counts[events.StateQueued] == 0 {
 		return out, true, nil
 	}
@@ -212,17 +214,20 @@ func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) +
 	for p := range out {
 		switch {
 		case !exact:
-			out[p] = counted[p].Oldest.Milliseconds()
+			out[p] = counted[p].Oldest.Truncate(time.Millisecond)
 		case !at[p].IsZero():
-			out[p] = max(now.Sub(at[p]).Milliseconds(), 0)
+			out[p] = max(now.Sub(at[p]), 0).Truncate(time.Millisecond)
 		}
 	}
 	return out, exact, err
 }
 
 // ages puts what was counted beside the oldest, which nothing can be older than.
-func ages(w figures.Wait, oldest int64) wire.Ages {
-	return wire.Ages{OldestMS: oldest, P50MS: min(w.P50.Milliseconds(), oldest), P95MS: min(w.P95.Milliseconds(), oldest)}
+func ages(w figures.Wait, oldest time.Duration) wire.Ages {
+	most := func(d time.Duration) events.Duration {
+		return events.DurationOf(min(d, oldest).Truncate(time.Millisecond))
+	}
+	return wire.Ages{Oldest: most(oldest), P50: most(w.P50), P95: most(w.P95)}
 }
 
 // overtaken returns how long an item of a priority waits before it counts as
@@ -231,12 +236,12 @@ func overtaken(p int, ageStep time.Duration) time.Duration {
 	return time.Duration(starvingShare * float64(int(events.MaxPriority)-p) * float64(ageStep))
 }
 
-func rates(t figures.Tally, span time.Duration) (per wire.PerSecond, meanRunMS int64) {
+func rates(t figures.Tally, span time.Duration) (per wire.PerSecond, meanRun events.Duration) {
 	of := func(n int64) float64 { return math.Round(float64(n)/span.Seconds()*1000) / 1000 }
 	if t.Completed > 0 {
-		meanRunMS = (t.RunTime / time.Duration(t.Completed)).Milliseconds()
+		meanRun = events.DurationOf((t.RunTime / time.Duration(t.Completed)).Truncate(time.Millisecond))
 	}
-	return wire.PerSecond{Submitted: of(t.Submitted), Completed: of(t.Completed), Failed: of(t.Failed), Dead: of(t.Dead)}, meanRunMS
+	return wire.PerSecond{Submitted: of(t.Submitted), Completed: of(t.Completed), Failed: of(t.Failed), Dead: of(t.Dead)}, meanRun
 }
 
 // demand holds what the number of workers that a type needs follows from.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -29,11 +30,11 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 		r.submit(wire.Submit{Type: "email"})
 	}
 	r.submit(wire.Submit{Type: "email", Priority: &low})
-	r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
-	last := r.submit(wire.Submit{Type: "report", DelayMS: 7_200_000})
+	r.submit(wire.Submit{Type: "email", Delay: events.Millis(3_600_000)})
+	last := r.submit(wire.Submit{Type: "report", Delay: events.Millis(7_200_000)})
 	ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{MinPosition: last.Position})
 	got := statsWhen(r, func(s wire.StatsReply) bool {
-		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[int(low)].OldestMS > 0
+		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[int(low)].Oldest.Duration > 0
 	})
 	if got.States["queued"] != 7 || got.PerSecond.Submitted <= 0 || got.PerSecond.Completed != 0 {
 		t.Errorf("in all: %+v", got)
@@ -42,10 +43,10 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 	if email.Scheduled != 1 || report.Scheduled != 1 || report.Ages != (wire.Ages{}) || report.DesiredWorkers != 0 {
 		t.Errorf("scheduled items wait for nobody: %+v and %+v", email, report)
 	}
-	if a := email.Ages; a.OldestMS <= 0 || a.OldestMS > patience.Milliseconds() || a.P50MS > a.P95MS || a.P95MS > a.OldestMS || email.OldestMS != a.OldestMS {
+	if a := email.Ages; a.Oldest.Duration <= 0 || a.Oldest.Duration > patience || a.P50.Duration > a.P95.Duration || a.P95.Duration > a.Oldest.Duration || email.Oldest != a.Oldest {
 		t.Errorf("ages %+v", a)
 	}
-	if len(email.AgesByPriority) != 2 || email.AgesByPriority[int(low)].OldestMS <= 0 || email.AgesByPriority[int(low)].OldestMS > email.Ages.OldestMS {
+	if len(email.AgesByPriority) != 2 || email.AgesByPriority[int(low)].Oldest.Duration <= 0 || email.AgesByPriority[int(low)].Oldest.Duration > email.Ages.Oldest.Duration {
 		t.Errorf("ages by priority %+v", email.AgesByPriority)
 	}
 	if email.DesiredWorkers != 1 { // nobody knows yet how long a run takes
@@ -64,7 +65,7 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 	if len(got.Recoveries) != 0 {
 		t.Errorf("recoveries %v", got.Recoveries)
 	}
-	r.submit(wire.Submit{Type: "email", TimeoutMS: 1})
+	r.submit(wire.Submit{Type: "email", Timeout: events.Millis(1)})
 	r.worker("email")
 	ask[wire.Reported](r, wire.APIReport, reportOf(r.next(), wire.ReportStart))
 	// and no word any more
@@ -95,7 +96,7 @@ func TestStatsByPriorityWindowAndReplayability(t *testing.T) {
 	r.run("email", wire.ReportFail)
 	statsWhen(r, func(s wire.StatsReply) bool { return s.States["dead"] == 1 })
 	urgent := wire.Priority(8)
-	r.submit(wire.Submit{Type: "email", Priority: &urgent, TimeoutMS: 1})
+	r.submit(wire.Submit{Type: "email", Priority: &urgent, Timeout: events.Millis(1)})
 	r.worker("email")
 	ask[wire.Reported](r, wire.APIReport, reportOf(r.next(), wire.ReportStart))
 	got := statsWhen(r, func(s wire.StatsReply) bool { return s.RecoveriesHour[wire.RecoveryTimeout] == 1 })

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
@@ -147,7 +146,7 @@ func (t *tails) reply(c *call, req *wire.ReadEvents, page *eventlog.Page) (any, 
 
 // pageQuery reads and checks a request.
 func pageQuery(r *wire.ReadEvents) (q eventlog.PageQuery, err error) {
-	wait := time.Duration(r.WaitMS) * time.Millisecond
+	wait := r.Wait.Duration
 	switch {
 	case r.FromSeq > 0 && !r.Since.IsZero():
 		return q, events.Refuse(events.CodeBadRequest, "both from_seq and since are given: give one of them")
@@ -155,8 +154,8 @@ func pageQuery(r *wire.ReadEvents) (q eventlog.PageQuery, err error) {
 		return q, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", r.Limit, wire.MaxEvents, wire.MaxEvents)
 	case r.MaxBytes < 0 || r.MaxBytes > wire.MaxEventsBytes:
 		return q, events.Refuse(events.CodeBadRequest, "max_bytes is %d: it must be 1 to %d, or left out for %d", r.MaxBytes, wire.MaxEventsBytes, wire.MaxEventsBytes)
-	case r.WaitMS < 0 || r.WaitMS > wire.MaxEventsWait.Milliseconds():
-		return q, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", r.WaitMS, wire.MaxEventsWait.Milliseconds())
+	case r.Wait.Duration < 0 || r.Wait.Duration > wire.MaxEventsWait:
+		return q, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", r.Wait.Milliseconds(), wire.MaxEventsWait.Milliseconds())
 	case len(r.Types) > wire.MaxEventTypes || len(r.Kinds) > wire.MaxEventTypes:
 		return q, events.Refuse(events.CodeTooLarge, "%d types and %d kinds are given: at most %d of each are allowed", len(r.Types), len(r.Kinds), wire.MaxEventTypes)
 	}

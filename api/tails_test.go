@@ -144,7 +144,7 @@ func TestEventsAreWaitedFor(t *testing.T) {
 	}
 	got := make(chan wire.EventsReply, 1)
 	go func() {
-		got <- r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"wanted"}, Kinds: []string{"queued"}, WaitMS: 20_000})
+		got <- r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"wanted"}, Kinds: []string{"queued"}, Wait: events.Millis(20_000)})
 	}()
 	r.put("other")
 	id := r.put("wanted")
@@ -152,7 +152,7 @@ func TestEventsAreWaitedFor(t *testing.T) {
 		t.Errorf("got %+v", page)
 	}
 	r.put("other")
-	page := r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"none"}, WaitMS: 1})
+	page := r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"none"}, Wait: events.Millis(1)})
 	if len(page.Events) != 0 || page.NextSeq != logEnd(r) {
 		t.Errorf("got %+v, the log ends with %d", page, r.eng.Position())
 	}
@@ -163,7 +163,7 @@ func TestWaitingForEventsShutsNobodyOut(t *testing.T) {
 	r := newRig(t, nil)
 	var wg sync.WaitGroup
 	refused := make(chan struct{}, MaxTails)
-	body, _ := json.Marshal(wire.ReadEvents{FromSeq: r.eng.Position() + 1, WaitMS: 60_000, Types: []string{"none"}})
+	body, _ := json.Marshal(wire.ReadEvents{FromSeq: r.eng.Position() + 1, Wait: events.Millis(60_000), Types: []string{"none"}})
 	inbox := nats.NewInbox()
 	sub, err := r.nc.Subscribe(inbox, func(*nats.Msg) { refused <- struct{}{} })
 	if err != nil {
@@ -199,7 +199,7 @@ func TestEventsRefusesBadRequests(t *testing.T) {
 		"two begin": {wire.ReadEvents{FromSeq: 1, Since: time.Now()}, events.CodeBadRequest},
 		"limit":     {wire.ReadEvents{Limit: 1001}, events.CodeBadRequest},
 		"bytes":     {wire.ReadEvents{MaxBytes: -1}, events.CodeBadRequest},
-		"wait":      {wire.ReadEvents{WaitMS: 60_001}, events.CodeBadTime},
+		"wait":      {wire.ReadEvents{Wait: events.Millis(60_001)}, events.CodeBadTime},
 		"type":      {wire.ReadEvents{Types: []string{"a.b"}}, events.CodeBadType},
 		"kind":      {wire.ReadEvents{Kinds: []string{"done"}}, events.CodeBadRequest},
 		"id":        {wire.ReadEvents{ID: "x"}, events.CodeBadID},

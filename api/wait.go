@@ -62,8 +62,8 @@ func newWaits(s *Service) *waits {
 
 func (s *Service) wait(c *call) {
 	req, err := decode[wire.Wait](c.data)
-	if err == nil && (req.TimeoutMS < 0 || req.TimeoutMS > MaxWait.Milliseconds()) {
-		err = events.Refuse(events.CodeBadTime, "timeout_ms is %d: it must be 1 to %d, or left out for %d", req.TimeoutMS, MaxWait.Milliseconds(), DefaultWait.Milliseconds())
+	if err == nil && (req.Timeout.Duration < 0 || req.Timeout.Duration > MaxWait) {
+		err = events.Refuse(events.CodeBadTime, "timeout_ms is %d: it must be 1 to %d, or left out for %d", req.Timeout.Milliseconds(), MaxWait.Milliseconds(), DefaultWait.Milliseconds())
 	}
 	var id events.ID
 	if err == nil {
@@ -77,8 +77,8 @@ func (s *Service) wait(c *call) {
 		return
 	}
 	d := DefaultWait
-	if req.TimeoutMS > 0 {
-		d = time.Duration(req.TimeoutMS) * time.Millisecond
+	if req.Timeout.Duration > 0 {
+		d = req.Timeout.Duration
 	}
 	w := &waiter{c: c, id: id, until: time.Now().Add(d)}
 	if c.ctx != nil {

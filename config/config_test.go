@@ -54,7 +54,7 @@ func TestExampleFile(t *testing.T) {
 	}
 	email := c.Settings("email")
 	timeout, attempts, b := email.For(9)
-	if timeout != 20*time.Second || attempts != 2 || b.InitialMS != 2000 || b.MaxMS != 600_000 || b.Factor != 2 {
+	if timeout != 20*time.Second || attempts != 2 || b.Initial != events.Millis(2000) || b.Max != events.Millis(600_000) || b.Factor != 2 {
 		t.Errorf("email at 9: %s, %d, %+v", timeout, attempts, b)
 	}
 	if e := c.Types["checksum"].Exec; e == nil || !slices.Equal(e.Command, []string{"sha256sum"}) || e.Grace != DefaultGrace {
@@ -175,18 +175,18 @@ backoff = { initial = "5s" }
 		t.Fatalf("named %v, want %v", got, want)
 	}
 	s := c.Settings("email")
-	if s.Capacity != 7 || s.LeaseMS != 20_000 || s.Backoff.MaxMS != 60_000 || s.Backoff.InitialMS != 1000 {
+	if s.Capacity != 7 || s.Lease != events.Millis(20_000) || s.Backoff.Max != events.Millis(60_000) || s.Backoff.Initial != events.Millis(1000) {
 		t.Fatalf("settings %+v", s)
 	}
 	o := s.PerPriority[8]
-	if *o.TimeoutMS != 10_000 || o.Backoff.InitialMS != 5000 || o.Backoff.MaxMS != 60_000 || o.MaxAttempts != nil {
+	if *o.Timeout != events.Millis(10_000) || o.Backoff.Initial != events.Millis(5000) || o.Backoff.Max != events.Millis(60_000) || o.MaxAttempts != nil {
 		t.Fatalf("priority 8: %+v", o)
 	}
 	if got := p.Conflicts(s); got != nil {
 		t.Fatalf("its own settings conflict: %v", got)
 	}
 	free := s
-	free.LeaseMS, free.MaxAttempts = 5000, 9
+	free.Lease, free.MaxAttempts = events.Millis(5000), 9
 	if got := p.Conflicts(free); got != nil {
 		t.Fatalf("settings that the file doesn't name conflict: %v", got)
 	}
@@ -207,10 +207,10 @@ func TestApplyKeepsTheRest(t *testing.T) {
 	base.PerPriority = map[events.Priority]events.PriorityOverride{8: {MaxAttempts: ptr(events.Attempt(4))}}
 	p := Patch{"lease": 5 * time.Second, "per_priority.8.timeout": time.Second}
 	got := p.Apply(base)
-	if got.Capacity != 33 || got.LeaseMS != 5000 || *got.PerPriority[8].MaxAttempts != 4 || *got.PerPriority[8].TimeoutMS != 1000 {
+	if got.Capacity != 33 || got.Lease != events.Millis(5000) || *got.PerPriority[8].MaxAttempts != 4 || *got.PerPriority[8].Timeout != events.Millis(1000) {
 		t.Fatalf("got %+v", got)
 	}
-	if base.PerPriority[8].TimeoutMS != nil {
+	if base.PerPriority[8].Timeout != nil {
 		t.Fatal("base was changed")
 	}
 }

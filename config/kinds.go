@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/events"
 )
 
 // kind describes how the values of a setting are written, and which are good.
@@ -198,12 +199,15 @@ func spanOrOff(lo, hi time.Duration) kind[time.Duration] {
 	})
 }
 
-// millis is a span that is kept in milliseconds.
-func millis(lo, hi time.Duration) kind[int64] {
-	return kind[int64]{name: "duration",
-		parse: func(v any) (int64, error) { d, err := duration(v); return d.Milliseconds(), err },
-		check: func(ms int64) error { return within(ms, lo.Milliseconds(), hi.Milliseconds(), ofMillis) },
-		show:  ofMillis,
+// millis is a span in whole milliseconds.
+func millis(lo, hi time.Duration) kind[events.Duration] {
+	return kind[events.Duration]{name: "duration",
+		parse: func(v any) (events.Duration, error) {
+			d, err := duration(v)
+			return events.DurationOf(d), err
+		},
+		check: func(d events.Duration) error { return between(d.Duration, lo, hi) },
+		show:  func(d events.Duration) string { return FormatDuration(d.Duration) },
 	}
 }
 

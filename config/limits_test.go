@@ -36,9 +36,9 @@ func TestLimitsOfTheExample(t *testing.T) {
 	want.AssignBy = "tenant"
 	want.QueueSteps = []events.QueueStep{{Over: 5000, MinPriority: 5}}
 	want.Rates = []events.RateLimit{
-		{Per: "tenant", At: "submit", N: 100, IntervalMS: 60_000, Burst: 200},
-		{Per: "tenant", At: "submit", N: 1000, IntervalMS: 3_600_000},
-		{Per: "type", At: "dispatch", N: 10, IntervalMS: 1000},
+		{Per: "tenant", At: "submit", N: 100, Interval: events.Millis(60_000), Burst: 200},
+		{Per: "tenant", At: "submit", N: 1000, Interval: events.Millis(3_600_000)},
+		{Per: "type", At: "dispatch", N: 10, Interval: events.Millis(1000)},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v", got)

@@ -18,7 +18,7 @@ import (
 func jsonNames(at string, t reflect.Type) (names []string) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if k := f.Type; k.Kind() == reflect.Struct && k != reflect.TypeFor[time.Time]() {
+		if k := f.Type; k.Kind() == reflect.Struct && k != reflect.TypeFor[time.Time]() && k != reflect.TypeFor[events.Duration]() {
 			names = append(names, jsonNames(at+name+".", k)...)
 			continue
 		}
@@ -111,8 +111,8 @@ func TestNamesHaveNoUnits(t *testing.T) {
 func TestUnits(t *testing.T) {
 	for value, want := range map[string]time.Duration{"90s": 90 * time.Second, "1m30s": 90 * time.Second, "7d": 7 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour, "0.01y": 87*time.Hour + 36*time.Minute, "250ms": 250 * time.Millisecond} {
 		got := mustParse(t, "[types.a]\ntimeout = \""+value+"\"").Settings("a")
-		if got.TimeoutMS != want.Milliseconds() {
-			t.Errorf("%s is %d ms", value, got.TimeoutMS)
+		if got.Timeout.Milliseconds() != want.Milliseconds() {
+			t.Errorf("%s is %d ms", value, got.Timeout.Milliseconds())
 		}
 		if back, err := ParseDuration(FormatDuration(want)); err != nil || back != want {
 			t.Errorf("%s is rendered as %s, which is %s, %v", value, FormatDuration(want), back, err)

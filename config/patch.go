@@ -15,7 +15,7 @@ import (
 
 // Patch holds the settings of a type that the file sets, by their dotted names:
 // "capacity", "backoff.max", "per_priority.9.timeout". A value is written as in
-// the file, or is of the type that [events.TypeSettings] has (milliseconds, bytes); a
+// the file, or is of the type that [events.TypeSettings] has; a
 // duration may be a [time.Duration]. The policy of a failure code, "codes.CODE", is one setting, an
 // [events.CodePolicy].
 type Patch map[string]any
@@ -57,30 +57,30 @@ const day = 24 * time.Hour
 // priority. A dot stands for a table.
 var typeSettings = []typeSetting{
 	row("capacity", integer[int](1, events.MaxCapacity), func(s *events.TypeSettings) *int { return &s.Capacity }, "items of the type dispatched or running at once"),
-	row("lease", millis(events.MinLease, events.MaxLease), func(s *events.TypeSettings) *int64 { return &s.LeaseMS }, "how long a worker may be silent before its item is given to another; a run keeps the lease that it began with"),
-	row("age_step", millis(time.Millisecond, events.MaxDelay), func(s *events.TypeSettings) *int64 { return &s.AgeStepMS }, "an item that has waited this long ranks as one of the next higher priority"),
+	row("lease", millis(events.MinLease, events.MaxLease), func(s *events.TypeSettings) *events.Duration { return &s.Lease }, "how long a worker may be silent before its item is given to another; a run keeps the lease that it began with"),
+	row("age_step", millis(time.Millisecond, events.MaxDelay), func(s *events.TypeSettings) *events.Duration { return &s.AgeStep }, "an item that has waited this long ranks as one of the next higher priority"),
 	row("max_params", size[int](2, events.MaxParamsCeiling), func(s *events.TypeSettings) *int { return &s.MaxParams }, "bound of a submission's params"),
 	row("dedup_policy", choice(events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer), func(s *events.TypeSettings) *events.DedupPolicy { return &s.DedupPolicy }, "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
-	row("dedup_window", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *int64 { return &s.DedupWindowMS }, "how long a dedup key stays taken after completion; at most 30 days"),
+	row("dedup_window", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *events.Duration { return &s.DedupWindow }, "how long a dedup key stays taken after completion; at most 30 days"),
 	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `offer`, or `ack` for any JetStream consumer ([ACK.md](../guides/ACK.md))").unset("offer"),
 	row("assign_by", text.that(alone("assign_by", func(s *events.TypeSettings) *string { return &s.AssignBy })), func(s *events.TypeSettings) *string { return &s.AssignBy }, "which worker with a free slot is [assigned](../guides/WORKERS.md#assigned-items) an item: the one with the `most_free` slots, each in its turn (`round_robin`), or the same one for all items of a `tenant` or with the same `label:NAME`"),
-	row("retain.completed", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CompletedMS }, "how long an item is kept once it has completed"),
-	row("retain.dead", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.DeadMS }, "how long once it is dead"),
-	row("retain.cancelled", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CancelledMS }, "how long once it is cancelled"),
-	row("retain.merged", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.MergedMS }, "how long once it was merged into another"),
-	row("timeout", millis(time.Millisecond, events.MaxTimeout), func(s *events.TypeSettings) *int64 { return &s.TimeoutMS }, "how long an attempt may run"),
+	row("retain.completed", retention, func(s *events.TypeSettings) *events.Duration { return &s.Retain.Completed }, "how long an item is kept once it has completed"),
+	row("retain.dead", retention, func(s *events.TypeSettings) *events.Duration { return &s.Retain.Dead }, "how long once it is dead"),
+	row("retain.cancelled", retention, func(s *events.TypeSettings) *events.Duration { return &s.Retain.Cancelled }, "how long once it is cancelled"),
+	row("retain.merged", retention, func(s *events.TypeSettings) *events.Duration { return &s.Retain.Merged }, "how long once it was merged into another"),
+	row("timeout", millis(time.Millisecond, events.MaxTimeout), func(s *events.TypeSettings) *events.Duration { return &s.Timeout }, "how long an attempt may run"),
 	row("max_attempts", integer[events.Attempt](1, events.MaxAttemptsCeiling), func(s *events.TypeSettings) *events.Attempt { return &s.MaxAttempts }, "attempts before an item is dead"),
-	row("backoff.initial", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.InitialMS }, "wait before the first retry"),
+	row("backoff.initial", millis(0, day), func(s *events.TypeSettings) *events.Duration { return &s.Backoff.Initial }, "wait before the first retry"),
 	row("backoff.factor", number(1, 100), func(s *events.TypeSettings) *float64 { return &s.Backoff.Factor }, "by how much each further wait is longer"),
-	row("backoff.max", millis(0, day), func(s *events.TypeSettings) *int64 { return &s.Backoff.MaxMS }, "the longest wait"),
+	row("backoff.max", millis(0, day), func(s *events.TypeSettings) *events.Duration { return &s.Backoff.Max }, "the longest wait"),
 	row("backoff.jitter", number(0, 1), func(s *events.TypeSettings) *float64 { return &s.Backoff.Jitter }, "the part of a wait by which it is lengthened at random, 0 to 1"),
 	row("poison_after", integer[int](1, events.MaxPoisonAfter), func(s *events.TypeSettings) *int { return &s.PoisonAfter }, "leases that an item may lose, its worker having died or gone silent, before it is dead as `poisoned`"),
 	row("circuit.consecutive", integer[int](0, events.MaxCircuitRuns), func(s *events.TypeSettings) *int { return &s.Circuit.Consecutive }, fmt.Sprintf("failures in a row that open the circuit, at most %d; 0: they don't", events.MaxCircuitRuns)),
 	row("circuit.ratio", number(0, 1), func(s *events.TypeSettings) *float64 { return &s.Circuit.Ratio }, "share of failures in the window that opens it, above 0 to 1; 0: it doesn't. Without `consecutive` and `ratio` there is no circuit"),
-	row("circuit.window", millis(2*time.Millisecond, events.MaxCircuitWindow), func(s *events.TypeSettings) *int64 { return &s.Circuit.WindowMS }, "the time over which the ratio is taken, at most 24h"),
+	row("circuit.window", millis(2*time.Millisecond, events.MaxCircuitWindow), func(s *events.TypeSettings) *events.Duration { return &s.Circuit.Window }, "the time over which the ratio is taken, at most 24h"),
 	row("circuit.min_runs", integer[int](0, events.MaxCircuitRuns), func(s *events.TypeSettings) *int { return &s.Circuit.MinRuns }, "runs that must have ended in the window before the ratio counts"),
-	row("circuit.cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "how long it stays open; doubled each time that it opens in a row"),
-	row("circuit.max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h"),
+	row("circuit.cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *events.Duration { return &s.Circuit.Cooldown }, "how long it stays open; doubled each time that it opens in a row"),
+	row("circuit.max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *events.Duration { return &s.Circuit.MaxCooldown }, "up to this, at most 24h"),
 	row("circuit.probes", integer[int](0, events.MaxCircuitProbes), func(s *events.TypeSettings) *int { return &s.Circuit.Probes }, fmt.Sprintf("runs at once that try it when it is half open, and successes that close it, at most %d", events.MaxCircuitProbes)),
 	row("circuit.count_no_retry", truth, func(s *events.TypeSettings) *bool { return &s.Circuit.CountNoRetry }, "failures that are not retried count too"),
 	row("max_queued", integer[int](0, events.MaxMaxQueued), func(s *events.TypeSettings) *int { return &s.MaxQueued }, "items queued or waiting beyond which a submission is refused (`queue_full`); 0: no limit"),
@@ -123,8 +123,8 @@ var workerCircuitSettings = []typeSetting{
 		}
 		return nil
 	}), func(s *events.TypeSettings) *int { return &s.Circuit.Consecutive }, fmt.Sprintf("different items in a row that a worker fails, while others complete some, until it gets none for a while: 2 to %d, 0 for no circuit", events.MaxWorkerFailures)).unset(strconv.Itoa(events.DefaultWorkerCircuit().Consecutive)),
-	row("cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.CooldownMS }, "for how long, at most 24h; doubled each time in a row"),
-	row("max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *int64 { return &s.Circuit.MaxCooldownMS }, "up to this, at most 24h").unset(FormatDuration(events.DefaultWorkerMaxCooldown)),
+	row("cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *events.Duration { return &s.Circuit.Cooldown }, "for how long, at most 24h; doubled each time in a row"),
+	row("max_cooldown", millis(time.Millisecond, day), func(s *events.TypeSettings) *events.Duration { return &s.Circuit.MaxCooldown }, "up to this, at most 24h").unset(FormatDuration(events.DefaultWorkerMaxCooldown)),
 	row("probes", integer[int](0, events.MaxCircuitProbes), func(s *events.TypeSettings) *int { return &s.Circuit.Probes }, fmt.Sprintf("runs at once that try it then, and successes that let it work again, at most %d", events.MaxCircuitProbes)).unset(strconv.Itoa(events.DefaultWorkerCircuit().Probes)),
 }
 
@@ -135,7 +135,7 @@ func codeFields(c *events.CodePolicy) []field {
 		zero("max_attempts", &c.MaxAttempts, integer[events.Attempt](1, events.MaxAttemptsCeiling), "the type's", "attempts before an item that fails so is dead, unless its submission says"),
 		zero("delay_factor", &c.DelayFactor, number(0.01, events.MaxDelayFactor), "1", "by how much the wait before a retry is longer"),
 		zero("timeout_factor", &c.TimeoutFactor, number(1, events.MaxTimeoutFactor), "1", "by how much the next attempt may take longer"),
-		zero("timeout_max", &c.TimeoutMaxMS, millis(time.Millisecond, events.MaxTimeout), "1h", "up to which the timeout grows"),
+		zero("timeout_max", &c.TimeoutMax, millis(time.Millisecond, events.MaxTimeout), "1h", "up to which the timeout grows"),
 	}
 }
 
@@ -354,7 +354,7 @@ func (p Patch) override(o events.PriorityOverride, typeBackoff events.Backoff) e
 	}
 	lay(prioritySettings(), p, &s)
 	if _, ok := p["timeout"]; ok {
-		o.TimeoutMS = &s.TimeoutMS
+		o.Timeout = &s.Timeout
 	}
 	if _, ok := p["max_attempts"]; ok {
 		o.MaxAttempts = &s.MaxAttempts

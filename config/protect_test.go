@@ -30,14 +30,14 @@ timeout_max = "2h"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := c.WorkerCircuitSettings(); w.Consecutive != 5 || w.Probes != 1 || w.CooldownMS != 30_000 {
+	if w := c.WorkerCircuitSettings(); w.Consecutive != 5 || w.Probes != 1 || w.Cooldown != events.Millis(30_000) {
 		t.Errorf("the circuit of workers is %+v", w)
 	}
 	got := c.Settings("email")
 	codes := map[string]events.CodePolicy{
-		"greylisted": {MaxAttempts: 20, DelayFactor: 4}, "timeout": {TimeoutFactor: 2, TimeoutMaxMS: 7_200_000}, "logic": {},
+		"greylisted": {MaxAttempts: 20, DelayFactor: 4}, "timeout": {TimeoutFactor: 2, TimeoutMax: events.Millis(7_200_000)}, "logic": {},
 	}
-	if got.PoisonAfter != 4 || !reflect.DeepEqual(got.Codes, codes) || got.Circuit != (events.CircuitSettings{Consecutive: 7, CooldownMS: 5000, CountNoRetry: true}) {
+	if got.PoisonAfter != 4 || !reflect.DeepEqual(got.Codes, codes) || got.Circuit != (events.CircuitSettings{Consecutive: 7, Cooldown: events.Millis(5000), CountNoRetry: true}) {
 		t.Errorf("the settings are %+v", got)
 	}
 	if len(c.Settings("other").Codes) != 1 {

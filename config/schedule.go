@@ -41,8 +41,8 @@ func (c Config) FileSchedules() []events.Schedule {
 
 func (s Schedule) schedule(name string) events.Schedule {
 	out := events.Schedule{
-		Name: name, Type: events.Type(s.Type), Cron: s.Cron, EveryMS: s.Every.Milliseconds(), Anchor: s.Anchor, Zone: s.Zone, Missed: s.Missed, Overlap: s.Overlap,
-		Params: s.Params, Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), TimeoutMS: s.Timeout.Milliseconds(),
+		Name: name, Type: events.Type(s.Type), Cron: s.Cron, Every: events.DurationOf(s.Every), Anchor: s.Anchor, Zone: s.Zone, Missed: s.Missed, Overlap: s.Overlap,
+		Params: s.Params, Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), Timeout: events.DurationOf(s.Timeout),
 		Source: events.SourceFile, Paused: s.Paused,
 	}
 	if s.Priority != nil {

@@ -18,9 +18,9 @@ func TestSchedulesOfTheExample(t *testing.T) {
 	want := []events.Schedule{{
 		Name: "nightly-report", Type: "report", Cron: "0 3 * * mon-fri", Zone: "Europe/Berlin", Missed: events.MissedOne, Overlap: events.DedupMerge,
 		Params: []byte(`{"full":true}`), Priority: &seven, Tenant: "acme", Labels: map[string]string{"team": "billing"},
-		MaxAttempts: 2, TimeoutMS: 1_800_000, Source: events.SourceFile,
+		MaxAttempts: 2, Timeout: events.Millis(1_800_000), Source: events.SourceFile,
 	}, {
-		Name: "sweep", Type: "clean", EveryMS: 300_000, Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		Name: "sweep", Type: "clean", Every: events.Millis(300_000), Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		Missed: events.MissedOne, Overlap: events.DedupDistinct, Source: events.SourceFile,
 	}}
 	if got := c.FileSchedules(); !reflect.DeepEqual(got, want) {

@@ -298,7 +298,7 @@ func checkSteps(l events.Limits) error {
 
 var rates = tables(func(r *events.RateLimit) []field {
 	anySpan := millis(math.MinInt64, math.MaxInt64) // checked below
-	return []field{at("per", &r.Per, text, "", ""), at("at", &r.At, text, "", ""), at("n", &r.N, whole[int](), 0, ""), at("interval", &r.IntervalMS, anySpan, 0, ""), at("burst", &r.Burst, whole[int](), 0, "")}
+	return []field{at("per", &r.Per, text, "", ""), at("at", &r.At, text, "", ""), at("n", &r.N, whole[int](), 0, ""), at("interval", &r.Interval, anySpan, events.Duration{}, ""), at("burst", &r.Burst, whole[int](), 0, "")}
 }).that(func(rates []events.RateLimit) error {
 	var errs []error
 	for i, r := range rates { // whether one fits the type's group_by is seen with all of its settings

@@ -17,7 +17,7 @@ func TestAckLeaseOutlastsARestart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
-	set.Protocol, set.LeaseMS = events.ProtocolAck, 3000
+	set.Protocol, set.Lease = events.ProtocolAck, events.Millis(3000)
 	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	id := h.submit("email")
 	h.until("the consumer is there", func() bool { _, err := h.js.Consumer(h.ctx(), "WORK_DISPATCH", "email"); return err == nil })

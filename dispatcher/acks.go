@@ -111,7 +111,7 @@ func (a *ackRuns) push(id events.ID, set *events.TypeSettings, now time.Time) er
 	if err != nil {
 		return err
 	}
-	d := &table.Dispatch{ID: id, Token: a.token(), Type: it.Type, Group: it.Group, Priority: it.Priority, At: now, Lease: set.Lease(), After: a.top, Ack: true}
+	d := &table.Dispatch{ID: id, Token: a.token(), Type: it.Type, Group: it.Group, Priority: it.Priority, At: now, Lease: set.Lease.Duration, After: a.top, Ack: true}
 	a.table.Add(d)
 	a.nextAck = clock.Sooner(a.nextAck, d.At.Add(pushTimeout))
 	a.out.PushAck(d, it, params)
@@ -152,7 +152,7 @@ func (a *ackRuns) pushAgain(now time.Time) error {
 			return err
 		}
 		set, _ := a.state.Settings(d.Type)
-		d.At, d.Again, d.Lease = now, true, set.Lease()
+		d.At, d.Again, d.Lease = now, true, set.Lease.Duration
 		a.nextAck = clock.Sooner(a.nextAck, now.Add(pushTimeout))
 		a.out.PushAck(d, it, params)
 	}

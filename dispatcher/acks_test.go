@@ -188,7 +188,7 @@ func TestAnAckWorkerNeedsNoLibrary(t *testing.T) {
 func TestAckLeases(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	h := ackHarness(t, func(s *events.TypeSettings) { s.LeaseMS = 3000; s.MaxAttempts = 2 })
+	h := ackHarness(t, func(s *events.TypeSettings) { s.Lease = events.Millis(3000); s.MaxAttempts = 2 })
 	c := h.ackConsumer("thumb")
 	id := h.submit("thumb")
 	m := h.nextAck(c)
@@ -344,7 +344,7 @@ func TestWhatIsHeardOnceIsEnough(t *testing.T) {
 func TestWhatWasNotHeardAtAllRunsAgain(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	h := ackHarness(t, func(s *events.TypeSettings) { s.LeaseMS = 3000; s.MaxAttempts = 5 })
+	h := ackHarness(t, func(s *events.TypeSettings) { s.Lease = events.Millis(3000); s.MaxAttempts = 5 })
 	c := h.ackConsumer("thumb")
 	one, other := h.submit("thumb"), h.submit("thumb")
 	first, _ := h.nextAck(c), h.nextAck(c)
@@ -592,7 +592,10 @@ func TestWhyAnAckItemWaits(t *testing.T) {
 // A run that nobody renews and whose answer is slow shows as running once a
 // sweep has found it delivered; its attempt's timeout counts from there.
 func TestASlowAckRunIsSeenAndTimesOut(t *testing.T) {
-	h := ackHarness(t, func(s *events.TypeSettings) { s.TimeoutMS = 500; s.Backoff.InitialMS, s.Backoff.MaxMS = 60_000, 60_000 })
+	h := ackHarness(t, func(s *events.TypeSettings) {
+		s.Timeout = events.Millis(500)
+		s.Backoff.Initial, s.Backoff.Max = events.Millis(60_000), events.Millis(60_000)
+	})
 	c := h.ackConsumer("thumb")
 	id := h.submit("thumb")
 	m := h.nextAck(c)

@@ -83,7 +83,7 @@ func ackChaos(t *testing.T, rnd *rand.Rand) {
 
 func (r *ackRun) configure(p events.Protocol) {
 	set := r.cfg.Defaults
-	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = p, r.most, 50, 50, 20_000
+	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.Lease = p, r.most, 50, 50, events.Millis(20_000)
 	r.do(core.Configure{Type: "thumb", Source: events.SourceAPI, Settings: set})
 }
 

@@ -169,7 +169,7 @@ func ackWindow(set *events.TypeSettings) int { return min(set.Capacity, ackmode.
 // would give up workers that renew as seldom as they were told.
 func (a *ackRuns) ackWait(t events.Type) time.Duration {
 	set, _ := a.state.Settings(t)
-	wait := set.Lease()
+	wait := set.Lease.Duration
 	for _, d := range a.table.Acks {
 		if d.Type == t {
 			wait = max(wait, d.Lease)
@@ -181,7 +181,7 @@ func (a *ackRuns) ackWait(t events.Type) time.Duration {
 // leaseEnded gives a type's consumer the type's shorter lease once the last message has
 // ended that was told a longer one.
 func (a *ackRuns) leaseEnded(d *table.Dispatch) {
-	if set, _ := a.state.Settings(d.Type); d.Lease > set.Lease() && a.ackWait(d.Type) < d.Lease {
+	if set, _ := a.state.Settings(d.Type); d.Lease > set.Lease.Duration && a.ackWait(d.Type) < d.Lease {
 		a.make(d.Type)
 	}
 }

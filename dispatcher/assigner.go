@@ -67,7 +67,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 	}
 	a.seats.Use(seat)
 	d := &table.Dispatch{
-		ID: id, Token: tok, Type: run.Type, Group: run.Group, At: now, Lease: set.Lease(), Priority: run.Priority,
+		ID: id, Token: tok, Type: run.Type, Group: run.Group, At: now, Lease: set.Lease.Duration, Priority: run.Priority,
 		Claimed: true, Worker: seat.Worker, Session: seat.Session, Leased: true,
 	}
 	a.table.Add(d)

@@ -41,7 +41,7 @@ func TestChaosOfClocks(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed+5000)
 			set := c.cfg.Defaults
-			set.MaxAttempts, set.Capacity, set.Retain.CompletedMS, set.Retain.DeadMS = 50, 8, 1<<40, 1<<40 // or what a wrong clock prunes would be missed
+			set.MaxAttempts, set.Capacity, set.Retain.Completed, set.Retain.Dead = 50, 8, events.Millis(1<<40), events.Millis(1<<40) // or what a wrong clock prunes would be missed
 			c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 			for range 250 {
 				if c.rng.IntN(10) == 0 {

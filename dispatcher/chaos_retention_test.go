@@ -24,7 +24,7 @@ func TestChaosWithCuts(t *testing.T) {
 			c := newChaos(t, seed)
 			c.cfg.CutEvents = 40
 			set, _ := c.l.state.Settings("email")
-			set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
+			set.Retain = events.Retention{Completed: events.Millis(20_000), Dead: events.Millis(40_000), Cancelled: events.Millis(1), Merged: events.Millis(1)}
 			c.toRest(func() { c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set}) }) // or a crash may lose it
 			for range 400 {
 				c.one()
@@ -102,7 +102,7 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 	}
 	s := newSim(t, func(c *Config) {
 		c.CutEvents = cutEvents
-		c.Defaults.Retain = events.Retention{CompletedMS: 5000}
+		c.Defaults.Retain = events.Retention{Completed: events.Millis(5000)}
 	})
 	s.register("w", 1000, nil, "email")
 	most := int64(0)

@@ -58,11 +58,11 @@ func newPeople(c *cluster) *people {
 	}
 	if c.rng.IntN(3) == 0 {
 		p.set.GroupCapacity = 1 + c.rng.IntN(2)
-		p.set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, IntervalMS: 10_000, Burst: 2}}
+		p.set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, Interval: events.Millis(10_000), Burst: 2}}
 	}
 	p.set.AssignBy = []string{"", events.AssignRoundRobin, events.PerTenant, events.PerLabel + "customer"}[c.rng.IntN(4)]
 	if c.cutting {
-		p.set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
+		p.set.Retain = events.Retention{Completed: events.Millis(20_000), Dead: events.Millis(40_000), Cancelled: events.Millis(1), Merged: events.Millis(1)}
 	}
 	c.After(time.Second, p.configure)
 	c.After(2*time.Second, p.beat)
@@ -261,7 +261,7 @@ func (c *cluster) servers() int { return c.size }
 // configure sets the type's settings, and a schedule.
 func (p *people) configure() {
 	p.command(1000, nil, "configure", core.Configure{Type: clusterType, Source: events.SourceAPI, Settings: p.set},
-		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, EveryMS: 15_000, Source: "api"}})
+		core.SetSchedule{Schedule: events.Schedule{Name: "tick", Type: clusterType, Every: events.Millis(15_000), Source: "api"}})
 	if p.c.ack {
 		p.command(1000, nil, "configure", core.Configure{Type: ackType, Source: events.SourceAPI, Settings: p.ackSettings()})
 	}
@@ -271,7 +271,7 @@ func (p *people) configure() {
 func (p *people) ackSettings() events.TypeSettings {
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
-	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = events.ProtocolAck, 3, 50, 50, 20_000
+	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.Lease = events.ProtocolAck, 3, 50, 50, events.Millis(20_000)
 	set.Retain = p.set.Retain
 	return set
 }

@@ -73,7 +73,7 @@ func TestNoTypeStarvesAnother(t *testing.T) {
 		s.register("w", 4, nil, "a", "b")
 		for _, typ := range []events.Type{"a", "b"} {
 			s.limit(typ, func(set *events.TypeSettings) {
-				set.LeaseMS, set.TimeoutMS = events.MaxLease.Milliseconds(), events.MaxLease.Milliseconds()
+				set.Lease, set.Timeout = events.DurationOf(events.MaxLease), events.DurationOf(events.MaxLease)
 			})
 		}
 		urgent := func() { s.submit(core.Submit{Type: "b", Priority: prio(9)}) }
@@ -236,7 +236,7 @@ func TestAgeingAcrossTypes(t *testing.T) {
 				most := rapid.IntRange(1, 5).Draw(rt, "places")
 				c := &competition{s: newSim(t, func(cfg *Config) {
 					cfg.Defaults = events.DefaultTypeSettings()
-					cfg.Defaults.AgeStepMS, cfg.Defaults.LeaseMS, cfg.Defaults.TimeoutMS = simAgeStep.Milliseconds(), events.MaxLease.Milliseconds(), 2*events.MaxLease.Milliseconds()
+					cfg.Defaults.AgeStep, cfg.Defaults.Lease, cfg.Defaults.Timeout = events.DurationOf(simAgeStep), events.DurationOf(events.MaxLease), events.Millis(2*events.MaxLease.Milliseconds())
 					sharedLimits[limit](most)(cfg)
 				}), most: most, runs: map[events.ID]*simRun{}}
 				for i := range rapid.IntRange(2, 5).Draw(rt, "types") {

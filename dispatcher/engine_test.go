@@ -59,7 +59,7 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
-	set.LeaseMS = 3000
+	set.Lease = events.Millis(3000)
 	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	h.register("w1", 1, "email")
 	h.register("w2", 1, "email")

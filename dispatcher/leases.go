@@ -34,7 +34,7 @@ type leases struct {
 
 // typeChanged follows a type's lease.
 func (le *leases) typeChanged(t *events.TypeInfo) {
-	was, lease := le.of[t.Type], t.Settings.Lease()
+	was, lease := le.of[t.Type], t.Settings.Lease.Duration
 	if le.of[t.Type] = lease; lease >= was || t.Settings.Ack() {
 		return
 	}
@@ -47,7 +47,7 @@ func (le *leases) typeChanged(t *events.TypeInfo) {
 // that is longer.
 func (le *leases) leaseOf(d *table.Dispatch) time.Duration {
 	set, _ := le.state.Settings(d.Type)
-	return max(d.Lease, set.Lease())
+	return max(d.Lease, set.Lease.Duration)
 }
 
 // ends returns when the lease of a dispatch ends.

@@ -16,7 +16,7 @@ import (
 func (h *harness) setLease(typ events.Type, lease time.Duration, edit func(*events.TypeSettings)) {
 	h.t.Helper()
 	set := events.DefaultTypeSettings()
-	set.LeaseMS = lease.Milliseconds()
+	set.Lease = events.DurationOf(lease)
 	if edit != nil {
 		edit(&set)
 	}
@@ -42,7 +42,7 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if r := h.register("w", 10, "email"); r.LeaseMS["email"] != 30_000 || r.HeartbeatMS != 10_000 {
+	if r := h.register("w", 10, "email"); r.Lease["email"] != events.Millis(30_000) || r.Heartbeat != events.Millis(10_000) {
 		t.Fatalf("%+v", r)
 	}
 	before := h.submit("email")
@@ -53,8 +53,8 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 	h.setLease("email", 3*time.Second, nil)
 	after := h.submit("email")
 	m := h.pull("email")
-	if m.LeaseMS != 3000 {
-		t.Fatalf("the worker is told a lease of %d ms", m.LeaseMS)
+	if m.Lease != events.Millis(3000) {
+		t.Fatalf("the worker is told a lease of %d ms", m.Lease.Milliseconds())
 	}
 	if a := h.begin(m); !a.OK {
 		t.Fatalf("%+v", a.Error)
@@ -71,7 +71,7 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the worker was not asked to register again")
 	}
-	if r := h.register("v", 1, "email"); r.LeaseMS["email"] != 3000 || r.HeartbeatMS >= 3000 {
+	if r := h.register("v", 1, "email"); r.Lease["email"] != events.Millis(3000) || r.Heartbeat.Duration >= 3*time.Second {
 		t.Fatalf("%+v", r)
 	}
 }

@@ -83,7 +83,7 @@ func (l *limits) ageStep(t events.Type, set *events.TypeSettings) time.Duration 
 	if l.cfg.Scores(t) {
 		return 0
 	}
-	return set.AgeStep()
+	return set.AgeStep.Duration
 }
 
 // laneRoom returns how many more items of a lane may be dispatched.

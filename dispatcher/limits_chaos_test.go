@@ -20,9 +20,9 @@ func limitsUnderChaos(seed uint64) (events.Limits, func(*events.TypeSettings)) {
 		if seed%3 > 0 {
 			s.Pool = "llm"
 		}
-		s.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, IntervalMS: 10_000, Burst: 2}}
+		s.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 3, Interval: events.Millis(10_000), Burst: 2}}
 		if seed%2 == 0 {
-			s.Rates = append(s.Rates, events.RateLimit{Per: events.PerType, At: events.AtDispatch, N: 15, IntervalMS: 10_000, Burst: 4})
+			s.Rates = append(s.Rates, events.RateLimit{Per: events.PerType, At: events.AtDispatch, N: 15, Interval: events.Millis(10_000), Burst: 4})
 		}
 	}
 }
@@ -144,7 +144,7 @@ func within(set events.TypeSettings, limits events.Limits, tenants map[events.ID
 
 // rateKept looks at every window by brute force.
 func rateKept(r events.RateLimit, times []time.Time) error {
-	width := time.Duration(r.IntervalMS) * time.Millisecond
+	width := r.Interval.Duration
 	for i, from := range times {
 		n := 0
 		for _, at := range times[i:] {

@@ -36,7 +36,7 @@ func TestANarrowedLimit(t *testing.T) {
 		"group": func(s *events.TypeSettings) { s.GroupCapacity = 1 },
 		"pool":  func(s *events.TypeSettings) { s.Pool = "one" },
 		"rate": func(s *events.TypeSettings) {
-			s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, IntervalMS: 5000}}
+			s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, Interval: events.Millis(5000)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestALimitIsNotPolled(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 4, nil, "email")
 	s.limit("email", func(set *events.TypeSettings) {
-		set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 1, IntervalMS: 30_000}}
+		set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 1, Interval: events.Millis(30_000)}}
 	})
 	for range 3 {
 		s.submit(core.Submit{Tenant: "acme"})

@@ -69,7 +69,7 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	m := s.take("email")
 	s.begin(m)
 	fail := m.report(wire.ReportFail)
-	fail.RetryAfterMS = 5000
+	fail.RetryAfter = events.Millis(5000)
 	s.granted(fail)
 	s.reg.Remove("w", "")
 	s.settle()

@@ -160,7 +160,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases.of[t] = set.Lease()
+		l.leases.of[t] = set.Lease.Duration
 		l.dirty.mark(t)
 		if state.DispatchGate(t).Stopped {
 			l.gates.stopped[t] = true

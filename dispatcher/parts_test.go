@@ -73,7 +73,7 @@ func (p *parts) run(typ events.Type, worker events.WorkerID) *table.Dispatch {
 	id := events.ID{15: p.ids}
 	p.do(core.Submit{NewID: id, Type: typ, Params: []byte(`1`)})
 	set, _ := p.state.Settings(typ)
-	d := &table.Dispatch{ID: id, Token: p.token(), Type: typ, At: p.now, Lease: set.Lease(), Claimed: true, Worker: worker, Session: "s", Leased: true}
+	d := &table.Dispatch{ID: id, Token: p.token(), Type: typ, At: p.now, Lease: set.Lease.Duration, Claimed: true, Worker: worker, Session: "s", Leased: true}
 	p.do(core.Claim{ID: id, Token: d.Token, Worker: worker, Start: true})
 	p.table.Add(d)
 	return d
@@ -186,11 +186,11 @@ func TestShorterLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := p.run("email", "w1")
-	le.typeChanged(p.configure("email", func(s *events.TypeSettings) { s.LeaseMS = 5_000 }))
+	le.typeChanged(p.configure("email", func(s *events.TypeSettings) { s.Lease = events.Millis(5_000) }))
 	if len(p.told) != 1 || !p.told[0].Register || le.leaseOf(d) != 10*time.Second {
 		t.Errorf("the workers were told %+v, and the run has %v", p.told, le.leaseOf(d))
 	}
-	le.typeChanged(p.configure("email", func(s *events.TypeSettings) { s.LeaseMS = 20_000 }))
+	le.typeChanged(p.configure("email", func(s *events.TypeSettings) { s.Lease = events.Millis(20_000) }))
 	if len(p.told) != 1 || le.leaseOf(d) != 20*time.Second {
 		t.Errorf("a longer lease: the workers were told %+v, and the run has %v", p.told, le.leaseOf(d))
 	}
@@ -198,7 +198,7 @@ func TestShorterLease(t *testing.T) {
 
 func (p *parts) leases(lease time.Duration) *leases {
 	p.t.Helper()
-	p.configure("email", func(s *events.TypeSettings) { s.LeaseMS = lease.Milliseconds() })
+	p.configure("email", func(s *events.TypeSettings) { s.Lease = events.DurationOf(lease) })
 	sts := seats.New()
 	f := &flight{clock: p.clock, table: p.table, ready: readyq.New(p.cfg.Store, p.table), seats: sts, pools: &pools{state: p.state, table: p.table}, dirty: p.dirty, out: controls{p: p}, hooks: &p.cfg.Hooks}
 	return &leases{decider: &p.decider, table: p.table, flight: f, seats: sts, registry: registry.New(time.Hour, func() {}), out: controls{p: p}, cfg: &p.cfg, of: map[events.Type]time.Duration{"email": lease}}

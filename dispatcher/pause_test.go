@@ -59,7 +59,7 @@ func TestHoldDispatch(t *testing.T) {
 // missed afterwards.
 func TestHoldSchedulesAndRetention(t *testing.T) {
 	s := newSim(t, nil)
-	s.setSchedule(events.Schedule{Name: "often", EveryMS: 1000})
+	s.setSchedule(events.Schedule{Name: "often", Every: events.Millis(1000)})
 	s.settle()
 	s.l.halt.set("there is no room")
 	s.l.retention.Ask(0) // a round of snapshots

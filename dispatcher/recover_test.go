@@ -23,7 +23,7 @@ import (
 func (h *harness) shortLease(typ events.Type) {
 	h.t.Helper()
 	set := events.DefaultTypeSettings()
-	set.LeaseMS = 3000
+	set.Lease = events.Millis(3000)
 	h.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 }
 

@@ -69,7 +69,7 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 		l.assigner.reported(d)
 	}
 	answer := wire.Reported{
-		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
+		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, Timeout: events.DurationOf(it.Timeout),
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
 	}
 	if _, starts := cmd.(core.Start); starts {

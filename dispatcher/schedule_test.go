@@ -67,8 +67,8 @@ func followAnyClock(c *Config) { c.MaxClockJump = -1 }
 func TestCatchingUpIsBounded(t *testing.T) {
 	s := newSim(t, followAnyClock)
 	s.setSchedule(events.Schedule{Name: "all", Cron: "* * * * *", Missed: events.MissedAll})
-	s.setSchedule(events.Schedule{Name: "one", EveryMS: 1000})
-	s.setSchedule(events.Schedule{Name: "skip", EveryMS: 7000, Missed: events.MissedSkip})
+	s.setSchedule(events.Schedule{Name: "one", Every: events.Millis(1000)})
+	s.setSchedule(events.Schedule{Name: "skip", Every: events.Millis(7000), Missed: events.MissedSkip})
 	s.at = s.at.Add(100*time.Hour + 8*time.Second)
 	s.crash()
 	made, skipped := s.fired()
@@ -90,7 +90,7 @@ func TestCatchingUpIsBounded(t *testing.T) {
 func TestTicksLeaveRoomForOthers(t *testing.T) {
 	s := newSim(t, followAnyClock)
 	for i := range events.MaxSchedules {
-		s.setSchedule(events.Schedule{Name: fmt.Sprintf("s%d", i), EveryMS: 3_600_000})
+		s.setSchedule(events.Schedule{Name: fmt.Sprintf("s%d", i), Every: events.Millis(3_600_000)})
 	}
 	s.at = s.at.Add(time.Hour)
 	before := s.l.state.Meta().Events
@@ -142,7 +142,7 @@ func TestEachTickHasOneItem(t *testing.T) {
 		stream := logtest.NewMemoryStream(0)
 		a := newSimOn(t, stream, nil, followAnyClock)
 		a.setSchedule(events.Schedule{Name: "wall", Cron: "*/3 * * * *", Zone: "Europe/Berlin", Missed: events.MissedAll})
-		a.setSchedule(events.Schedule{Name: "every", EveryMS: 45_000, Missed: events.MissedAll, Overlap: events.DedupMerge})
+		a.setSchedule(events.Schedule{Name: "every", Every: events.Millis(45_000), Missed: events.MissedAll, Overlap: events.DedupMerge})
 		b := newSimOn(t, stream, nil, followAnyClock)
 		b.ids = 1 << 32
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {

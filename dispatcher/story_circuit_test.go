@@ -98,7 +98,7 @@ func (st *story) setCircuit(td *datadriven.TestData) string {
 			case "cooldown", "max_cooldown", "window":
 				d, err := time.ParseDuration(a.Vals[0])
 				st.ok(err)
-				*map[string]*int64{"cooldown": &c.CooldownMS, "max_cooldown": &c.MaxCooldownMS, "window": &c.WindowMS}[a.Key] = d.Milliseconds()
+				*map[string]*events.Duration{"cooldown": &c.Cooldown, "max_cooldown": &c.MaxCooldown, "window": &c.Window}[a.Key] = events.DurationOf(d)
 			default:
 				st.t.Fatalf("unknown setting %s", a.Key)
 			}

@@ -62,12 +62,12 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 	case "retain":
 		typ := events.Type(td.CmdArgs[0].Key)
 		set, _ := st.l.state.Settings(typ)
-		for name, ms := range map[string]*int64{"completed": &set.Retain.CompletedMS, "dead": &set.Retain.DeadMS, "cancelled": &set.Retain.CancelledMS, "merged": &set.Retain.MergedMS} {
+		for name, keep := range map[string]*events.Duration{"completed": &set.Retain.Completed, "dead": &set.Retain.Dead, "cancelled": &set.Retain.Cancelled, "merged": &set.Retain.Merged} {
 			text := ""
 			if td.MaybeScanArgs(st.t, name, &text); text != "" {
 				d, err := time.ParseDuration(text)
 				st.ok(err)
-				*ms = d.Milliseconds()
+				*keep = events.DurationOf(d)
 			}
 		}
 		st.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})

@@ -43,7 +43,7 @@ func (st *story) scheduleVerb(td *datadriven.TestData) string {
 		st.cfg.FileSchedules = nil
 		for _, line := range strings.Fields(strings.ReplaceAll(td.Input, " ", "=")) {
 			name, every, _ := strings.Cut(line, "=")
-			st.cfg.FileSchedules = append(st.cfg.FileSchedules, events.Schedule{Name: name, Type: "clean", EveryMS: st.duration(every).Milliseconds()})
+			st.cfg.FileSchedules = append(st.cfg.FileSchedules, events.Schedule{Name: name, Type: "clean", Every: events.DurationOf(st.duration(every))})
 		}
 		st.sim.crash()
 	case "schedules":
@@ -67,7 +67,7 @@ func (st *story) scheduleOf(name string, td *datadriven.TestData) events.Schedul
 	td.MaybeScanArgs(st.t, "overlap", &overlap)
 	td.MaybeScanArgs(st.t, "type", &typ)
 	s.Type, s.Missed, s.Overlap = events.Type(typ), events.MissedPolicy(missed), events.DedupPolicy(overlap)
-	s.EveryMS = st.duration(every).Milliseconds()
+	s.Every = events.DurationOf(st.duration(every))
 	return s
 }
 

@@ -139,8 +139,8 @@ func (st *story) describe(ev *events.Event) string {
 	case *events.CauseNoted, *events.Replayed, *events.RejectedPurged:
 		return st.describeReplay(ev)
 	case *events.Queued:
-		if b.TimeoutMS > 0 {
-			who += fmt.Sprintf(", may take %s now", time.Duration(b.TimeoutMS)*time.Millisecond)
+		if b.Timeout.Duration > 0 {
+			who += fmt.Sprintf(", may take %s now", b.Timeout.Duration)
 		}
 		return who + st.in(b.AvailableAt)
 	case *events.Claimed:
@@ -326,13 +326,13 @@ func (st *story) configure(td *datadriven.TestData) {
 		case "capacity":
 			set.Capacity = n
 		case "lease_ms":
-			set.LeaseMS = int64(n)
+			set.Lease = events.Millis(int64(n))
 		case "dedup_window_ms":
-			set.DedupWindowMS = int64(n)
+			set.DedupWindow = events.Millis(int64(n))
 		case "max_attempts":
 			set.MaxAttempts = events.Attempt(n)
 		case "timeout_ms":
-			set.TimeoutMS = int64(n)
+			set.Timeout = events.Millis(int64(n))
 		default:
 			st.t.Fatalf("unknown setting %s", a.Key)
 		}

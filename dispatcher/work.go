@@ -26,13 +26,13 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if err := e.registry.Put(r, e.Now()); err != nil {
 		return wire.Registered{}, err
 	}
-	out := wire.Registered{Session: r.Session, LeaseMS: make(map[string]int64, len(leases))}
+	out := wire.Registered{Session: r.Session, Lease: make(map[string]events.Duration, len(leases))}
 	beat := e.cfg.Heartbeat
 	for t, lease := range leases {
-		out.LeaseMS[t] = lease.Milliseconds()
+		out.Lease[t] = events.DurationOf(lease)
 		beat = min(beat, lease/beatsPerLease)
 	}
-	out.HeartbeatMS = beat.Milliseconds()
+	out.Heartbeat = events.DurationOf(beat.Truncate(time.Millisecond))
 	return out, nil
 }
 
@@ -45,7 +45,7 @@ func (e *Engine) leasesOf(ctx context.Context, types []string) (map[string]time.
 		leases := make(map[string]time.Duration, len(types))
 		for _, t := range types {
 			set, _ := l.state.Settings(events.Type(t))
-			leases[t] = set.Lease()
+			leases[t] = set.Lease.Duration
 		}
 		return leases, nil
 	})
@@ -120,7 +120,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	} else if err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
-	reply := wire.HeartbeatReply{IdleMS: e.registry.MayRest().Milliseconds(), Fence: events.NewToken(e.Epoch(), 0)}
+	reply := wire.HeartbeatReply{Idle: events.DurationOf(e.registry.MayRest().Truncate(time.Millisecond)), Fence: events.NewToken(e.Epoch(), 0)}
 	reply.Status, reply.Reason = e.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {

@@ -231,7 +231,7 @@ func readEverything(t *testing.T, c *streamwright.Client, id, big string) {
 	}
 	// By types and kinds, each event's decision is looked up.
 	enough := errors.New("enough")
-	if err := c.Tail(ctx, streamwright.TailOptions{Kinds: []string{"completed"}, Types: []string{"email"}, FromSeq: 1}, func(streamwright.Event) error { return enough }); !errors.Is(err, enough) {
+	if err := c.Tail(ctx, streamwright.TailOptions{Kinds: []streamwright.Kind{streamwright.KindCompleted}, Types: []string{"email"}, FromSeq: 1}, func(streamwright.Event) error { return enough }); !errors.Is(err, enough) {
 		t.Fatalf("tail by kind: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func TestReloadsDisturbNobodyElse(t *testing.T) {
 	completed := map[string]bool{}
 	tail := make(chan error, 1)
 	go func() {
-		tail <- reader.Tail(seen, streamwright.TailOptions{FromSeq: 1, Kinds: []string{"completed"}}, func(ev streamwright.Event) error {
+		tail <- reader.Tail(seen, streamwright.TailOptions{FromSeq: 1, Kinds: []streamwright.Kind{streamwright.KindCompleted}}, func(ev streamwright.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			completed[ev.ID] = true

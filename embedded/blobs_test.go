@@ -237,7 +237,7 @@ func TestObjectStoreAway(t *testing.T) {
 	logins.Open(t, "it deletes a stream of the engine's")
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
-	if _, err := c.Types().Configure(testContext(t), "away", streamwright.Settings{MaxAttempts: new(100), Backoff: &streamwright.Backoff{InitialMS: 20, Factor: 1, MaxMS: 20}}); err != nil {
+	if _, err := c.Types().Configure(testContext(t), "away", streamwright.Settings{MaxAttempts: new(100), Backoff: &streamwright.Backoff{Initial: 20 * time.Millisecond, Factor: 1, Max: 20 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := c.Submit(testContext(t), streamwright.Item{Type: "away", Params: largeDoc(1 << 20)})

@@ -25,7 +25,7 @@ func withClock(t *testing.T, dir string, skew time.Duration, config string) Opti
 // awaitState asks until an item is in a state.
 func awaitState(t *testing.T, e *Engine, id string, want events.ItemState) wire.Item {
 	t.Helper()
-	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: id, TimeoutMS: 10_000})
+	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: id, Timeout: events.Millis(10_000)})
 	if it.State != want {
 		t.Fatalf("item %s is %s, not %s", id, it.State, want)
 	}
@@ -140,7 +140,7 @@ func TestLogOfTheFutureIsBroughtBack(t *testing.T) {
 	if c.Verdict != wire.ClockPlausible || time.Since(c.EngineTime).Abs() > time.Minute {
 		t.Fatalf("accepted: %+v", c)
 	}
-	hour := submit(t, e, wire.Submit{Type: "email", DelayMS: 3_600_000}).ID
+	hour := submit(t, e, wire.Submit{Type: "email", Delay: events.Millis(3_600_000)}).ID
 	for _, id := range []string{id, hour} {
 		it := request[wire.Item](t, e, wire.APIGet, wire.Get{ID: id})
 		if in := time.Until(it.AvailableAt); it.State != events.StateQueued || in < 59*time.Minute || in > 25*time.Hour {
@@ -169,7 +169,7 @@ func TestStartTwoHoursAhead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	e := mustStart(t, withClock(t, dir, 0, ""))
-	id := submit(t, e, wire.Submit{Type: "email", DelayMS: time.Hour.Milliseconds()}).ID
+	id := submit(t, e, wire.Submit{Type: "email", Delay: events.DurationOf(time.Hour)}).ID
 	stopEngine(t, e)
 
 	e = mustStart(t, withClock(t, dir, 2*time.Hour, ""))
@@ -186,7 +186,7 @@ func TestStartTwoHoursAhead(t *testing.T) {
 	stopEngine(t, e)
 
 	e = mustStart(t, withClock(t, dir, 0, ""))
-	soon := submit(t, e, wire.Submit{Type: "email", DelayMS: 1}).ID
+	soon := submit(t, e, wire.Submit{Type: "email", Delay: events.Millis(1)}).ID
 	if it := request[wire.Item](t, e, wire.APIGet, wire.Get{ID: soon}); time.Until(it.AvailableAt) > time.Minute {
 		t.Errorf("on the right clock an item with no delay is due at %s", it.AvailableAt)
 	}

@@ -100,7 +100,7 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 		t.Errorf("the state of the future: %v", err)
 	}
 	history, sum, err := c.Account(ctx, sub.ID)
-	if err != nil || len(history) < 8 || history[len(history)-1].Kind != events.KindCompleted || sum.BackedOffMS != 0 {
+	if err != nil || len(history) < 8 || history[len(history)-1].Kind != events.KindCompleted || !sum.BackedOff.IsZero() {
 		t.Errorf("%+v %+v %v", history, sum, err)
 	}
 }
@@ -170,7 +170,7 @@ func TestBulkCancelAndReprioritise(t *testing.T) {
 	tenant := func(s string) streamwright.Selection {
 		return streamwright.Selection{List: streamwright.Filter{Tenant: s, Limit: 4}}
 	}
-	sum, err := c.Bulk(ctx, streamwright.Bulk{Action: wire.BulkReschedule, Select: tenant("tenant-1"), Priority: streamwright.Priority(9)}, nil)
+	sum, err := c.Bulk(ctx, streamwright.Bulk{Action: wire.BulkReschedule, Select: tenant("tenant-1"), Priority: 9}, nil)
 	if err != nil || sum.Changed != 10 || sum.Matched != 10 {
 		t.Errorf("reprioritised: %+v, %v", sum, err)
 	}

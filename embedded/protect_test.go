@@ -118,13 +118,13 @@ func TestDefaultsOfTheFileReachRecordedTypes(t *testing.T) {
 	for _, file := range []string{defaults, defaults + "[types.changed]\nlease = \"50s\"\n", defaults + "[types.changed]\nlease = \"55s\"\n"} {
 		e = start(file)
 		got := settings(e)
-		if s := got["plain"]; s.Settings.Capacity != 7 || s.Settings.Retain.DeadMS != 3_600_000 || s.Source != events.SourceDefault {
+		if s := got["plain"]; s.Settings.Capacity != 7 || s.Settings.Retain.Dead != events.Millis(3_600_000) || s.Source != events.SourceDefault {
 			t.Errorf("plain: %+v", s)
 		}
-		if s := got["filed"]; s.Settings.Capacity != 7 || s.Settings.LeaseMS != 45_000 || s.Source != events.SourceFile {
+		if s := got["filed"]; s.Settings.Capacity != 7 || s.Settings.Lease != events.Millis(45_000) || s.Source != events.SourceFile {
 			t.Errorf("filed: %+v", s)
 		}
-		if s := got["changed"]; s.Settings.Capacity != 3 || s.Settings.Retain.DeadMS != 0 || s.Source != events.SourceAPI {
+		if s := got["changed"]; s.Settings.Capacity != 3 || !s.Settings.Retain.Dead.IsZero() || s.Source != events.SourceAPI {
 			t.Errorf("changed: %+v", s)
 		}
 		stopEngine(t, e)

@@ -91,7 +91,7 @@ func (m *metre) overQuota(e *wire.Error, limit string) time.Duration {
 	if e == nil || e.Code != events.CodeQuotaExceeded || !strings.Contains(e.Message, limit) {
 		m.t.Fatalf("got %+v, want a refusal by the quota %s", e, limit)
 	}
-	return time.Duration(e.RetryAfterMS) * time.Millisecond
+	return e.RetryAfter.Duration
 }
 
 func (m *metre) granted(e *wire.Error) {

@@ -55,7 +55,7 @@ func TestLogIsCut(t *testing.T) {
 	e := mustStart(t, quiet(dir))
 	done := submit(t, e, wire.Submit{Type: "email", Params: []byte(`{"n":1.50}`), DedupKey: "k"})
 	request[wire.Cancelled](t, e, wire.APICancel, wire.Cancel{ID: done.ID})
-	later := submit(t, e, wire.Submit{Type: "report", DelayMS: 3_600_000})
+	later := submit(t, e, wire.Submit{Type: "report", Delay: events.Millis(3_600_000)})
 	before := kindsOf(t, e, done.ID)
 	stopEngine(t, e)
 	old := filepath.Join(t.TempDir(), "store")

@@ -116,7 +116,7 @@ func TestTheFileOwnsASchedule(t *testing.T) {
 	}
 	var first streamwright.ScheduleInfo
 	run(with(config.Schedule{Type: "clean", Every: time.Hour}), func(c *streamwright.Client, list []streamwright.ScheduleInfo) {
-		if len(list) != 1 || list[0].Source != "file" || list[0].EveryMS != 3_600_000 || list[0].Next.IsZero() {
+		if len(list) != 1 || list[0].Source != "file" || list[0].Every != events.Millis(3_600_000) || list[0].Next.IsZero() {
 			t.Fatalf("%+v", list)
 		}
 		first = list[0]

@@ -31,7 +31,7 @@ func BenchmarkScrape(b *testing.B) {
 			defer client.Close()
 			list := make([]streamwright.Item, c.items)
 			for i := range list {
-				list[i] = streamwright.Item{Type: "type" + strconv.Itoa(i%c.types), Priority: streamwright.Priority(1 + i/c.types%5)}
+				list[i] = streamwright.Item{Type: "type" + strconv.Itoa(i%c.types), Priority: 1 + i/c.types%5}
 			}
 			if _, err := client.SubmitMany(b.Context(), list); err != nil {
 				b.Fatal(err)

@@ -23,8 +23,8 @@ lease = "1s"
 		wantMS int64
 	}{{"slow", 500}, {"quick", 333}} {
 		reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: c.typ, Session: c.typ, Types: []string{c.typ}, Slots: 1})
-		if reg.HeartbeatMS != c.wantMS {
-			t.Errorf("a worker of type %s is told to send a heartbeat each %d ms, want %d", c.typ, reg.HeartbeatMS, c.wantMS)
+		if reg.Heartbeat.Milliseconds() != c.wantMS {
+			t.Errorf("a worker of type %s is told to send a heartbeat each %d ms, want %d", c.typ, reg.Heartbeat.Milliseconds(), c.wantMS)
 		}
 		shown(t, e, c.typ, wire.WorkerDead, "nothing was heard of it for 1s")
 	}

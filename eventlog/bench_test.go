@@ -20,11 +20,11 @@ func benchEvents(n int) []events.Event {
 		id := testID(i)
 		at := testTime
 		evs = append(evs,
-			events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: at, Body: &events.Created{Params: params, Priority: 5, MaxAttempts: 3, TimeoutMS: 300000, Provenance: events.Provenance{Source: "bench"}, Intake: events.Intake{Seq: uint64(i)}}},
+			events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: at, Body: &events.Created{Params: params, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(300000), Provenance: events.Provenance{Source: "bench"}, Intake: events.Intake{Seq: uint64(i)}}},
 			events.Event{Kind: events.KindQueued, ID: id, Type: "email", At: at, Body: &events.Queued{Reason: "submitted", OrderAt: at}},
 			events.Event{Kind: events.KindClaimed, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Claimed{Token: events.NewToken(3, uint64(i)), StartBy: at}},
 			events.Event{Kind: events.KindRunning, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Running{Deadline: at}},
-			events.Event{Kind: events.KindCompleted, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Completed{DurationMS: 12, Result: json.RawMessage(`{"ok":true}`)}},
+			events.Event{Kind: events.KindCompleted, ID: id, Type: "email", At: at, Attempt: 1, Worker: "worker-1", Body: &events.Completed{Duration: events.Millis(12), Result: json.RawMessage(`{"ok":true}`)}},
 		)
 	}
 	return evs[:n]

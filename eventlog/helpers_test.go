@@ -100,7 +100,7 @@ func decision(n int, mark string) []events.Event {
 		evs[i] = events.Event{Kind: events.KindQueued, ID: testID(i), Type: "email", At: testTime, Body: &events.Queued{Reason: mark, OrderAt: testTime}}
 		if i == 0 {
 			params, _ := json.Marshal(map[string]string{"mark": mark})
-			evs[i].Kind, evs[i].Body = events.KindCreated, &events.Created{Params: params, Priority: 5, MaxAttempts: 3, TimeoutMS: 1000}
+			evs[i].Kind, evs[i].Body = events.KindCreated, &events.Created{Params: params, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(1000)}
 		}
 	}
 	return evs

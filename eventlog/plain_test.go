@@ -139,7 +139,7 @@ func TestReadWithNATSAlone(t *testing.T) {
 	for i := range 10 {
 		id := events.ID{0: 1, 15: byte(i)}
 		ids = append(ids, id)
-		first = append(first, events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: time.Unix(0, 0).UTC(), Body: &events.Created{Params: json.RawMessage(`{"text":"two\nlines"}`), Priority: 5, MaxAttempts: 1, TimeoutMS: 1000}})
+		first = append(first, events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: time.Unix(0, 0).UTC(), Body: &events.Created{Params: json.RawMessage(`{"text":"two\nlines"}`), Priority: 5, MaxAttempts: 1, Timeout: events.Millis(1000)}})
 	}
 	for _, id := range ids[:3] {
 		second = append(second, events.Event{Kind: events.KindCompleted, ID: id, Type: "email", At: time.Unix(1, 0).UTC(), Attempt: 1, Worker: "w", Body: &events.Completed{Result: json.RawMessage(`{"ok":true}`)}})

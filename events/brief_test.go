@@ -10,11 +10,11 @@ import (
 func TestBriefEvents(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	full := &Created{
-		Params: json.RawMessage(`{"a":"<&>"}`), Priority: 3, MaxAttempts: 4, TimeoutMS: 5, DedupKey: "d<&>\u00fc", IdempotencyKey: "i", IdempotencyUntil: at,
+		Params: json.RawMessage(`{"a":"<&>"}`), Priority: 3, MaxAttempts: 4, Timeout: Millis(5), DedupKey: "d<&>\u00fc", IdempotencyKey: "i", IdempotencyUntil: at,
 		AvailableAt: at, Capabilities: []string{"gpu"}, Tenant: "acme", Labels: map[string]string{"a": "b"}, Provenance: Provenance{Source: "s"},
 		Trace: "t", Digest: "x", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: at}, SubmitOptions: &SubmitOptions{Group: "g"},
 	}
-	for _, body := range []Body{&Created{}, full, &Completed{DurationMS: 9}, &Completed{DurationMS: 9, Result: json.RawMessage(`[1]`)}, &Running{Deadline: at}} {
+	for _, body := range []Body{&Created{}, full, &Completed{Duration: Millis(9)}, &Completed{Duration: Millis(9), Result: json.RawMessage(`[1]`)}, &Running{Deadline: at}} {
 		ev := Event{Kind: body.Kind(), ID: ID{1}, Type: "email", At: at, Attempt: 2, Worker: "w", Body: body}
 		whole, err := ev.AppendJSON(nil)
 		if err != nil {

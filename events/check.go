@@ -254,7 +254,7 @@ func (b *Created) check(*Event) error {
 }
 
 func (b *Queued) check(*Event) error {
-	return inRange(Writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0)
+	return inRange(Writable(b.OrderAt, b.AvailableAt) && b.Jitter.Duration >= 0 && b.Timeout.Duration >= 0)
 }
 
 func (b *Claimed) check(*Event) error {

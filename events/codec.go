@@ -84,7 +84,7 @@ func (e *Event) appendData(w *quickjson.Writer, brief bool) {
 			w.B = append(w.B[:at+1], w.B[at+1+len(none):]...)
 			return
 		case *Completed:
-			body = &Completed{DurationMS: d.DurationMS}
+			body = &Completed{Duration: d.Duration}
 		}
 	}
 	if !appendBody(w, body) {

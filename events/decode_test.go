@@ -18,7 +18,7 @@ func codecEvents() []Event {
 	until := at.Add(time.Hour)
 	bodies := []Body{
 		&Created{Params: json.RawMessage(`null`)},
-		&Created{Params: json.RawMessage(`{"a": [1, {"b":"}\"]"}], "c" : "ü<>&"}`), Priority: 9, MaxAttempts: 3, TimeoutMS: 300000,
+		&Created{Params: json.RawMessage(`{"a": [1, {"b":"}\"]"}], "c" : "ü<>&"}`), Priority: 9, MaxAttempts: 3, Timeout: Millis(300000),
 			DedupKey: "a<b>&c", IdempotencyKey: "i", IdempotencyUntil: until, AvailableAt: until,
 			Capabilities: []string{"gpu", "x,y]"}, Tenant: "té", Labels: map[string]string{"k": "v}", "a": "<"},
 			Provenance: Provenance{Source: "s", Trigger: "t\n"}, Trace: "00-1", Digest: "d", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: until}},
@@ -27,8 +27,8 @@ func codecEvents() []Event {
 		&Queued{Reason: "submitted", OrderAt: at}, &Queued{Reason: "re\x00try", OrderAt: at, AvailableAt: until},
 		&Claimed{Token: NewToken(3, 99), StartBy: until},
 		&Running{}, &Running{Deadline: until},
-		&Completed{DurationMS: 12}, &Completed{DurationMS: -1, Result: json.RawMessage(`[true, {"x":1e9}]`)},
-		&Failed{Error: "line\nline", Code: "error", Retryable: true, DurationMS: 5},
+		&Completed{Duration: Millis(12)}, &Completed{Duration: Millis(-1), Result: json.RawMessage(`[true, {"x":1e9}]`)},
+		&Failed{Error: "line\nline", Code: "error", Retryable: true, Duration: Millis(5)},
 		&Dead{Reason: "exhausted", Attempts: 3, Error: "e", Code: "c"},
 		&Cancelled{Reason: "cancelled", WasRunning: true},
 		&Released{Reason: "released"},
@@ -41,7 +41,7 @@ func codecEvents() []Event {
 		&TypeConfigured{Source: "file", Settings: DefaultTypeSettings()},
 		&Queued{Reason: "continuation", OrderAt: at, Outcomes: json.RawMessage(`[{"id":"x","result":{"a":[1]}}]`)},
 		&Waiting{Reason: "defer", For: []ID{id}, Behind: id, Left: 1}, &Waiting{Reason: "after", Ended: id},
-		&Spawned{Spawn: 1, Children: []ID{id, id}, Existing: []ID{id}, Continues: true, Continuation: "gather", ChildPolicy: ChildContinue, DurationMS: 9},
+		&Spawned{Spawn: 1, Children: []ID{id, id}, Existing: []ID{id}, Continues: true, Continuation: "gather", ChildPolicy: ChildContinue, Duration: Millis(9)},
 		&Snoozed{AvailableAt: until, Reason: "later"}, &Progressed{Percent: 50, Message: "half"},
 		&Checkpointed{Checkpoint: json.RawMessage(`{"at":1}`)},
 		&Cancelled{Reason: "superseded", By: id}, &Dead{Reason: "child_dead", By: id},

@@ -57,7 +57,7 @@ type Created struct {
 	Params           json.RawMessage   `json:"params"`
 	Priority         Priority          `json:"priority"`
 	MaxAttempts      Attempt           `json:"max_attempts"`
-	TimeoutMS        int64             `json:"timeout_ms"`
+	Timeout          Duration          `json:"timeout_ms"`
 	DedupKey         string            `json:"dedup_key,omitempty"`
 	IdempotencyKey   string            `json:"idempotency_key,omitempty"`
 	IdempotencyUntil time.Time         `json:"idempotency_until,omitzero"`
@@ -90,8 +90,8 @@ type Queued struct {
 	Reason      string    `json:"reason"` // submitted, retry, after, continuation
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
-	JitterMS    int64     `json:"jitter_ms,omitempty"`  // the part of the wait that was drawn at random
-	TimeoutMS   int64     `json:"timeout_ms,omitempty"` // of the attempts from here on; 0: as it was
+	Jitter      Duration  `json:"jitter_ms,omitzero"`  // the part of the wait that was drawn at random
+	Timeout     Duration  `json:"timeout_ms,omitzero"` // of the attempts from here on; 0: as it was
 	// Outcomes tell the continuation how the children ended: an array of
 	// [Outcome].
 	Outcomes json.RawMessage `json:"outcomes,omitempty"`
@@ -120,16 +120,16 @@ type Running struct {
 
 // Completed is the payload of completed.
 type Completed struct {
-	DurationMS int64           `json:"duration_ms"`
-	Result     json.RawMessage `json:"result,omitempty"`
+	Duration Duration        `json:"duration_ms"`
+	Result   json.RawMessage `json:"result,omitempty"`
 }
 
 // Failed is the payload of failed.
 type Failed struct {
-	Error      string `json:"error"`
-	Code       string `json:"code"`
-	Retryable  bool   `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
-	DurationMS int64  `json:"duration_ms"`
+	Error     string   `json:"error"`
+	Code      string   `json:"code"`
+	Retryable bool     `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
+	Duration  Duration `json:"duration_ms"`
 	// MaxAttempts is the limit that applied, at least the attempt that failed.
 	// Older events may lack it: the item's limit applied then.
 	MaxAttempts Attempt `json:"max_attempts,omitempty"`

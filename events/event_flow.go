@@ -7,20 +7,20 @@ import (
 
 // SubmitOptions holds what most submissions leave out.
 type SubmitOptions struct {
-	After         []ID        `json:"after,omitempty"`
-	AfterPolicy   AfterPolicy `json:"after_policy,omitempty"`
-	DedupPolicy   DedupPolicy `json:"dedup_policy,omitempty"`
-	DedupWindowMS int64       `json:"dedup_window_ms,omitempty"`
-	ExpiresAt     time.Time   `json:"expires_at,omitzero"`
-	EstimateMS    int64       `json:"estimated_duration_ms,omitempty"` // how long a run is likely to take
-	OwnAttempts   bool        `json:"own_attempts,omitempty"`          // the submission chose max_attempts
-	OwnTimeout    bool        `json:"own_timeout,omitempty"`           // the submission chose timeout_ms
-	Group         string      `json:"group,omitempty"`
-	Parent        ID          `json:"parent,omitzero"`
-	Spawn         int         `json:"spawn,omitempty"`
-	ScoreMS       *int64      `json:"score_ms,omitempty"`
-	Verdict       *Verdict    `json:"verdict,omitempty"`
-	Rates         []RateTaken `json:"rates,omitempty"`
+	After       []ID        `json:"after,omitempty"`
+	AfterPolicy AfterPolicy `json:"after_policy,omitempty"`
+	DedupPolicy DedupPolicy `json:"dedup_policy,omitempty"`
+	DedupWindow Duration    `json:"dedup_window_ms,omitzero"`
+	ExpiresAt   time.Time   `json:"expires_at,omitzero"`
+	Estimate    Duration    `json:"estimated_duration_ms,omitzero"` // how long a run is likely to take
+	OwnAttempts bool        `json:"own_attempts,omitempty"`         // the submission chose max_attempts
+	OwnTimeout  bool        `json:"own_timeout,omitempty"`          // the submission chose timeout_ms
+	Group       string      `json:"group,omitempty"`
+	Parent      ID          `json:"parent,omitzero"`
+	Spawn       int         `json:"spawn,omitempty"`
+	Score       *Duration   `json:"score_ms,omitempty"`
+	Verdict     *Verdict    `json:"verdict,omitempty"`
+	Rates       []RateTaken `json:"rates,omitempty"`
 }
 
 // DedupPolicy says what becomes of a submission whose dedup key is taken.
@@ -74,7 +74,7 @@ type Spawned struct {
 	Continues    bool        `json:"continues,omitempty"`
 	Continuation string      `json:"continuation,omitempty"`
 	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
-	DurationMS   int64       `json:"duration_ms"`
+	Duration     Duration    `json:"duration_ms"`
 
 	Declared int    `json:"declared,omitempty"` // how many children or items there are to be
 	Pending  string `json:"pending,omitempty"`  // reference of the document that has the children, as JSON
@@ -90,7 +90,7 @@ type Spawned struct {
 type Snoozed struct {
 	AvailableAt time.Time `json:"available_at"`
 	Reason      string    `json:"reason,omitempty"`
-	DurationMS  int64     `json:"duration_ms"`
+	Duration    Duration  `json:"duration_ms"`
 }
 
 // Progressed is the payload of progressed.

@@ -76,10 +76,10 @@ type ScheduleFired struct {
 type Schedule struct {
 	Name        string            `json:"name"`
 	Type        Type              `json:"type"`
-	Cron        string            `json:"cron,omitempty"`     // five fields, or @hourly and the like
-	EveryMS     int64             `json:"every_ms,omitempty"` // instead of Cron
-	Anchor      time.Time         `json:"anchor,omitzero"`    // with EveryMS: a tick, from which the others are counted
-	Zone        string            `json:"zone,omitempty"`     // IANA; empty: UTC
+	Cron        string            `json:"cron,omitempty"`    // five fields, or @hourly and the like
+	Every       Duration          `json:"every_ms,omitzero"` // instead of Cron
+	Anchor      time.Time         `json:"anchor,omitzero"`   // with Every: a tick, from which the others are counted
+	Zone        string            `json:"zone,omitempty"`    // IANA; empty: UTC
 	Missed      MissedPolicy      `json:"missed"`
 	Overlap     DedupPolicy       `json:"overlap"` // what becomes of a tick whose previous item has not ended; distinct: both run
 	Params      json.RawMessage   `json:"params,omitempty"`
@@ -87,7 +87,7 @@ type Schedule struct {
 	Tenant      string            `json:"tenant,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	MaxAttempts Attempt           `json:"max_attempts,omitempty"`
-	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
+	Timeout     Duration          `json:"timeout_ms,omitzero"`
 	Source      string            `json:"source"` // file, api
 	Paused      bool              `json:"paused,omitempty"`
 	Next        time.Time         `json:"next,omitzero"` // the tick that is due next; zero: none

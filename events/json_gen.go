@@ -11,7 +11,7 @@ func (x *Created) appendJSON(w *quickjson.Writer) {
 	w.Raw(`,"params":`, x.Params)
 	w.Uint(`,"priority":`, uint64(x.Priority))
 	w.Int(`,"max_attempts":`, int64(x.MaxAttempts))
-	w.Int(`,"timeout_ms":`, x.TimeoutMS)
+	w.Int(`,"timeout_ms":`, x.Timeout.Milliseconds())
 	w.OptText(`,"dedup_key":`, x.DedupKey)
 	w.OptText(`,"idempotency_key":`, x.IdempotencyKey)
 	w.OptTime(`,"idempotency_until":`, x.IdempotencyUntil)
@@ -40,9 +40,13 @@ func (x *Created) appendJSON(w *quickjson.Writer) {
 		}
 		w.OptText(`,"after_policy":`, string(x.SubmitOptions.AfterPolicy))
 		w.OptText(`,"dedup_policy":`, string(x.SubmitOptions.DedupPolicy))
-		w.OptInt(`,"dedup_window_ms":`, x.SubmitOptions.DedupWindowMS)
+		if !x.SubmitOptions.DedupWindow.IsZero() {
+			w.Int(`,"dedup_window_ms":`, x.SubmitOptions.DedupWindow.Milliseconds())
+		}
 		w.OptTime(`,"expires_at":`, x.SubmitOptions.ExpiresAt)
-		w.OptInt(`,"estimated_duration_ms":`, x.SubmitOptions.EstimateMS)
+		if !x.SubmitOptions.Estimate.IsZero() {
+			w.Int(`,"estimated_duration_ms":`, x.SubmitOptions.Estimate.Milliseconds())
+		}
 		w.OptBool(`,"own_attempts":`, x.SubmitOptions.OwnAttempts)
 		w.OptBool(`,"own_timeout":`, x.SubmitOptions.OwnTimeout)
 		w.OptText(`,"group":`, x.SubmitOptions.Group)
@@ -50,8 +54,8 @@ func (x *Created) appendJSON(w *quickjson.Writer) {
 			w.Word(`,"parent":`, &x.SubmitOptions.Parent)
 		}
 		w.OptInt(`,"spawn":`, int64(x.SubmitOptions.Spawn))
-		if x.SubmitOptions.ScoreMS != nil {
-			w.Int(`,"score_ms":`, *x.SubmitOptions.ScoreMS)
+		if x.SubmitOptions.Score != nil {
+			w.Int(`,"score_ms":`, x.SubmitOptions.Score.Milliseconds())
 		}
 		if x.SubmitOptions.Verdict != nil {
 			w.Any(`,"verdict":`, x.SubmitOptions.Verdict)
@@ -75,7 +79,7 @@ func (x *Created) readJSON(r *quickjson.Reader) {
 		case 2:
 			x.MaxAttempts = Attempt(r.Int(64))
 		case 3:
-			x.TimeoutMS = r.Int(64)
+			x.Timeout = Duration{Duration: r.Millis(r.Int(64))}
 		case 4:
 			x.DedupKey = r.Text()
 		case 5:
@@ -119,13 +123,13 @@ func (x *Created) readJSON(r *quickjson.Reader) {
 			x.SubmitOptions.DedupPolicy = DedupPolicy(r.Text())
 		case 23:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
-			x.SubmitOptions.DedupWindowMS = r.Int(64)
+			x.SubmitOptions.DedupWindow = Duration{Duration: r.Millis(r.Int(64))}
 		case 24:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
 			x.SubmitOptions.ExpiresAt = r.Time()
 		case 25:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
-			x.SubmitOptions.EstimateMS = r.Int(64)
+			x.SubmitOptions.Estimate = Duration{Duration: r.Millis(r.Int(64))}
 		case 26:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
 			x.SubmitOptions.OwnAttempts = r.Bool()
@@ -143,7 +147,7 @@ func (x *Created) readJSON(r *quickjson.Reader) {
 			x.SubmitOptions.Spawn = int(r.Int(64))
 		case 31:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
-			x.SubmitOptions.ScoreMS = new(r.Int(64))
+			x.SubmitOptions.Score = new(Duration{Duration: r.Millis(r.Int(64))})
 		case 32:
 			x.SubmitOptions = quickjson.Some(x.SubmitOptions)
 			r.Any(&x.SubmitOptions.Verdict)
@@ -218,13 +222,13 @@ func (x *Created) maxJSON() int {
 		if x.SubmitOptions.DedupPolicy != "" {
 			n += len(`,"dedup_policy":`) + quickjson.MaxText(len(x.SubmitOptions.DedupPolicy))
 		}
-		if x.SubmitOptions.DedupWindowMS != 0 {
+		if !x.SubmitOptions.DedupWindow.IsZero() {
 			n += len(`,"dedup_window_ms":`) + quickjson.MaxInt
 		}
 		if !x.SubmitOptions.ExpiresAt.IsZero() {
 			n += len(`,"expires_at":`) + quickjson.MaxTime
 		}
-		if x.SubmitOptions.EstimateMS != 0 {
+		if !x.SubmitOptions.Estimate.IsZero() {
 			n += len(`,"estimated_duration_ms":`) + quickjson.MaxInt
 		}
 		if x.SubmitOptions.OwnAttempts {
@@ -242,7 +246,7 @@ func (x *Created) maxJSON() int {
 		if x.SubmitOptions.Spawn != 0 {
 			n += len(`,"spawn":`) + quickjson.MaxInt
 		}
-		if x.SubmitOptions.ScoreMS != nil {
+		if x.SubmitOptions.Score != nil {
 			n += len(`,"score_ms":`) + quickjson.MaxInt
 		}
 		if x.SubmitOptions.Verdict != nil {
@@ -260,8 +264,12 @@ func (x *Queued) appendJSON(w *quickjson.Writer) {
 	w.Text(`,"reason":`, x.Reason)
 	w.Time(`,"order_at":`, x.OrderAt)
 	w.OptTime(`,"available_at":`, x.AvailableAt)
-	w.OptInt(`,"jitter_ms":`, x.JitterMS)
-	w.OptInt(`,"timeout_ms":`, x.TimeoutMS)
+	if !x.Jitter.IsZero() {
+		w.Int(`,"jitter_ms":`, x.Jitter.Milliseconds())
+	}
+	if !x.Timeout.IsZero() {
+		w.Int(`,"timeout_ms":`, x.Timeout.Milliseconds())
+	}
 	if len(x.Outcomes) > 0 {
 		w.Raw(`,"outcomes":`, x.Outcomes)
 	}
@@ -280,9 +288,9 @@ func (x *Queued) readJSON(r *quickjson.Reader) {
 		case 2:
 			x.AvailableAt = r.Time()
 		case 3:
-			x.JitterMS = r.Int(64)
+			x.Jitter = Duration{Duration: r.Millis(r.Int(64))}
 		case 4:
-			x.TimeoutMS = r.Int(64)
+			x.Timeout = Duration{Duration: r.Millis(r.Int(64))}
 		case 5:
 			x.Outcomes = r.Raw()
 		}
@@ -296,10 +304,10 @@ func (x *Queued) maxJSON() int {
 	if !x.AvailableAt.IsZero() {
 		n += len(`,"available_at":`) + quickjson.MaxTime
 	}
-	if x.JitterMS != 0 {
+	if !x.Jitter.IsZero() {
 		n += len(`,"jitter_ms":`) + quickjson.MaxInt
 	}
-	if x.TimeoutMS != 0 {
+	if !x.Timeout.IsZero() {
 		n += len(`,"timeout_ms":`) + quickjson.MaxInt
 	}
 	if len(x.Outcomes) > 0 {
@@ -390,7 +398,7 @@ func (x *Running) maxJSON() int {
 
 func (x *Completed) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
-	w.Int(`,"duration_ms":`, x.DurationMS)
+	w.Int(`,"duration_ms":`, x.Duration.Milliseconds())
 	if len(x.Result) > 0 {
 		w.Raw(`,"result":`, x.Result)
 	}
@@ -403,7 +411,7 @@ func (x *Completed) readJSON(r *quickjson.Reader) {
 	for o := r.Object(completedFields); r.Next(&o); {
 		switch o.Field {
 		case 0:
-			x.DurationMS = r.Int(64)
+			x.Duration = Duration{Duration: r.Millis(r.Int(64))}
 		case 1:
 			x.Result = r.Raw()
 		}

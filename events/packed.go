@@ -81,13 +81,13 @@ const (
 func (e *Event) packFields(b []byte) (packed []byte, ok bool) {
 	switch d := e.Body.(type) {
 	case *Queued:
-		if d.Outcomes != nil || !plain(d.Reason) || !packableInt(d.JitterMS) || !packableInt(d.TimeoutMS) {
+		if d.Outcomes != nil || !plain(d.Reason) {
 			return b, false
 		}
 		if b, ok = e.packTimes(b, 0, d.OrderAt, d.AvailableAt); !ok {
 			return b, false
 		}
-		b = binary.AppendVarint(binary.AppendVarint(b, d.JitterMS), d.TimeoutMS)
+		b = binary.AppendVarint(binary.AppendVarint(b, d.Jitter.Milliseconds()), d.Timeout.Milliseconds())
 		return appendPackedText(b, d.Reason), true
 	case *Claimed:
 		flags := byte(0)
@@ -104,13 +104,10 @@ func (e *Event) packFields(b []byte) (packed []byte, ok bool) {
 	case *Running:
 		return e.packTimes(b, 0, d.Deadline, time.Time{})
 	case *Completed:
-		return binary.AppendVarint(b, d.DurationMS), packableInt(d.DurationMS)
+		return binary.AppendVarint(b, d.Duration.Milliseconds()), true
 	}
 	return b, false
 }
-
-// packableInt reports whether the scanner reads a number.
-func packableInt(n int64) bool { return n > -1e18 && n < 1e18 }
 
 func (e *Event) packTimes(b []byte, bits byte, one, two time.Time) (packed []byte, ok bool) {
 	at := len(b)
@@ -202,6 +199,13 @@ func (u *unpacker) int() int64 {
 	return v
 }
 
+func (u *unpacker) millis() Duration {
+	n := u.int()
+	d := Millis(n)
+	u.bad = u.bad || d.Milliseconds() != n
+	return d
+}
+
 func (u *unpacker) text() string {
 	n := u.uint()
 	if n > uint64(len(u.b)) {
@@ -230,7 +234,7 @@ func (u *unpacker) fields(e *Event) Body {
 	case KindQueued:
 		d := &Queued{}
 		_, d.OrderAt, d.AvailableAt = u.times(e)
-		d.JitterMS, d.TimeoutMS = u.int(), u.int()
+		d.Jitter, d.Timeout = u.millis(), u.millis()
 		d.Reason = u.text()
 		return d
 	case KindClaimed:
@@ -245,7 +249,7 @@ func (u *unpacker) fields(e *Event) Body {
 		_, d.Deadline, _ = u.times(e)
 		return d
 	case KindCompleted:
-		return &Completed{DurationMS: u.int()}
+		return &Completed{Duration: u.millis()}
 	}
 	u.bad = true
 	return nil

@@ -30,10 +30,10 @@ func TestPackedIsTheJSON(t *testing.T) {
 	evs := codecEvents()
 	at := evs[0].At
 	for _, b := range []Body{
-		&Queued{Reason: `"`, OrderAt: at}, &Queued{Reason: "ü"}, &Queued{}, &Queued{Reason: "retry", OrderAt: far, JitterMS: 3}, &Queued{Reason: "x", JitterMS: math.MinInt64, TimeoutMS: math.MaxInt64},
-		&Queued{Reason: "retry", OrderAt: at.Add(-time.Hour), AvailableAt: at.Add(time.Nanosecond), JitterMS: -1, TimeoutMS: 5},
+		&Queued{Reason: `"`, OrderAt: at}, &Queued{Reason: "ü"}, &Queued{}, &Queued{Reason: "retry", OrderAt: far, Jitter: Millis(3)}, &Queued{Reason: "x", Jitter: Millis(math.MinInt64), Timeout: Millis(math.MaxInt64)},
+		&Queued{Reason: "retry", OrderAt: at.Add(-time.Hour), AvailableAt: at.Add(time.Nanosecond), Jitter: Millis(-1), Timeout: Millis(5)},
 		&Claimed{}, &Claimed{Token: math.MaxUint64, Probe: true}, &Claimed{Token: 1, WorkerProbe: true, DeliveredAt: at}, &Claimed{Token: 2, StartBy: far}, &Claimed{Token: 2, Rates: []RateTaken{{}}},
-		&Running{Deadline: far}, &Completed{DurationMS: math.MaxInt64}, &Completed{DurationMS: 7, Result: json.RawMessage(`{"a":1}`)},
+		&Running{Deadline: far}, &Completed{Duration: Millis(math.MaxInt64)}, &Completed{Duration: Millis(7), Result: json.RawMessage(`{"a":1}`)},
 	} {
 		evs = append(evs, Event{Kind: b.Kind(), At: at, Attempt: 3, Worker: "w", Body: b}, Event{Kind: b.Kind(), At: far, Body: b})
 	}
@@ -67,7 +67,7 @@ func TestPackedUsualEvents(t *testing.T) {
 		body Body
 		most int
 	}{
-		{&Queued{Reason: "submitted", OrderAt: at}, 32}, {&Claimed{Token: 1 << 40, StartBy: at.Add(30 * time.Second)}, 30}, {&Running{Deadline: at.Add(5 * time.Minute)}, 24}, {&Completed{DurationMS: 12}, 18},
+		{&Queued{Reason: "submitted", OrderAt: at}, 32}, {&Claimed{Token: 1 << 40, StartBy: at.Add(30 * time.Second)}, 30}, {&Running{Deadline: at.Add(5 * time.Minute)}, 24}, {&Completed{Duration: Millis(12)}, 18},
 	} {
 		e := Event{Kind: c.body.Kind(), At: at, Attempt: 1, Worker: "worker-1", Body: c.body}
 		if packed, err := e.AppendPacked(nil, of); err != nil || len(packed) > c.most {

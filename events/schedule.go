@@ -42,12 +42,9 @@ func ParseScheduleName(s string) (string, error) {
 // distinct.
 func SchedulesKey(name string) string { return SourceSchedule + ":" + name }
 
-// Every is the interval, 0 for a schedule with a cron expression.
-func (s *Schedule) Every() time.Duration { return time.Duration(s.EveryMS) * time.Millisecond }
-
 // SameTiming reports whether two schedules have the same ticks.
 func (s *Schedule) SameTiming(o *Schedule) bool {
-	return s.Cron == o.Cron && s.EveryMS == o.EveryMS && s.Zone == o.Zone && s.Anchor.Equal(o.Anchor)
+	return s.Cron == o.Cron && s.Every == o.Every && s.Zone == o.Zone && s.Anchor.Equal(o.Anchor)
 }
 
 // WithDefaults fills in what is not set.
@@ -102,15 +99,15 @@ func (s *Schedule) bad(format string, args ...any) error {
 // the zone can be read is known elsewhere (internal/cron).
 func (s *Schedule) CheckTiming() error {
 	switch {
-	case (s.Cron == "") == (s.EveryMS == 0):
+	case (s.Cron == "") == s.Every.IsZero():
 		return s.bad("give either cron or every_ms")
 	case len(s.Cron) > MaxScheduleText || len(s.Zone) > MaxScheduleText || !plain(s.Zone):
 		return s.bad("cron and zone must have at most %d bytes each", MaxScheduleText)
-	case s.EveryMS != 0 && (s.EveryMS < MinEvery.Milliseconds() || s.EveryMS > MaxDelay.Milliseconds()):
-		return s.bad("every_ms is %d: it must be %s to %s", s.EveryMS, MinEvery, MaxDelay)
-	case s.EveryMS != 0 && s.Zone != "":
+	case !s.Every.IsZero() && (s.Every.Duration < MinEvery || s.Every.Duration > MaxDelay):
+		return s.bad("every_ms is %d: it must be %s to %s", s.Every.Milliseconds(), MinEvery, MaxDelay)
+	case !s.Every.IsZero() && s.Zone != "":
 		return s.bad("an interval goes by real time: leave the zone out")
-	case s.EveryMS == 0 && !s.Anchor.IsZero():
+	case s.Every.IsZero() && !s.Anchor.IsZero():
 		return s.bad("an anchor is for an interval: leave it out")
 	case !s.Anchor.IsZero() && (s.Anchor.Year() < 1970 || s.Anchor.Year() > 2200):
 		return s.bad("the anchor %s is out of range: choose a year from 1970 to 2200", s.Anchor.UTC().Format(time.RFC3339))
@@ -127,8 +124,8 @@ func (s *Schedule) checkItem() error {
 	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttemptsCeiling {
 		return s.bad("max_attempts is %d: it must be 1 to %d, or left out", s.MaxAttempts, MaxAttemptsCeiling)
 	}
-	if s.TimeoutMS < 0 || s.TimeoutMS > MaxTimeout.Milliseconds() {
-		return s.bad("the timeout is %d ms: it must be 1 ms to %s, or left out", s.TimeoutMS, MaxTimeout)
+	if s.Timeout.Duration < 0 || s.Timeout.Duration > MaxTimeout {
+		return s.bad("the timeout is %d ms: it must be 1 ms to %s, or left out", s.Timeout.Milliseconds(), MaxTimeout)
 	}
 	if _, err := CheckText("tenant", s.Tenant, MaxNameLen); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,35 +13,35 @@ import (
 // Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at
 // most Max, lengthened by up to Jitter (a fraction of it).
 type Backoff struct {
-	InitialMS int64   `json:"initial_ms"`
-	Factor    float64 `json:"factor"`
-	MaxMS     int64   `json:"max_ms"`
-	Jitter    float64 `json:"jitter"`
+	Initial Duration `json:"initial_ms"`
+	Factor  float64  `json:"factor"`
+	Max     Duration `json:"max_ms"`
+	Jitter  float64  `json:"jitter"`
 }
 
 // TypeSettings are a type's settings, all filled in.
 type TypeSettings struct {
-	Capacity    int     `json:"capacity"` // items dispatched or running at most
-	LeaseMS     int64   `json:"lease_ms"`
-	TimeoutMS   int64   `json:"timeout_ms"`
-	MaxAttempts Attempt `json:"max_attempts"`
-	Backoff     Backoff `json:"backoff"`
-	AgeStepMS   int64   `json:"age_step_ms"` // waiting this long equals one priority
-	MaxParams   int     `json:"max_params_bytes"`
+	Capacity    int      `json:"capacity"` // items dispatched or running at most
+	Lease       Duration `json:"lease_ms"` // how long a run goes on without word of its worker; of ack types the ack-wait
+	Timeout     Duration `json:"timeout_ms"`
+	MaxAttempts Attempt  `json:"max_attempts"`
+	Backoff     Backoff  `json:"backoff"`
+	AgeStep     Duration `json:"age_step_ms"` // waiting this long equals one priority
+	MaxParams   int      `json:"max_params_bytes"`
 	// PerPriority overrides some settings for items of a priority.
 	PerPriority map[Priority]PriorityOverride `json:"per_priority,omitempty"`
 
 	// Of what follows, the zero value is the default.
-	DedupPolicy   DedupPolicy           `json:"dedup_policy,omitempty"`
-	DedupWindowMS int64                 `json:"dedup_window_ms,omitempty"` // a key stays taken so long after completion
-	Codes         map[string]CodePolicy `json:"codes,omitempty"`           // laid over the built-in ones
-	PoisonAfter   int                   `json:"poison_after,omitempty"`    // lost leases until an item is dead; 0: DefaultPoisonAfter
-	Circuit       CircuitSettings       `json:"circuit,omitzero"`
-	MaxQueued     int                   `json:"max_queued,omitempty"` // items queued or waiting; 0: no limit
-	QueueSteps    []QueueStep           `json:"queue_steps,omitempty"`
-	Rates         []RateLimit           `json:"rates,omitempty"`
-	Pool          string                `json:"pool,omitempty"`        // whose slots the type's runs take as well
-	PoolWeight    int                   `json:"pool_weight,omitempty"` // its share of the pool when it is contended; 0: 1
+	DedupPolicy DedupPolicy           `json:"dedup_policy,omitempty"`
+	DedupWindow Duration              `json:"dedup_window_ms,omitzero"` // a key stays taken so long after completion
+	Codes       map[string]CodePolicy `json:"codes,omitempty"`          // laid over the built-in ones
+	PoisonAfter int                   `json:"poison_after,omitempty"`   // lost leases until an item is dead; 0: DefaultPoisonAfter
+	Circuit     CircuitSettings       `json:"circuit,omitzero"`
+	MaxQueued   int                   `json:"max_queued,omitempty"` // items queued or waiting; 0: no limit
+	QueueSteps  []QueueStep           `json:"queue_steps,omitempty"`
+	Rates       []RateLimit           `json:"rates,omitempty"`
+	Pool        string                `json:"pool,omitempty"`        // whose slots the type's runs take as well
+	PoolWeight  int                   `json:"pool_weight,omitempty"` // its share of the pool when it is contended; 0: 1
 	// GroupBy says what makes a group, among which the items of a priority take
 	// turns: tenant (the default), label:NAME, or none.
 	GroupBy       string    `json:"group_by,omitempty"`
@@ -62,9 +63,9 @@ type TypeSettings struct {
 // PriorityOverride holds the settings that a priority may have of its own. Nil fields follow
 // the type.
 type PriorityOverride struct {
-	TimeoutMS   *int64   `json:"timeout_ms,omitempty"`
-	MaxAttempts *Attempt `json:"max_attempts,omitempty"`
-	Backoff     *Backoff `json:"backoff,omitempty"`
+	Timeout     *Duration `json:"timeout_ms,omitempty"`
+	MaxAttempts *Attempt  `json:"max_attempts,omitempty"`
+	Backoff     *Backoff  `json:"backoff,omitempty"`
 }
 
 // ProtectedTypeSettings returns the settings that an engine's configuration begins
@@ -82,28 +83,21 @@ func ProtectedTypeSettings() TypeSettings {
 func DefaultTypeSettings() TypeSettings {
 	return TypeSettings{
 		Capacity:    MaxCapacity,
-		LeaseMS:     DefaultLease.Milliseconds(),
-		TimeoutMS:   DefaultTimeout.Milliseconds(),
+		Lease:       DurationOf(DefaultLease),
+		Timeout:     DurationOf(DefaultTimeout),
 		MaxAttempts: DefaultMaxAttempts,
-		Backoff:     Backoff{InitialMS: 1000, Factor: 2, MaxMS: 30_000, Jitter: 0.3},
-		AgeStepMS:   DefaultAgeStep.Milliseconds(),
+		Backoff:     Backoff{Initial: DurationOf(time.Second), Factor: 2, Max: DurationOf(30 * time.Second), Jitter: 0.3},
+		AgeStep:     DurationOf(DefaultAgeStep),
 		MaxParams:   MaxParamsBytes,
 	}
 }
 
-// Lease returns how long a run goes on without word of its worker. For ack types it is
-// the consumer's ack-wait.
-func (s TypeSettings) Lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
-
-// AgeStep returns how long an item waits to outrank one of the next priority.
-func (s TypeSettings) AgeStep() time.Duration { return time.Duration(s.AgeStepMS) * time.Millisecond }
-
 // For returns the timeout, attempts and backoff of items of priority p.
 func (s TypeSettings) For(p Priority) (timeout time.Duration, attempts Attempt, b Backoff) {
-	ms, attempts, b := s.TimeoutMS, s.MaxAttempts, s.Backoff
+	timeout, attempts, b = s.Timeout.Duration, s.MaxAttempts, s.Backoff
 	if o, ok := s.PerPriority[p]; ok {
-		if o.TimeoutMS != nil {
-			ms = *o.TimeoutMS
+		if o.Timeout != nil {
+			timeout = o.Timeout.Duration
 		}
 		if o.MaxAttempts != nil {
 			attempts = *o.MaxAttempts
@@ -112,7 +106,7 @@ func (s TypeSettings) For(p Priority) (timeout time.Duration, attempts Attempt, 
 			b = *o.Backoff
 		}
 	}
-	return time.Duration(ms) * time.Millisecond, attempts, b
+	return timeout, attempts, b
 }
 
 // Validate reports every setting that is out of bounds, joined.
@@ -124,10 +118,10 @@ func (s TypeSettings) Validate() error {
 		}
 	}
 	check("capacity", int64(s.Capacity), 1, MaxCapacity)
-	check("lease_ms", s.LeaseMS, MinLease.Milliseconds(), MaxLease.Milliseconds())
-	check("timeout_ms", s.TimeoutMS, 1, MaxTimeout.Milliseconds())
+	check("lease_ms", s.Lease.Milliseconds(), MinLease.Milliseconds(), MaxLease.Milliseconds())
+	check("timeout_ms", s.Timeout.Milliseconds(), 1, MaxTimeout.Milliseconds())
 	check("max_attempts", int64(s.MaxAttempts), 1, MaxAttemptsCeiling)
-	check("age_step_ms", s.AgeStepMS, 1, MaxDelay.Milliseconds())
+	check("age_step_ms", s.AgeStep.Milliseconds(), 1, MaxDelay.Milliseconds())
 	check("max_params_bytes", int64(s.MaxParams), 2, MaxParamsCeiling)
 	errs = append(errs, s.Backoff.validate("backoff")...)
 	errs = append(errs, s.Retain.validate()...)
@@ -135,8 +129,8 @@ func (s TypeSettings) Validate() error {
 		o := s.PerPriority[p]
 		at := fmt.Sprintf("priority %d: ", p)
 		check(at+"priority", int64(p), 0, int64(MaxPriority))
-		if o.TimeoutMS != nil {
-			check(at+"timeout_ms", *o.TimeoutMS, 1, MaxTimeout.Milliseconds())
+		if o.Timeout != nil {
+			check(at+"timeout_ms", o.Timeout.Milliseconds(), 1, MaxTimeout.Milliseconds())
 		}
 		if o.MaxAttempts != nil {
 			check(at+"max_attempts", int64(*o.MaxAttempts), 1, MaxAttemptsCeiling)
@@ -154,12 +148,12 @@ func (s TypeSettings) Validate() error {
 }
 
 func (b Backoff) validate(name string) (errs []error) {
-	day := (24 * time.Hour).Milliseconds()
-	if b.InitialMS < 0 || b.InitialMS > day {
-		errs = append(errs, fmt.Errorf("%s.initial_ms is %d: it must be 0 to %d", name, b.InitialMS, day))
+	const day = 24 * time.Hour
+	if b.Initial.Duration < 0 || b.Initial.Duration > day {
+		errs = append(errs, fmt.Errorf("%s.initial_ms is %d: it must be 0 to %d", name, b.Initial.Milliseconds(), day.Milliseconds()))
 	}
-	if b.MaxMS < b.InitialMS || b.MaxMS > day {
-		errs = append(errs, fmt.Errorf("%s.max_ms is %d: it must be initial_ms (%d) to %d", name, b.MaxMS, b.InitialMS, day))
+	if b.Max.Duration < b.Initial.Duration || b.Max.Duration > day {
+		errs = append(errs, fmt.Errorf("%s.max_ms is %d: it must be initial_ms (%d) to %d", name, b.Max.Milliseconds(), b.Initial.Milliseconds(), day.Milliseconds()))
 	}
 	if !(b.Factor >= 1 && b.Factor <= 100) {
 		errs = append(errs, fmt.Errorf("%s.factor is %g: it must be 1 to 100", name, b.Factor))
@@ -185,28 +179,24 @@ const (
 
 // For returns how long an item is kept once it has ended in a terminal state.
 func (r Retention) For(state ItemState) time.Duration {
-	ms, def := r.CompletedMS, DefaultRetain
 	switch state {
 	case StateDead:
-		ms, def = r.DeadMS, DefaultRetainDead
+		return cmp.Or(r.Dead.Duration, DefaultRetainDead)
 	case StateCancelled:
-		ms = r.CancelledMS
+		return cmp.Or(r.Cancelled.Duration, DefaultRetain)
 	case StateMerged:
-		ms = r.MergedMS
+		return cmp.Or(r.Merged.Duration, DefaultRetain)
 	}
-	if ms == 0 {
-		return def
-	}
-	return time.Duration(ms) * time.Millisecond
+	return cmp.Or(r.Completed.Duration, DefaultRetain)
 }
 
 func (r Retention) validate() (errs []error) {
 	for _, f := range []struct {
 		name string
-		ms   int64
-	}{{"completed_ms", r.CompletedMS}, {"dead_ms", r.DeadMS}, {"cancelled_ms", r.CancelledMS}, {"merged_ms", r.MergedMS}} {
-		if most := MaxDelay.Milliseconds(); f.ms < 0 || f.ms > most {
-			errs = append(errs, fmt.Errorf("retain.%s is %d: it must be 1 to %d, or 0 for the default", f.name, f.ms, most))
+		d    Duration
+	}{{"completed_ms", r.Completed}, {"dead_ms", r.Dead}, {"cancelled_ms", r.Cancelled}, {"merged_ms", r.Merged}} {
+		if f.d.Duration < 0 || f.d.Duration > MaxDelay {
+			errs = append(errs, fmt.Errorf("retain.%s is %d: it must be 1 to %d, or 0 for the default", f.name, f.d.Milliseconds(), MaxDelay.Milliseconds()))
 		}
 	}
 	return errs
@@ -219,8 +209,8 @@ func UnsetTypeSettings() TypeSettings {
 	s := DefaultTypeSettings()
 	s.DedupPolicy, s.PoisonAfter, s.PoolWeight, s.GroupBy, s.AssignBy = DedupMerge, DefaultPoisonAfter, 1, PerTenant, AssignMostFree
 	s.Circuit = s.Circuit.WithDefaults()
-	keep := func(state ItemState) int64 { return Retention{}.For(state).Milliseconds() }
-	s.Retain = Retention{CompletedMS: keep(StateCompleted), DeadMS: keep(StateDead), CancelledMS: keep(StateCancelled), MergedMS: keep(StateMerged)}
+	keep := func(state ItemState) Duration { return DurationOf(Retention{}.For(state)) }
+	s.Retain = Retention{Completed: keep(StateCompleted), Dead: keep(StateDead), Cancelled: keep(StateCancelled), Merged: keep(StateMerged)}
 	return s
 }
 

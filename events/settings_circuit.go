@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,8 +60,8 @@ func (p CodePolicy) validate(at string) (errs []error) {
 	if p.TimeoutFactor != 0 && !(p.TimeoutFactor >= 1 && p.TimeoutFactor <= MaxTimeoutFactor) {
 		fail("timeout_factor is %g: it must be 1 to %g", p.TimeoutFactor, MaxTimeoutFactor)
 	}
-	if p.TimeoutMaxMS < 0 || p.TimeoutMaxMS > MaxTimeout.Milliseconds() {
-		fail("timeout_max_ms is %d: it must be 1 to %d, or 0 for an hour", p.TimeoutMaxMS, MaxTimeout.Milliseconds())
+	if p.TimeoutMax.Duration < 0 || p.TimeoutMax.Duration > MaxTimeout {
+		fail("timeout_max_ms is %d: it must be 1 to %d, or 0 for an hour", p.TimeoutMax.Milliseconds(), MaxTimeout.Milliseconds())
 	}
 	return errs
 }
@@ -70,14 +71,9 @@ func (c CircuitSettings) On() bool { return c.Consecutive > 0 || c.Ratio > 0 }
 
 // WithDefaults fills in what is not set.
 func (c CircuitSettings) WithDefaults() CircuitSettings {
-	or := func(p *int64, d time.Duration) {
-		if *p == 0 {
-			*p = d.Milliseconds()
-		}
-	}
-	or(&c.WindowMS, DefaultCircuitWindow)
-	or(&c.CooldownMS, DefaultCooldown)
-	or(&c.MaxCooldownMS, max(DefaultMaxCooldown, time.Duration(c.CooldownMS)*time.Millisecond))
+	c.Window = cmp.Or(c.Window, DurationOf(DefaultCircuitWindow))
+	c.Cooldown = cmp.Or(c.Cooldown, DurationOf(DefaultCooldown))
+	c.MaxCooldown = cmp.Or(c.MaxCooldown, DurationOf(max(DefaultMaxCooldown, c.Cooldown.Duration)))
 	if c.MinRuns == 0 {
 		c.MinRuns = DefaultCircuitMinRuns
 	}
@@ -89,7 +85,7 @@ func (c CircuitSettings) WithDefaults() CircuitSettings {
 
 // DefaultWorkerCircuit is the worker circuit of an engine that sets none.
 func DefaultWorkerCircuit() CircuitSettings {
-	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultWorkerMaxCooldown.Milliseconds(), Probes: 1}
+	return CircuitSettings{Consecutive: 10, Cooldown: DurationOf(DefaultCooldown), MaxCooldown: DurationOf(DefaultWorkerMaxCooldown), Probes: 1}
 }
 
 // Validate reports every setting of a type's circuit that is out of bounds,
@@ -100,7 +96,7 @@ func (c CircuitSettings) Validate() error { return errors.Join(c.validate("")...
 // a row alone.
 func (c CircuitSettings) ValidateWorker() error {
 	errs := c.validate("")
-	if c.Ratio != 0 || c.WindowMS != 0 || c.MinRuns != 0 || c.CountNoRetry {
+	if c.Ratio != 0 || !c.Window.IsZero() || c.MinRuns != 0 || c.CountNoRetry {
 		errs = append(errs, errors.New("the circuit of workers goes by consecutive failures alone: leave ratio, window, min_runs and count_no_retry out"))
 	}
 	if c.Consecutive != 0 && (c.Consecutive < 2 || c.Consecutive > MaxWorkerFailures) {
@@ -116,17 +112,17 @@ func (c CircuitSettings) validate(at string) (errs []error) {
 		}
 	}
 	check("consecutive", int64(c.Consecutive), 1, MaxCircuitRuns)
-	check("window_ms", c.WindowMS, 2, MaxCircuitWindow.Milliseconds())
+	check("window_ms", c.Window.Milliseconds(), 2, MaxCircuitWindow.Milliseconds())
 	check("min_runs", int64(c.MinRuns), 1, MaxCircuitRuns)
 	day := (24 * time.Hour).Milliseconds()
-	check("cooldown_ms", c.CooldownMS, 1, day)
-	check("max_cooldown_ms", c.MaxCooldownMS, 1, day)
+	check("cooldown_ms", c.Cooldown.Milliseconds(), 1, day)
+	check("max_cooldown_ms", c.MaxCooldown.Milliseconds(), 1, day)
 	check("probes", int64(c.Probes), 1, MaxCircuitProbes)
 	if c.Ratio != 0 && !(c.Ratio > 0 && c.Ratio <= 1) {
 		errs = append(errs, fmt.Errorf("%sratio is %g: it must be above 0 and at most 1", at, c.Ratio))
 	}
-	if full := c.WithDefaults(); full.MaxCooldownMS < full.CooldownMS {
-		errs = append(errs, fmt.Errorf("%smax_cooldown_ms is %d: it must be cooldown_ms (%d) or more", at, full.MaxCooldownMS, full.CooldownMS))
+	if full := c.WithDefaults(); full.MaxCooldown.Duration < full.Cooldown.Duration {
+		errs = append(errs, fmt.Errorf("%smax_cooldown_ms is %d: it must be cooldown_ms (%d) or more", at, full.MaxCooldown.Milliseconds(), full.Cooldown.Milliseconds()))
 	}
 	return errs
 }

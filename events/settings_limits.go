@@ -168,11 +168,11 @@ func (r RateLimit) validate() (errs []error) {
 	if r.At != AtSubmit && r.At != AtDispatch {
 		errs = append(errs, fmt.Errorf("at is %q: it must be %s or %s", Clip(r.At, 80), AtSubmit, AtDispatch))
 	}
-	most := MaxRateInterval.Milliseconds()
-	if r.IntervalMS < 1 || r.IntervalMS > most {
-		return append(errs, fmt.Errorf("interval_ms is %d: it must be 1 to %d", r.IntervalMS, most))
+	ms := r.Interval.Milliseconds()
+	if most := MaxRateInterval.Milliseconds(); ms < 1 || ms > most {
+		return append(errs, fmt.Errorf("interval_ms is %d: it must be 1 to %d", ms, most))
 	}
-	if hi := min(MaxRateN, MaxRatePerMS*r.IntervalMS); int64(r.N) < 1 || int64(r.N) > hi {
+	if hi := min(MaxRateN, MaxRatePerMS*ms); int64(r.N) < 1 || int64(r.N) > hi {
 		return append(errs, fmt.Errorf("n is %d: it must be 1 to %d in such an interval", r.N, hi))
 	}
 	if r.Burst < 0 || r.Burst > MaxRateN {
@@ -209,7 +209,7 @@ func (l Limits) Validate() error {
 // Key names the limit's state for a value of what it is per; empty for a limit
 // per type. After a change of N or Burst the present state stays in use.
 func (r RateLimit) Key(value string) string {
-	return r.At + " " + strconv.FormatInt(r.IntervalMS, 10) + " " + r.Per + "=" + value
+	return r.At + " " + strconv.FormatInt(r.Interval.Milliseconds(), 10) + " " + r.Per + "=" + value
 }
 
 // unsetBurst is the share of N, one in so many, that a limit at dispatch lets
@@ -242,5 +242,5 @@ func (r RateLimit) AtOnce() int {
 // Step returns the time that one through takes of the bucket, rounded up.
 func (r RateLimit) Step() time.Duration {
 	n := time.Duration(max(r.N-r.extra(), 1))
-	return (time.Duration(r.IntervalMS)*time.Millisecond + n - 1) / n
+	return (r.Interval.Duration + n - 1) / n
 }

@@ -19,8 +19,8 @@ func (s TypeSettings) validateDedup() (errs []error) {
 	if !s.DedupPolicy.Valid() {
 		errs = append(errs, fmt.Errorf("dedup_policy is %q: it must be %s, %s, %s or %s", Clip(string(s.DedupPolicy), 64), DedupMerge, DedupDistinct, DedupSupersede, DedupDefer))
 	}
-	if most := MaxDedupWindow.Milliseconds(); s.DedupWindowMS < 0 || s.DedupWindowMS > most {
-		errs = append(errs, fmt.Errorf("dedup_window_ms is %d: it must be 0 to %d (%s)", s.DedupWindowMS, most, time.Duration(MaxDedupWindow)))
+	if most := DurationOf(MaxDedupWindow); s.DedupWindow.Duration < 0 || s.DedupWindow.Duration > most.Duration {
+		errs = append(errs, fmt.Errorf("dedup_window_ms is %d: it must be 0 to %d (%s)", s.DedupWindow.Milliseconds(), most.Milliseconds(), most))
 	}
 	return errs
 }
@@ -37,45 +37,45 @@ type QueueStep struct {
 // CodePolicy says how failures with one code are retried. Zero fields follow the
 // type.
 type CodePolicy struct {
-	NoRetry       bool    `json:"no_retry,omitempty"`
-	MaxAttempts   Attempt `json:"max_attempts,omitempty"`
-	DelayFactor   float64 `json:"delay_factor,omitempty"`   // of the backoff
-	TimeoutFactor float64 `json:"timeout_factor,omitempty"` // by which the item's timeout grows
-	TimeoutMaxMS  int64   `json:"timeout_max_ms,omitempty"` // up to this
+	NoRetry       bool     `json:"no_retry,omitempty"`
+	MaxAttempts   Attempt  `json:"max_attempts,omitempty"`
+	DelayFactor   float64  `json:"delay_factor,omitempty"`   // of the backoff
+	TimeoutFactor float64  `json:"timeout_factor,omitempty"` // by which the item's timeout grows
+	TimeoutMax    Duration `json:"timeout_max_ms,omitzero"`  // up to this
 }
 
 // CircuitSettings say when a circuit opens and how it closes again. Zero
 // fields have the defaults of [CircuitSettings.WithDefaults]; with neither
 // Consecutive nor Ratio there is no circuit.
 type CircuitSettings struct {
-	Consecutive   int     `json:"consecutive,omitempty"` // failures in a row that open it
-	Ratio         float64 `json:"ratio,omitempty"`       // share of failures in the window that opens it
-	WindowMS      int64   `json:"window_ms,omitempty"`
-	MinRuns       int     `json:"min_runs,omitempty"`        // in the window, before the ratio counts
-	CooldownMS    int64   `json:"cooldown_ms,omitempty"`     // open for so long, doubled each time in a row
-	MaxCooldownMS int64   `json:"max_cooldown_ms,omitempty"` // up to this
-	Probes        int     `json:"probes,omitempty"`          // runs at once that try a half-open one, and successes that close it
-	CountNoRetry  bool    `json:"count_no_retry,omitempty"`  // failures that are not retried count too
+	Consecutive  int      `json:"consecutive,omitempty"` // failures in a row that open it
+	Ratio        float64  `json:"ratio,omitempty"`       // share of failures in the window that opens it
+	Window       Duration `json:"window_ms,omitzero"`
+	MinRuns      int      `json:"min_runs,omitempty"`       // in the window, before the ratio counts
+	Cooldown     Duration `json:"cooldown_ms,omitzero"`     // open for so long, doubled each time in a row
+	MaxCooldown  Duration `json:"max_cooldown_ms,omitzero"` // up to this
+	Probes       int      `json:"probes,omitempty"`         // runs at once that try a half-open one, and successes that close it
+	CountNoRetry bool     `json:"count_no_retry,omitempty"` // failures that are not retried count too
 }
 
 // RateLimit lets N through per interval, and up to Burst at once. Unless Burst
 // is set, a limit at submit lets N through at once, and one at dispatch never
 // lets more than N begin in any interval.
 type RateLimit struct {
-	Per        string `json:"per"` // type, tenant, or label:NAME
-	At         string `json:"at"`  // submit, dispatch
-	N          int    `json:"n"`
-	IntervalMS int64  `json:"interval_ms"`
-	Burst      int    `json:"burst,omitempty"` // 0: not set
+	Per      string   `json:"per"` // type, tenant, or label:NAME
+	At       string   `json:"at"`  // submit, dispatch
+	N        int      `json:"n"`
+	Interval Duration `json:"interval_ms"`
+	Burst    int      `json:"burst,omitempty"` // 0: not set
 }
 
 // Retention says how long items are kept once they have ended. Zero fields have
 // the defaults.
 type Retention struct {
-	CompletedMS int64 `json:"completed_ms,omitempty"`
-	DeadMS      int64 `json:"dead_ms,omitempty"`
-	CancelledMS int64 `json:"cancelled_ms,omitempty"`
-	MergedMS    int64 `json:"merged_ms,omitempty"`
+	Completed Duration `json:"completed_ms,omitzero"`
+	Dead      Duration `json:"dead_ms,omitzero"`
+	Cancelled Duration `json:"cancelled_ms,omitzero"`
+	Merged    Duration `json:"merged_ms,omitzero"`
 }
 
 // Pool is slots that types share.

@@ -122,7 +122,7 @@ func TestItemsFollowTheirTransaction(t *testing.T) {
 	}
 	tx = must(w.db.Begin(w.ctx))(t)
 	id := must(w.box.Insert(w.ctx, tx, streamwright.Item{
-		Type: "email", Params: map[string]string{"to": "a <b>"}, Priority: streamwright.Priority(8), DedupKey: "k", Tenant: "acme",
+		Type: "email", Params: map[string]string{"to": "a <b>"}, Priority: 8, DedupKey: "k", Tenant: "acme",
 		Labels: map[string]string{"team": "x"}, Source: "shop", Delay: time.Hour,
 	}))(t)
 	before := time.Now()
@@ -154,7 +154,7 @@ func TestInsertRefuses(t *testing.T) {
 	defer func() { _ = tx.Rollback(w.ctx) }()
 	for code, it := range map[events.Code]streamwright.Item{
 		events.CodeBadType:     {Type: "No Type"},
-		events.CodeBadPriority: {Type: "t", Priority: streamwright.Priority(10)},
+		events.CodeBadPriority: {Type: "t", Priority: 10},
 		events.CodeBadID:       {Type: "t", ID: "x"},
 		events.CodeTooLarge:    {Type: "t", Params: strings.Repeat("x", events.MaxParamsCeiling)},
 		events.CodeBadParams:   {Type: "t", Params: json.RawMessage("{")},

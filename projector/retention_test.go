@@ -270,7 +270,7 @@ func TestPrunedTwiceAtOnce(t *testing.T) {
 	store := openMem(t)
 	s := newSim(t, 1, store)
 	set := events.DefaultTypeSettings()
-	set.Retain = events.Retention{CancelledMS: 1}
+	set.Retain = events.Retention{Cancelled: events.Millis(1)}
 	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	id := s.newID()
 	for range 3 {

@@ -69,7 +69,7 @@ func TestRequireEnqueued(t *testing.T) {
 	e := New(t)
 	at := e.Now().Add(48 * time.Hour).Truncate(time.Millisecond)
 	full := streamwright.Item{
-		Type: "email", Params: mail{"ada"}, Priority: streamwright.Priority(0), DedupKey: "k", IdempotencyKey: "i", Delay: time.Hour + 1,
+		Type: "email", Params: mail{"ada"}, Priority: streamwright.Lowest, DedupKey: "k", IdempotencyKey: "i", Delay: time.Hour + 1,
 		MaxAttempts: 7, Timeout: 90 * time.Second, Capabilities: []string{"b", "a"}, Source: "shop", Trigger: "order", Tenant: "acme",
 		Labels: map[string]string{"team": "x", "room": "y"}, ExpiresAt: at, EstimatedDuration: time.Minute,
 	}
@@ -90,7 +90,7 @@ func TestRequireEnqueued(t *testing.T) {
 	e.RequireNotEnqueued(streamwright.Item{Type: "sms"})
 	for want, it := range map[string]streamwright.Item{
 		`params {"To":"ada"}, want {"To":"bob"}`: {Params: mail{"bob"}},
-		"priority 0, want 6":                     {Priority: streamwright.Priority(6)},
+		"priority 0, want 6":                     {Priority: 6},
 		`tenant "acme", want "other"`:            {Tenant: "other"},
 		"delay 1h0m0.001s, want 2h0m0s":          {Delay: 2 * time.Hour},
 		"timeout 1m30s, want 1m0s":               {Timeout: time.Minute},

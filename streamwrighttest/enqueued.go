@@ -50,7 +50,7 @@ func (e *Engine) Enqueued(typ string) []streamwright.WorkItem {
 // JSON, Delay and AvailableAt to the millisecond, Labels as a part of the item's. After,
 // AfterPolicy, Batch, DedupPolicy and Trace are not compared.
 //
-//	e.RequireEnqueued(streamwright.Item{Type: "email", Params: Mail{To: "ada@example.org"}, Priority: streamwright.Priority(8)})
+//	e.RequireEnqueued(streamwright.Item{Type: "email", Params: Mail{To: "ada@example.org"}, Priority: 8})
 //	e.RequireEnqueued(Welcome.Item(Mail{To: "ada@example.org"}))
 func (e *Engine) RequireEnqueued(want streamwright.Item) streamwright.WorkItem {
 	e.t.Helper()
@@ -104,8 +104,8 @@ func (d *differences) compare(want *streamwright.Item, params json.RawMessage, i
 	if want.Params != nil && !sameJSON(params, it.Params) {
 		d.add("params", it.Params, params)
 	}
-	if want.Priority != nil {
-		d.differ("priority", it.Priority, int(*want.Priority))
+	if want.Priority != 0 {
+		d.differ("priority", it.Priority, max(want.Priority, 0))
 	}
 	d.same("id", it.ID, want.ID)
 	d.same("dedup key", it.DedupKey, want.DedupKey)
@@ -114,10 +114,10 @@ func (d *differences) compare(want *streamwright.Item, params json.RawMessage, i
 	d.same("trigger", it.Provenance.Trigger, want.Trigger)
 	d.same("tenant", it.Tenant, want.Tenant)
 	d.same("max attempts", it.MaxAttempts, want.MaxAttempts)
-	d.same("timeout", time.Duration(it.TimeoutMS)*time.Millisecond, roundUp(want.Timeout))
-	d.same("estimated duration", time.Duration(it.EstimatedDurationMS)*time.Millisecond, roundUp(want.EstimatedDuration))
-	if want.DedupWindow != nil {
-		d.differ("dedup window", time.Duration(it.DedupWindowMS)*time.Millisecond, roundUp(*want.DedupWindow))
+	d.same("timeout", it.Timeout.Duration, roundUp(want.Timeout))
+	d.same("estimated duration", it.EstimatedDuration.Duration, roundUp(want.EstimatedDuration))
+	if want.DedupWindow != 0 {
+		d.differ("dedup window", it.DedupWindow.Duration, max(roundUp(want.DedupWindow), 0))
 	}
 	if want.Delay != 0 {
 		d.differ("delay", it.AvailableAt.Sub(it.CreatedAt).Round(time.Millisecond), roundUp(want.Delay))
@@ -180,6 +180,4 @@ func decoded(doc json.RawMessage) (v any) {
 }
 
 // roundUp rounds up to a millisecond, as a submission does.
-func roundUp(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
-}
+func roundUp(d time.Duration) time.Duration { return events.DurationOf(d).Duration }

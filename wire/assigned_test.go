@@ -5,13 +5,14 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func assigned() []wire.Assigned {
 	return []wire.Assigned{
-		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNE", Type: "email", Token: "a1", Attempt: 1, LeaseMS: 30_000, TimeoutMS: 60_000, Params: json.RawMessage(`{"n":"]}"}`)},
-		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNF", Type: "email", Token: "a2", Attempt: 3, LeaseMS: 30_000, Trace: "00-1-2-01", Ask: true, Params: json.RawMessage(`null`)},
+		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNE", Type: "email", Token: "a1", Attempt: 1, Lease: events.Millis(30_000), Timeout: events.Millis(60_000), Params: json.RawMessage(`{"n":"]}"}`)},
+		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNF", Type: "email", Token: "a2", Attempt: 3, Lease: events.Millis(30_000), Trace: "00-1-2-01", Ask: true, Params: json.RawMessage(`null`)},
 	}
 }
 

@@ -39,7 +39,7 @@ func FromError(err error) *Error {
 	if !errors.As(err, &e) {
 		return &Error{Code: events.CodeInternal, Message: err.Error()}
 	}
-	return &Error{Code: e.Code, Message: e.Message, RetryAfterMS: Millis(e.RetryAfter)}
+	return &Error{Code: e.Code, Message: e.Message, RetryAfter: events.DurationOf(e.RetryAfter)}
 }
 
 // Priority is a priority as requests give it: 0 to 9, higher first, or one of
@@ -93,7 +93,7 @@ func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntr
 	out := Item{
 		ID: it.ID.String(), Type: string(it.Type), State: it.State, Priority: int(it.Priority),
 		Params: params, Attempt: int(it.Attempt), MaxAttempts: int(it.MaxAttempts),
-		OwnAttempts: it.OwnAttempts, TimeoutMS: it.Timeout.Milliseconds(), OwnTimeout: it.OwnTimeout, Worker: string(it.Worker),
+		OwnAttempts: it.OwnAttempts, Timeout: events.DurationOf(it.Timeout), OwnTimeout: it.OwnTimeout, Worker: string(it.Worker),
 		DedupKey: it.DedupKey, IdempotencyKey: it.IdempotencyKey,
 		Capabilities: it.Capabilities, Tenant: it.Tenant, Labels: it.Labels,
 		Provenance: it.Provenance, MergedCount: it.MergedCount, IntakeSeq: it.IntakeSeq,

@@ -49,7 +49,7 @@ func TestPositionsAndErrors(t *testing.T) {
 	_, err := wire.Position("x").Seq()
 	wantRefused(t, err, events.CodeBadRequest, "decimal")
 	e := &events.Error{Code: events.CodeQueueFull, Message: "full", RetryAfter: 1500 * time.Microsecond}
-	if got := wire.FromError(fmt.Errorf("submit: %w", e)); got.Code != events.CodeQueueFull || got.RetryAfterMS != 2 {
+	if got := wire.FromError(fmt.Errorf("submit: %w", e)); got.Code != events.CodeQueueFull || got.RetryAfter != events.Millis(2) {
 		t.Errorf("got %+v", got)
 	}
 	if got := wire.FromError(errors.New("x")); got.Code != events.CodeInternal || wire.FromError(nil) != nil {

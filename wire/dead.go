@@ -111,7 +111,7 @@ type Bulk struct {
 	MaxAttempts int             `json:"max_attempts,omitempty" strict:"positive"` // replay
 	Priority    *Priority       `json:"priority,omitempty"`                       // replay, reschedule
 	Now         bool            `json:"now,omitempty"`                            // reschedule
-	DelayMS     int64           `json:"delay_ms,omitempty" strict:"positive"`     // reschedule
+	Delay       events.Duration `json:"delay_ms,omitzero" strict:"positive"`      // reschedule
 	AvailableAt time.Time       `json:"available_at,omitzero"`                    // reschedule
 	Reason      string          `json:"reason,omitempty"`                         // replay, purge, cancel
 }

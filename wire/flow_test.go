@@ -13,13 +13,13 @@ import (
 )
 
 func TestTermsGoThroughHeaders(t *testing.T) {
-	zero, hour := int64(0), int64(3_600_000)
+	zero, hour := events.Duration{}, events.DurationOf(time.Hour)
 	for _, terms := range []wire.SubmitOptions{
 		{},
 		{After: []string{anID, anID}, AfterPolicy: events.AfterRun},
-		{DedupPolicy: events.DedupSupersede, DedupWindowMS: &hour},
-		{DedupWindowMS: &zero}, // none, whatever the type says
-		{EstimatedDurationMS: 90_000},
+		{DedupPolicy: events.DedupSupersede, DedupWindow: &hour},
+		{DedupWindow: &zero}, // none, whatever the type says
+		{EstimatedDuration: events.Millis(90_000)},
 		{ExpiresAt: time.Date(2030, 1, 31, 8, 0, 0, 123e6, time.UTC)},
 	} {
 		in := wire.Submit{Type: "email", Params: json.RawMessage("1"), SubmitOptions: terms}
@@ -53,7 +53,7 @@ func TestItemShowsItsFlow(t *testing.T) {
 	got := wire.FromItem(it, nil, nil, nil)
 	if got.Parent != id.String() || got.WaitsLeft != 105 || len(got.Waits) != 100 || got.Awaited != 3 || got.By != id.String() ||
 		*got.Children != (wire.ChildCounts{Total: 2, Live: 1, Failed: 1, Spawns: 2}) || !got.Continues || got.Continuation != "bind" ||
-		got.Progress.Percent != 30 || !got.HasCheckpoint || got.LeasesLost != 2 || got.AttemptsSpared != 1 || got.DedupWindowMS != 60_000 || got.Group != "acme" {
+		got.Progress.Percent != 30 || !got.HasCheckpoint || got.LeasesLost != 2 || got.AttemptsSpared != 1 || got.DedupWindow != events.Millis(60_000) || got.Group != "acme" {
 		t.Errorf("got %+v", got.ItemFlow)
 	}
 	plain, err := json.Marshal(wire.FromItem(&events.Item{ID: id, Type: "t", State: events.StateQueued}, nil, nil, nil))

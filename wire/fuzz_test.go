@@ -116,8 +116,8 @@ func FuzzTexts(f *testing.F) {
 		if w, err := events.ParseWorkerID(s); err == nil && (string(w) != s || !isSubject(wire.Default.Control(w))) {
 			t.Fatalf("worker id %q is %q", s, w)
 		}
-		if d, err := time.ParseDuration(s); err == nil && d > 0 && wire.Millis(d) < 1 {
-			t.Fatalf("%s is %d ms", s, wire.Millis(d))
+		if d, err := time.ParseDuration(s); err == nil && d > 0 && events.DurationOf(d).Milliseconds() < 1 {
+			t.Fatalf("%s is %s", s, events.DurationOf(d))
 		}
 	})
 }

@@ -165,9 +165,9 @@ func (s *Submit) readValue(name, v string) (err error) {
 			return events.Refuse(events.CodeBadTime, "header %s must be a time in RFC 3339, such as 2030-01-31T08:00:00Z", name)
 		}
 	case HeaderDelay:
-		s.DelayMS, err = parseMillis(name, v)
+		s.Delay, err = parseDuration(name, v)
 	case HeaderTimeout:
-		s.TimeoutMS, err = parsePositive(name, v)
+		s.Timeout, err = parsePositive(name, v)
 	case HeaderMaxAttempts:
 		if s.MaxAttempts, err = strconv.Atoi(v); err != nil || s.MaxAttempts < 1 {
 			return events.Refuse(events.CodeBadHeader, "header %s must be a number of attempts, 1 to %d", name, events.MaxAttemptsCeiling)
@@ -188,32 +188,22 @@ func (s *Submit) readValue(name, v string) (err error) {
 	return err
 }
 
-// parseMillis reads a Go duration, rounded up to whole milliseconds.
-func parseMillis(name, v string) (int64, error) {
+// parseDuration reads a Go duration, rounded up to whole milliseconds.
+func parseDuration(name, v string) (events.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, events.Refuse(events.CodeBadTime, "header %s must be a duration, such as 90s, 5m or 1h30m", name)
+		return events.Duration{}, events.Refuse(events.CodeBadTime, "header %s must be a duration, such as 90s, 5m or 1h30m", name)
 	}
-	return Millis(d), nil
+	return events.DurationOf(d), nil
 }
 
-// parsePositive is parseMillis for a duration that must not be 0.
-func parsePositive(name, v string) (int64, error) {
-	ms, err := parseMillis(name, v)
-	if err == nil && ms == 0 {
+// parsePositive is parseDuration for one that must not be 0.
+func parsePositive(name, v string) (events.Duration, error) {
+	d, err := parseDuration(name, v)
+	if err == nil && d.IsZero() {
 		err = events.Refuse(events.CodeBadTime, "header %s is 0: give a duration above 0, or leave it out", name)
 	}
-	return ms, err
-}
-
-// Millis is d in milliseconds, rounded up, so that a positive duration never
-// becomes none.
-func Millis(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d > time.Duration(ms)*time.Millisecond {
-		ms++
-	}
-	return ms
+	return d, err
 }
 
 func (s *Submit) readLabels(values []string) error {
@@ -293,8 +283,8 @@ func (s Submit) Headers() (map[string][]string, error) {
 	if !s.AvailableAt.IsZero() {
 		set(HeaderAvailableAt, s.AvailableAt.UTC().Format(time.RFC3339Nano))
 	}
-	setMillis(h, HeaderDelay, s.DelayMS)
-	setMillis(h, HeaderTimeout, s.TimeoutMS)
+	setDuration(h, HeaderDelay, s.Delay)
+	setDuration(h, HeaderTimeout, s.Timeout)
 	if s.MaxAttempts != 0 {
 		set(HeaderMaxAttempts, strconv.Itoa(s.MaxAttempts))
 	}
@@ -309,9 +299,9 @@ func (s Submit) Headers() (map[string][]string, error) {
 	return h, bad
 }
 
-func setMillis(h map[string][]string, name string, ms int64) {
-	if ms != 0 {
-		h[name] = []string{strconv.FormatInt(ms, 10) + "ms"}
+func setDuration(h map[string][]string, name string, d events.Duration) {
+	if !d.IsZero() {
+		h[name] = []string{strconv.FormatInt(d.Milliseconds(), 10) + "ms"}
 	}
 }
 

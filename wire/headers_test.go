@@ -33,8 +33,8 @@ func TestParseSubmissionReadsEverything(t *testing.T) {
 	high := wire.Priority(8)
 	want := wire.Submit{
 		Type: "email", Params: json.RawMessage(`{"to":1}`), ID: "01JD3V6YB2M4C9W8ZK5T7QXRNE",
-		Priority: &high, DedupKey: "a=b,c", IdempotencyKey: "once", DelayMS: 2, MaxAttempts: 7,
-		TimeoutMS: 120_000, Capabilities: []string{"gpu", "big", "eu"}, Source: "cron", Trigger: "nightly",
+		Priority: &high, DedupKey: "a=b,c", IdempotencyKey: "once", Delay: events.Millis(2), MaxAttempts: 7,
+		Timeout: events.Millis(120_000), Capabilities: []string{"gpu", "big", "eu"}, Source: "cron", Trigger: "nightly",
 		Tenant: "acme", Labels: map[string]string{"k": "v", "url": "http://x?a=b"}, Trace: "00-1-2-01",
 	}
 	for _, subject := range []string{"work.submit.email", "work.intake.0.email", "work.intake.12.email"} {
@@ -123,7 +123,7 @@ func FuzzHeaders(f *testing.F) {
 		if at > 0 {
 			s.AvailableAt = time.Unix(0, at).UTC()
 		}
-		s.DelayMS, s.TimeoutMS, s.MaxAttempts = max(delay, 0)%1e12, max(timeout, 0)%1e12, max(attempts, 0)
+		s.Delay, s.Timeout, s.MaxAttempts = events.Millis(max(delay, 0)%1e12), events.Millis(max(timeout, 0)%1e12), max(attempts, 0)
 		if capability != "" {
 			s.Capabilities = []string{capability}
 		}

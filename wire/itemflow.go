@@ -21,15 +21,15 @@ type ItemFlow struct {
 	Batch     *BatchCounts `json:"batch,omitempty"` // of a batch: how far it has come
 	Progress  *Progress    `json:"progress,omitempty"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"`
-	// EstimatedDurationMS is the likely duration of a run, from its submission.
-	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
+	// EstimatedDuration is the likely duration of a run, from its submission.
+	EstimatedDuration events.Duration `json:"estimated_duration_ms,omitzero"`
 	// Continues says that a run for the continuation has come, or comes once
 	// the children have ended; Continuation is its name.
-	Continues     bool   `json:"continues,omitempty"`
-	Continuation  string `json:"continuation,omitempty"`
-	HasCheckpoint bool   `json:"has_checkpoint,omitempty"`
-	DedupWindowMS int64  `json:"dedup_window_ms,omitempty"`
-	Group         string `json:"group,omitempty"`
+	Continues     bool            `json:"continues,omitempty"`
+	Continuation  string          `json:"continuation,omitempty"`
+	HasCheckpoint bool            `json:"has_checkpoint,omitempty"`
+	DedupWindow   events.Duration `json:"dedup_window_ms,omitzero"`
+	Group         string          `json:"group,omitempty"`
 	// By is the item that ended this one: the one that superseded it, that it waited
 	// for, or that spawned it.
 	By         string `json:"by,omitempty"`
@@ -77,7 +77,7 @@ type Progress struct {
 
 func itemFlow(it *events.Item) ItemFlow {
 	f := ItemFlow{
-		ExpiresAt: it.ExpiresAt, EstimatedDurationMS: it.Estimate.Milliseconds(), DedupWindowMS: it.DedupWindow.Milliseconds(),
+		ExpiresAt: it.ExpiresAt, EstimatedDuration: events.DurationOf(it.Estimate), DedupWindow: events.DurationOf(it.DedupWindow),
 		Group: it.Group, LeasesLost: it.LeasesLost, AttemptsSpared: int(it.Spared), HasCheckpoint: it.HasCheckpoint,
 		Progress: fromProgress(it.Progress),
 	}

@@ -23,9 +23,9 @@ type Submit struct {
 	DedupKey       string            `json:"dedup_key,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
 	AvailableAt    time.Time         `json:"available_at,omitzero"`
-	DelayMS        int64             `json:"delay_ms,omitempty"`
+	Delay          events.Duration   `json:"delay_ms,omitzero"`
 	MaxAttempts    int               `json:"max_attempts,omitempty" strict:"positive"`
-	TimeoutMS      int64             `json:"timeout_ms,omitempty" strict:"positive"`
+	Timeout        events.Duration   `json:"timeout_ms,omitzero" strict:"positive"`
 	Capabilities   []string          `json:"capabilities,omitempty"`
 	Source         string            `json:"source,omitempty"`
 	Trigger        string            `json:"trigger,omitempty"`
@@ -55,9 +55,9 @@ type Submitted struct {
 
 // Error is a refused request.
 type Error struct {
-	Code         events.Code `json:"code"`
-	Message      string      `json:"message"`
-	RetryAfterMS int64       `json:"retry_after_ms,omitempty"`
+	Code       events.Code     `json:"code"`
+	Message    string          `json:"message"`
+	RetryAfter events.Duration `json:"retry_after_ms,omitzero"`
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
@@ -67,7 +67,7 @@ func (e *Error) Err() error {
 	if e == nil {
 		return nil
 	}
-	return &events.Error{Code: e.Code, Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMS) * time.Millisecond}
+	return &events.Error{Code: e.Code, Message: e.Message, RetryAfter: e.RetryAfter.Duration}
 }
 
 // ErrorReply is the body of a refused request.
@@ -100,7 +100,7 @@ type Item struct {
 	Attempt          int                `json:"attempt"`
 	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure, attempts_spared counted in
 	OwnAttempts      bool               `json:"own_attempts,omitempty"` // its submission or replay chose max_attempts
-	TimeoutMS        int64              `json:"timeout_ms"`             // of the next or current attempt
+	Timeout          events.Duration    `json:"timeout_ms"`             // of the next or current attempt
 	OwnTimeout       bool               `json:"own_timeout,omitempty"`  // its submission chose timeout_ms
 	Worker           string             `json:"worker,omitempty"`
 	DedupKey         string             `json:"dedup_key,omitempty"`
@@ -254,11 +254,11 @@ type Cancelled struct {
 
 // Reschedule changes a queued item's order.
 type Reschedule struct {
-	ID          string    `json:"id"`
-	Priority    *Priority `json:"priority,omitempty"`
-	AvailableAt time.Time `json:"available_at,omitzero"`
-	DelayMS     int64     `json:"delay_ms,omitempty" strict:"positive"`
-	Now         bool      `json:"now,omitempty"`
+	ID          string          `json:"id"`
+	Priority    *Priority       `json:"priority,omitempty"`
+	AvailableAt time.Time       `json:"available_at,omitzero"`
+	Delay       events.Duration `json:"delay_ms,omitzero" strict:"positive"`
+	Now         bool            `json:"now,omitempty"`
 }
 
 // Rescheduled answers a Reschedule.
@@ -268,12 +268,12 @@ type Rescheduled struct {
 	Position Position         `json:"position"`
 }
 
-// Wait asks for an item once it is terminal, or as it is after TimeoutMS (at
-// most 300,000; 0 means 30,000).
+// Wait asks for an item once it is terminal, or as it is after Timeout (at
+// most 5 minutes; 0 means 30 s).
 type Wait struct {
-	ID          string   `json:"id"`
-	TimeoutMS   int64    `json:"timeout_ms,omitempty" strict:"positive"`
-	MinPosition Position `json:"min_position,omitempty"`
+	ID          string          `json:"id"`
+	Timeout     events.Duration `json:"timeout_ms,omitzero" strict:"positive"`
+	MinPosition Position        `json:"min_position,omitempty"`
 }
 
 // StatsRequest is the body of stats and types, which ask for nothing else. An empty
@@ -321,9 +321,9 @@ type ReadEvents struct {
 	// are the defaults. One event is sent in any case.
 	Limit    int `json:"limit,omitempty" strict:"positive"`
 	MaxBytes int `json:"max_bytes,omitempty" strict:"positive"`
-	// WaitMS is the time to wait for an event if there is none yet; at most
-	// 60,000.
-	WaitMS int64 `json:"wait_ms,omitempty"`
+	// Wait is the time to wait for an event if there is none yet; at most a
+	// minute.
+	Wait events.Duration `json:"wait_ms,omitzero"`
 }
 
 // EventsReply answers a ReadEvents.
@@ -426,16 +426,16 @@ type InfoReply struct {
 // VerifyReply answers verify and rebuild. The engine streams progress replies
 // (Done false) before the last.
 type VerifyReply struct {
-	Done      bool     `json:"done"`
-	Events    uint64   `json:"events"` // replayed so far
-	Total     uint64   `json:"total"`
-	Equal     bool     `json:"equal,omitempty"`
-	Digest    string   `json:"digest,omitempty"` // of the store rebuilt from the log
-	Live      string   `json:"live,omitempty"`   // of the live store
-	Position  Position `json:"position,omitempty"`
-	ElapsedMS int64    `json:"elapsed_ms"`
-	Diff      []string `json:"diff,omitempty"` // the first keys that differ
-	Node      string   `json:"node,omitempty"` // whose store it is
+	Done     bool            `json:"done"`
+	Events   uint64          `json:"events"` // replayed so far
+	Total    uint64          `json:"total"`
+	Equal    bool            `json:"equal,omitempty"`
+	Digest   string          `json:"digest,omitempty"` // of the store rebuilt from the log
+	Live     string          `json:"live,omitempty"`   // of the live store
+	Position Position        `json:"position,omitempty"`
+	Elapsed  events.Duration `json:"elapsed_ms"`
+	Diff     []string        `json:"diff,omitempty"` // the first keys that differ
+	Node     string          `json:"node,omitempty"` // whose store it is
 }
 
 // Why asks why an item is not running now.
@@ -504,11 +504,11 @@ type PlaceReply struct {
 }
 
 // QueuePosition is an item's present place in its queue. Ahead is left out for an item
-// that is not queued, or is not due yet; 10,000 means 10,000 or more. EstimatedWaitMS is
+// that is not queued, or is not due yet; 10,000 means 10,000 or more. EstimatedWait is
 // left out where there is nothing to compute it from: no worker, or no recent run of the
 // type.
 type QueuePosition struct {
-	ID              string `json:"id"`
-	Ahead           *int   `json:"ahead,omitempty"`
-	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty"`
+	ID            string           `json:"id"`
+	Ahead         *int             `json:"ahead,omitempty"`
+	EstimatedWait *events.Duration `json:"estimated_wait_ms,omitempty"`
 }

@@ -20,9 +20,13 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 	w.OptText(`,"dedup_key":`, x.DedupKey)
 	w.OptText(`,"idempotency_key":`, x.IdempotencyKey)
 	w.OptTime(`,"available_at":`, x.AvailableAt)
-	w.OptInt(`,"delay_ms":`, x.DelayMS)
+	if !x.Delay.IsZero() {
+		w.Int(`,"delay_ms":`, x.Delay.Milliseconds())
+	}
 	w.OptInt(`,"max_attempts":`, int64(x.MaxAttempts))
-	w.OptInt(`,"timeout_ms":`, x.TimeoutMS)
+	if !x.Timeout.IsZero() {
+		w.Int(`,"timeout_ms":`, x.Timeout.Milliseconds())
+	}
 	if len(x.Capabilities) > 0 {
 		w.Any(`,"capabilities":`, x.Capabilities)
 	}
@@ -38,12 +42,14 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 	}
 	w.OptText(`,"after_policy":`, string(x.SubmitOptions.AfterPolicy))
 	w.OptText(`,"dedup_policy":`, string(x.SubmitOptions.DedupPolicy))
-	if x.SubmitOptions.DedupWindowMS != nil {
-		w.Int(`,"dedup_window_ms":`, *x.SubmitOptions.DedupWindowMS)
+	if x.SubmitOptions.DedupWindow != nil {
+		w.Int(`,"dedup_window_ms":`, x.SubmitOptions.DedupWindow.Milliseconds())
 	}
 	w.OptTime(`,"expires_at":`, x.SubmitOptions.ExpiresAt)
 	w.OptText(`,"batch":`, x.SubmitOptions.Batch)
-	w.OptInt(`,"estimated_duration_ms":`, x.SubmitOptions.EstimatedDurationMS)
+	if !x.SubmitOptions.EstimatedDuration.IsZero() {
+		w.Int(`,"estimated_duration_ms":`, x.SubmitOptions.EstimatedDuration.Milliseconds())
+	}
 	w.Close(at)
 }
 
@@ -67,11 +73,11 @@ func (x *Submit) readJSON(r *quickjson.Reader) {
 		case 6:
 			x.AvailableAt = r.Time()
 		case 7:
-			x.DelayMS = r.Int(64)
+			x.Delay = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 8:
 			x.MaxAttempts = int(r.Positive(r.Int(64)))
 		case 9:
-			x.TimeoutMS = r.Positive(r.Int(64))
+			x.Timeout = events.Duration{Duration: r.Millis(r.Positive(r.Int(64)))}
 		case 10:
 			r.Any(&x.Capabilities)
 		case 11:
@@ -91,13 +97,13 @@ func (x *Submit) readJSON(r *quickjson.Reader) {
 		case 18:
 			x.SubmitOptions.DedupPolicy = events.DedupPolicy(r.Text())
 		case 19:
-			x.SubmitOptions.DedupWindowMS = new(r.Int(64))
+			x.SubmitOptions.DedupWindow = new(events.Duration{Duration: r.Millis(r.Int(64))})
 		case 20:
 			x.SubmitOptions.ExpiresAt = r.Time()
 		case 21:
 			x.SubmitOptions.Batch = r.Text()
 		case 22:
-			x.SubmitOptions.EstimatedDurationMS = r.Positive(r.Int(64))
+			x.SubmitOptions.EstimatedDuration = events.Duration{Duration: r.Millis(r.Positive(r.Int(64)))}
 		}
 	}
 }
@@ -168,14 +174,18 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 	if x.Retryable != nil {
 		w.Bool(`,"retryable":`, *x.Retryable)
 	}
-	w.OptInt(`,"retry_after_ms":`, x.RetryAfterMS)
+	if !x.RetryAfter.IsZero() {
+		w.Int(`,"retry_after_ms":`, x.RetryAfter.Milliseconds())
+	}
 	w.OptText(`,"reason":`, x.Reason)
 	w.OptInt(`,"percent":`, int64(x.ReportFlow.Percent))
 	w.OptText(`,"message":`, x.ReportFlow.Message)
 	if len(x.ReportFlow.Checkpoint) > 0 {
 		w.Document(`,"checkpoint":`, x.ReportFlow.Checkpoint)
 	}
-	w.OptInt(`,"delay_ms":`, x.ReportFlow.DelayMS)
+	if !x.ReportFlow.Delay.IsZero() {
+		w.Int(`,"delay_ms":`, x.ReportFlow.Delay.Milliseconds())
+	}
 	if len(x.ReportFlow.Children) > 0 {
 		w.Name(`,"children":[`)
 		for i := range x.ReportFlow.Children {
@@ -223,7 +233,7 @@ func (x *Report) readJSON(r *quickjson.Reader) {
 		case 10:
 			x.Retryable = new(r.Bool())
 		case 11:
-			x.RetryAfterMS = r.Int(64)
+			x.RetryAfter = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 12:
 			x.Reason = r.Text()
 		case 13:
@@ -233,7 +243,7 @@ func (x *Report) readJSON(r *quickjson.Reader) {
 		case 15:
 			x.ReportFlow.Checkpoint = r.Raw()
 		case 16:
-			x.ReportFlow.DelayMS = r.Int(64)
+			x.ReportFlow.Delay = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 17:
 			x.ReportFlow.Children = []Submit{}
 			for n := 0; r.Element(n); n++ {
@@ -273,7 +283,9 @@ func (x *Reported) appendJSON(w *quickjson.Writer) {
 	w.Bool(`,"ok":`, x.OK)
 	w.OptInt(`,"attempt":`, int64(x.Attempt))
 	w.OptTime(`,"deadline":`, x.Deadline)
-	w.OptInt(`,"timeout_ms":`, x.TimeoutMS)
+	if !x.Timeout.IsZero() {
+		w.Int(`,"timeout_ms":`, x.Timeout.Milliseconds())
+	}
 	if x.State != 0 {
 		w.Word(`,"state":`, &x.State)
 	}
@@ -304,7 +316,7 @@ func (x *Reported) readJSON(r *quickjson.Reader) {
 		case 2:
 			x.Deadline = r.Time()
 		case 3:
-			x.TimeoutMS = r.Int(64)
+			x.Timeout = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 4:
 			r.Check(x.State.UnmarshalText(r.Word()))
 		case 5:
@@ -327,8 +339,10 @@ func (x *Assigned) appendJSON(w *quickjson.Writer) {
 	w.Text(`,"type":`, x.Type)
 	w.Text(`,"token":`, x.Token)
 	w.Int(`,"attempt":`, int64(x.Attempt))
-	w.Int(`,"lease_ms":`, x.LeaseMS)
-	w.OptInt(`,"timeout_ms":`, x.TimeoutMS)
+	w.Int(`,"lease_ms":`, x.Lease.Milliseconds())
+	if !x.Timeout.IsZero() {
+		w.Int(`,"timeout_ms":`, x.Timeout.Milliseconds())
+	}
 	w.OptText(`,"traceparent":`, x.Trace)
 	if len(x.Labels) > 0 {
 		w.Any(`,"labels":`, x.Labels)
@@ -353,9 +367,9 @@ func (x *Assigned) readJSON(r *quickjson.Reader) {
 		case 3:
 			x.Attempt = int(r.Int(64))
 		case 4:
-			x.LeaseMS = r.Int(64)
+			x.Lease = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 5:
-			x.TimeoutMS = r.Int(64)
+			x.Timeout = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 6:
 			x.Trace = r.Text()
 		case 7:
@@ -374,7 +388,9 @@ func (x *Error) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Text(`,"code":`, string(x.Code))
 	w.Text(`,"message":`, x.Message)
-	w.OptInt(`,"retry_after_ms":`, x.RetryAfterMS)
+	if !x.RetryAfter.IsZero() {
+		w.Int(`,"retry_after_ms":`, x.RetryAfter.Milliseconds())
+	}
 	w.Close(at)
 }
 
@@ -388,7 +404,7 @@ func (x *Error) readJSON(r *quickjson.Reader) {
 		case 1:
 			x.Message = r.Text()
 		case 2:
-			x.RetryAfterMS = r.Int(64)
+			x.RetryAfter = events.Duration{Duration: r.Millis(r.Int(64))}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
 
 // NodeRole says what a node does for the log.
 type NodeRole string
@@ -39,9 +43,9 @@ type Node struct {
 	Position  Position `json:"position,omitempty"`
 	Projected Position `json:"projected,omitempty"`
 	LagEvents uint64   `json:"lag_events"`
-	// LagMS is how long its store has made no step although there are events to
+	// Lag is how long its store has made no step although there are events to
 	// project.
-	LagMS int64 `json:"lag_ms,omitempty"`
+	Lag events.Duration `json:"lag_ms,omitzero"`
 	// Since is when the node took its present role, by its own clock, and
 	// TookOverFrom who owned the log before an owner that stood by.
 	Since        time.Time `json:"since,omitzero"`

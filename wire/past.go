@@ -23,11 +23,11 @@ type StateAt struct {
 // StateReply answers a StateAt. The engine streams progress replies (Done
 // false) before the last, which alone has State.
 type StateReply struct {
-	Done      bool   `json:"done"`
-	Events    uint64 `json:"events"` // replayed so far
-	Total     uint64 `json:"total"`
-	ElapsedMS int64  `json:"elapsed_ms"`
-	State     *State `json:"state,omitempty"`
+	Done    bool            `json:"done"`
+	Events  uint64          `json:"events"` // replayed so far
+	Total   uint64          `json:"total"`
+	Elapsed events.Duration `json:"elapsed_ms"`
+	State   *State          `json:"state,omitempty"`
 }
 
 // State is the engine as of a moment.

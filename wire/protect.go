@@ -9,11 +9,11 @@ import (
 // Pause holds the items of a type back until it is resumed, or until a time. For a
 // paused type it changes that time.
 type Pause struct {
-	Type   string    `json:"type"`
-	Reason string    `json:"reason,omitempty"`                   // at most 256 bytes
-	By     string    `json:"by,omitempty"`                       // at most 256 bytes
-	Until  time.Time `json:"until,omitzero"`                     // when it ends by itself; at most one of Until and ForMS
-	ForMS  int64     `json:"for_ms,omitempty" strict:"positive"` // from now on
+	Type   string          `json:"type"`
+	Reason string          `json:"reason,omitempty"`                  // at most 256 bytes
+	By     string          `json:"by,omitempty"`                      // at most 256 bytes
+	Until  time.Time       `json:"until,omitzero"`                    // when it ends by itself; at most one of Until and For
+	For    events.Duration `json:"for_ms,omitzero" strict:"positive"` // from now on
 }
 
 // Resume ends a pause.

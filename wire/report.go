@@ -20,7 +20,7 @@ type ReportFlow struct {
 	Percent    int             `json:"percent,omitempty"`    // of progress: 0 to 100
 	Message    string          `json:"message,omitempty"`    // of progress
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"` // of checkpoint
-	DelayMS    int64           `json:"delay_ms,omitempty"`   // of snooze
+	Delay      events.Duration `json:"delay_ms,omitzero"`    // of snooze
 
 	// Of spawn. No Continuation: the item completes when its children have.
 	Children []Submit `json:"children,omitempty"`

@@ -11,18 +11,18 @@ import (
 type Schedule struct {
 	Name        string            `json:"name"` // the schedule's name
 	Type        string            `json:"type"`
-	Cron        string            `json:"cron,omitempty"`                       // five fields, or @hourly and the like
-	EveryMS     int64             `json:"every_ms,omitempty" strict:"positive"` // instead of Cron
-	Anchor      time.Time         `json:"anchor,omitzero"`                      // of an interval: one of its ticks; left out: now, or as it was
-	Zone        string            `json:"zone,omitempty"`                       // IANA name; left out: UTC
-	Missed      string            `json:"missed,omitempty"`                     // skip, one (left out), all
-	Overlap     string            `json:"overlap,omitempty"`                    // distinct (left out), merge, defer, supersede
+	Cron        string            `json:"cron,omitempty"`                      // five fields, or @hourly and the like
+	Every       events.Duration   `json:"every_ms,omitzero" strict:"positive"` // instead of Cron
+	Anchor      time.Time         `json:"anchor,omitzero"`                     // of an interval: one of its ticks; left out: now, or as it was
+	Zone        string            `json:"zone,omitempty"`                      // IANA name; left out: UTC
+	Missed      string            `json:"missed,omitempty"`                    // skip, one (left out), all
+	Overlap     string            `json:"overlap,omitempty"`                   // distinct (left out), merge, defer, supersede
 	Params      json.RawMessage   `json:"params,omitempty"`
 	Priority    *Priority         `json:"priority,omitempty"`
 	Tenant      string            `json:"tenant,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty" strict:"positive"`
-	TimeoutMS   int64             `json:"timeout_ms,omitempty" strict:"positive"`
+	Timeout     events.Duration   `json:"timeout_ms,omitzero" strict:"positive"`
 	Paused      bool              `json:"paused,omitempty"`
 }
 
@@ -72,11 +72,11 @@ const (
 
 // Ticks previews the ticks of a timing. It needs no schedule.
 type Ticks struct {
-	Cron    string    `json:"cron,omitempty"`                       // five fields, or @hourly and the like
-	EveryMS int64     `json:"every_ms,omitempty" strict:"positive"` // an interval in milliseconds, in place of cron
-	Anchor  time.Time `json:"anchor,omitzero"`                      // one of the interval's ticks; now if left out
-	Zone    string    `json:"zone,omitempty"`                       // the time zone of cron, such as Europe/Berlin; UTC if left out
-	Count   int       `json:"count,omitempty" strict:"positive"`    // how many: 1 to 100, 5 if left out
+	Cron   string          `json:"cron,omitempty"`                      // five fields, or @hourly and the like
+	Every  events.Duration `json:"every_ms,omitzero" strict:"positive"` // an interval in milliseconds, in place of cron
+	Anchor time.Time       `json:"anchor,omitzero"`                     // one of the interval's ticks; now if left out
+	Zone   string          `json:"zone,omitempty"`                      // the time zone of cron, such as Europe/Berlin; UTC if left out
+	Count  int             `json:"count,omitempty" strict:"positive"`   // how many: 1 to 100, 5 if left out
 }
 
 // TicksReply has the ticks, each with the offset of its time zone. There are fewer
@@ -90,9 +90,9 @@ type TicksReply struct {
 func FromSchedule(s *events.Schedule) ScheduleInfo {
 	out := ScheduleInfo{
 		Schedule: Schedule{
-			Name: s.Name, Type: string(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
+			Name: s.Name, Type: string(s.Type), Cron: s.Cron, Every: s.Every, Anchor: s.Anchor, Zone: s.Zone,
 			Missed: string(s.Missed), Overlap: string(s.Overlap), Params: s.Params, Tenant: s.Tenant, Labels: s.Labels,
-			MaxAttempts: int(s.MaxAttempts), TimeoutMS: s.TimeoutMS, Paused: s.Paused,
+			MaxAttempts: int(s.MaxAttempts), Timeout: s.Timeout, Paused: s.Paused,
 		},
 		Source: s.Source, Next: s.Next, LastTick: s.LastTick,
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 // StateDurations is the time that an item has spent in each state, up to its last
-// event, in milliseconds. The sum is the time from its created event to its last,
+// event, in whole milliseconds. The sum is the time from its created event to its last,
 // less the time between an end and a replay.
 type StateDurations struct {
-	WaitedMS    int64 `json:"waited_ms,omitempty"`     // queued and due, until it was claimed
-	BackedOffMS int64 `json:"backed_off_ms,omitempty"` // queued and not due: a delay, a backoff, a snooze
-	HeldMS      int64 `json:"held_ms,omitempty"`       // waiting for other items
-	StartingMS  int64 `json:"starting_ms,omitempty"`   // claimed, until it started
-	RanMS       int64 `json:"ran_ms,omitempty"`        // running
+	Waited    events.Duration `json:"waited_ms,omitzero"`     // queued and due, until it was claimed
+	BackedOff events.Duration `json:"backed_off_ms,omitzero"` // queued and not due: a delay, a backoff, a snooze
+	Held      events.Duration `json:"held_ms,omitzero"`       // waiting for other items
+	Starting  events.Duration `json:"starting_ms,omitzero"`   // claimed, until it started
+	Ran       events.Duration `json:"ran_ms,omitzero"`        // running
 }
 
 // Measure computes an item's waits and run times from its events, oldest first.
@@ -57,21 +57,21 @@ func (m *measure) step(ev *HistoryEvent) {
 
 // account adds the time since the last event to what the item was meanwhile.
 func (m *measure) account(at time.Time) {
-	ms := func(d time.Duration) int64 { return max(d, 0).Milliseconds() }
+	whole := func(d time.Duration) time.Duration { return max(d, 0).Truncate(time.Millisecond) }
 	switch m.state {
 	case events.StateQueued:
 		off := time.Duration(0)
 		if m.due.After(m.since) {
 			off = min(m.due.Sub(m.since), at.Sub(m.since))
 		}
-		m.now.BackedOffMS += ms(off)
-		m.now.WaitedMS += ms(at.Sub(m.since) - off)
+		m.now.BackedOff.Duration += whole(off)
+		m.now.Waited.Duration += whole(at.Sub(m.since) - off)
 	case events.StateClaimed:
-		m.now.StartingMS += ms(at.Sub(m.since))
+		m.now.Starting.Duration += whole(at.Sub(m.since))
 	case events.StateRunning:
-		m.now.RanMS += ms(at.Sub(m.since))
+		m.now.Ran.Duration += whole(at.Sub(m.since))
 	case events.StateWaiting:
-		m.now.HeldMS += ms(at.Sub(m.since))
+		m.now.Held.Duration += whole(at.Sub(m.since))
 	}
 }
 
@@ -81,11 +81,11 @@ func (m *measure) settle(ev *HistoryEvent) {
 		spans := m.now
 		ev.StateDurations = &spans
 	}
-	m.sum.WaitedMS += m.now.WaitedMS
-	m.sum.BackedOffMS += m.now.BackedOffMS
-	m.sum.HeldMS += m.now.HeldMS
-	m.sum.StartingMS += m.now.StartingMS
-	m.sum.RanMS += m.now.RanMS
+	m.sum.Waited.Duration += m.now.Waited.Duration
+	m.sum.BackedOff.Duration += m.now.BackedOff.Duration
+	m.sum.Held.Duration += m.now.Held.Duration
+	m.sum.Starting.Duration += m.now.Starting.Duration
+	m.sum.Ran.Duration += m.now.Ran.Duration
 	m.now = StateDurations{}
 }
 

@@ -34,10 +34,10 @@ func TestMeasure(t *testing.T) {
 		{Kind: events.KindCompleted, At: at(103)},
 	}
 	sum := Measure(evs)
-	if want := (StateDurations{WaitedMS: 3000 + 2000 + 1000, BackedOffMS: 6000 + 1000, StartingMS: 500, RanMS: 2500 + 3000 + 2000}); sum != want {
+	if want := (StateDurations{Waited: events.Millis(3000 + 2000 + 1000), BackedOff: events.Millis(6000 + 1000), Starting: events.Millis(500), Ran: events.Millis(2500 + 3000 + 2000)}); sum != want {
 		t.Errorf("in all %+v, want %+v", sum, want)
 	}
-	for i, want := range map[int]StateDurations{3: {WaitedMS: 3000, BackedOffMS: 6000}, 4: {StartingMS: 500}, 5: {RanMS: 2500}, 7: {WaitedMS: 2000, BackedOffMS: 1000}, 10: {RanMS: 3000}, 13: {WaitedMS: 1000}, 15: {RanMS: 2000}} {
+	for i, want := range map[int]StateDurations{3: {Waited: events.Millis(3000), BackedOff: events.Millis(6000)}, 4: {Starting: events.Millis(500)}, 5: {Ran: events.Millis(2500)}, 7: {Waited: events.Millis(2000), BackedOff: events.Millis(1000)}, 10: {Ran: events.Millis(3000)}, 13: {Waited: events.Millis(1000)}, 15: {Ran: events.Millis(2000)}} {
 		if evs[i].StateDurations == nil || *evs[i].StateDurations != want {
 			t.Errorf("%s at %s: %+v, want %+v", evs[i].Kind, evs[i].At, evs[i].StateDurations, want)
 		}

@@ -28,11 +28,11 @@ type StatsReply struct {
 	WorkersByStatus map[WorkerStatus]int `json:"workers_by_status"`
 	// Slots is the number of slots of all active workers.
 	Slots int `json:"slots"`
-	// PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all.
-	PerSecond PerSecond `json:"per_second"`
-	MeanRunMS int64     `json:"mean_run_ms"`
-	Ages      Ages      `json:"ages"`
-	Scheduled int64     `json:"scheduled"`
+	// PerSecond, MeanRun, Ages and Scheduled: as of a type, over all.
+	PerSecond PerSecond       `json:"per_second"`
+	MeanRun   events.Duration `json:"mean_run_ms"`
+	Ages      Ages            `json:"ages"`
+	Scheduled int64           `json:"scheduled"`
 	// Recoveries counts what the engine has repaired since it started, by cause
 	// (see [Recoveries]); zeros are left out. RecoveriesHour and RecoveriesDay count
 	// those of the last hour and the last day.
@@ -87,12 +87,12 @@ type AttentionOf struct {
 	Worker string `json:"worker,omitempty"`
 	Items  int64  `json:"items,omitempty"` // see Attention.Items
 	// Recent counts the items that died in the last ten minutes.
-	Recent   int64  `json:"recent,omitempty"`
-	OldestMS int64  `json:"oldest_ms,omitempty"` // how long the first of the items has waited
-	Most     int64  `json:"most,omitempty"`      // the limit that the queue is near to
-	State    string `json:"state,omitempty"`     // of a circuit: open or half_open
-	Reason   string `json:"reason,omitempty"`    // as given, or as the circuit's
-	By       string `json:"by,omitempty"`        // who paused it
+	Recent int64           `json:"recent,omitempty"`
+	Oldest events.Duration `json:"oldest_ms,omitzero"` // how long the first of the items has waited
+	Most   int64           `json:"most,omitempty"`     // the limit that the queue is near to
+	State  string          `json:"state,omitempty"`    // of a circuit: open or half_open
+	Reason string          `json:"reason,omitempty"`   // as given, or as the circuit's
+	By     string          `json:"by,omitempty"`       // who paused it
 }
 
 // SiteState says how a site at the edge is, as last heard.
@@ -121,9 +121,9 @@ type PerSecond struct {
 // right to 67 ms or 1/32 of itself (of the delay, for an item that was delayed),
 // whichever is more. All zero: nothing waits.
 type Ages struct {
-	OldestMS int64 `json:"oldest_ms"`
-	P50MS    int64 `json:"p50_ms"`
-	P95MS    int64 `json:"p95_ms"`
+	Oldest events.Duration `json:"oldest_ms"`
+	P50    events.Duration `json:"p50_ms"`
+	P95    events.Duration `json:"p95_ms"`
 }
 
 // The causes of recoveries.
@@ -148,19 +148,19 @@ type TypeStats struct {
 	InFlight int              `json:"in_flight"` // dispatched or running
 	// Running counts what is claimed or running by the priority that it was dispatched
 	// with, zeros left out.
-	Running  map[int]int   `json:"running_by_priority,omitempty"`
-	Capacity int           `json:"capacity"`
-	Workers  int           `json:"workers"`                    // that serve the type and take work
-	Slots    int           `json:"slots"`                      // of those workers, shared with their other types
-	OldestMS int64         `json:"oldest_queued_ms,omitempty"` // Ages.OldestMS
-	Paused   *events.Pause `json:"paused,omitempty"`           // nil: it is not
-	Circuit  *Circuit      `json:"circuit,omitempty"`          // nil: closed, or none exists
+	Running  map[int]int     `json:"running_by_priority,omitempty"`
+	Capacity int             `json:"capacity"`
+	Workers  int             `json:"workers"`                   // that serve the type and take work
+	Slots    int             `json:"slots"`                     // of those workers, shared with their other types
+	Oldest   events.Duration `json:"oldest_queued_ms,omitzero"` // Ages.Oldest
+	Paused   *events.Pause   `json:"paused,omitempty"`          // nil: it is not
+	Circuit  *Circuit        `json:"circuit,omitempty"`         // nil: closed, or none exists
 	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
 	MaxQueued int `json:"max_queued,omitempty"`
 
-	PerSecond PerSecond `json:"per_second"`
-	MeanRunMS int64     `json:"mean_run_ms"` // of the last minute's completed runs; 0 if there were none
-	Ages      Ages      `json:"ages"`
+	PerSecond PerSecond       `json:"per_second"`
+	MeanRun   events.Duration `json:"mean_run_ms"` // of the last minute's completed runs; 0 if there were none
+	Ages      Ages            `json:"ages"`
 	// AgesByPriority has the priorities at which something waits.
 	AgesByPriority map[int]Ages `json:"ages_by_priority,omitempty"`
 	// Scheduled items are queued but not due yet: delayed, or in a backoff.
@@ -237,13 +237,13 @@ type Clock struct {
 	LastEvent  time.Time `json:"last_event,omitzero"`
 	// KnownGood is the last time at which an earlier process of this engine found
 	// the server's clock plausible.
-	KnownGood    time.Time `json:"known_good,omitzero"`
-	DifferenceMS int64     `json:"difference_ms"` // server_time less engine_time
-	// MaxJumpMS is the setting max_clock_jump; 0: any time of the server is
+	KnownGood  time.Time       `json:"known_good,omitzero"`
+	Difference events.Duration `json:"difference_ms"` // server_time less engine_time
+	// MaxJump is the setting max_clock_jump; 0: any time of the server is
 	// followed.
-	MaxJumpMS int64     `json:"max_jump_ms"`
-	Since     time.Time `json:"since,omitzero"` // of a verdict that is not plausible, by the engine's time
-	Why       string    `json:"why,omitempty"`  // of the same, and what to do
+	MaxJump events.Duration `json:"max_jump_ms"`
+	Since   time.Time       `json:"since,omitzero"` // of a verdict that is not plausible, by the engine's time
+	Why     string          `json:"why,omitempty"`  // of the same, and what to do
 	// Held names what rests until the clock is plausible or accepted.
 	Held []string `json:"held,omitempty"`
 }

@@ -85,6 +85,8 @@ func (s *strictReader) wrong(at string, t reflect.Type) {
 		}
 		s.i = from
 		return
+	case t == durationType && is != "a number":
+		write = "write a whole number, without quotes"
 	case opaque(t):
 		return
 	case t.Kind() == reflect.String && is != "a text":
@@ -115,10 +117,11 @@ type strictField struct {
 }
 
 var (
-	strictTypes sync.Map // reflect.Type of a struct: strictFields
-	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-	timeType    = reflect.TypeFor[time.Time]()
-	textReader  = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
+	strictTypes  sync.Map // reflect.Type of a struct: strictFields
+	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
+	timeType     = reflect.TypeFor[time.Time]()
+	durationType = reflect.TypeFor[events.Duration]()
+	textReader   = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
 )
 
 // opaque reports whether a type reads its value itself.

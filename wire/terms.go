@@ -15,17 +15,17 @@ type SubmitOptions struct {
 	After       []string           `json:"after,omitempty"`
 	AfterPolicy events.AfterPolicy `json:"after_policy,omitempty"`
 	// DedupPolicy says what becomes of it if its dedup key is taken, and
-	// DedupWindowMS how long the key stays taken once it has completed. Left
+	// DedupWindow how long the key stays taken once it has completed. Left
 	// out, they are the type's.
-	DedupPolicy   events.DedupPolicy `json:"dedup_policy,omitempty"`
-	DedupWindowMS *int64             `json:"dedup_window_ms,omitempty"`
+	DedupPolicy events.DedupPolicy `json:"dedup_policy,omitempty"`
+	DedupWindow *events.Duration   `json:"dedup_window_ms,omitempty"`
 	// ExpiresAt is the time at which the item is cancelled if it has not started.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Batch is the batch that it belongs to.
 	Batch string `json:"batch,omitempty"`
-	// EstimatedDurationMS is the likely duration of a run. The estimated waits of the
+	// EstimatedDuration is the likely duration of a run. The estimated waits of the
 	// items behind it go by it; unlike timeout_ms it bounds nothing.
-	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty" strict:"positive"`
+	EstimatedDuration events.Duration `json:"estimated_duration_ms,omitzero" strict:"positive"`
 }
 
 // readValue takes the value of one header.
@@ -36,15 +36,15 @@ func (t *SubmitOptions) readValue(name, v string) (err error) {
 	case HeaderDedupPolicy:
 		t.DedupPolicy = events.DedupPolicy(v)
 	case HeaderDedupWindow:
-		ms, err := parseMillis(name, v)
+		d, err := parseDuration(name, v)
 		if err != nil {
 			return err
 		}
-		t.DedupWindowMS = &ms
+		t.DedupWindow = &d
 	case HeaderBatch:
 		t.Batch = v
 	case HeaderEstimatedDuration:
-		t.EstimatedDurationMS, err = parsePositive(name, v)
+		t.EstimatedDuration, err = parsePositive(name, v)
 		return err
 	case HeaderExpiresAt:
 		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {
@@ -59,13 +59,13 @@ func (t *SubmitOptions) setHeaders(set func(name, value string)) {
 	set(HeaderBatch, t.Batch)
 	set(HeaderAfterPolicy, string(t.AfterPolicy))
 	set(HeaderDedupPolicy, string(t.DedupPolicy))
-	if t.DedupWindowMS != nil {
-		set(HeaderDedupWindow, (time.Duration(*t.DedupWindowMS) * time.Millisecond).String())
+	if t.DedupWindow != nil {
+		set(HeaderDedupWindow, (t.DedupWindow.Duration).String())
 	}
 	if !t.ExpiresAt.IsZero() {
 		set(HeaderExpiresAt, t.ExpiresAt.UTC().Format(time.RFC3339Nano))
 	}
-	if t.EstimatedDurationMS != 0 {
-		set(HeaderEstimatedDuration, strconv.FormatInt(t.EstimatedDurationMS, 10)+"ms")
+	if !t.EstimatedDuration.IsZero() {
+		set(HeaderEstimatedDuration, strconv.FormatInt(t.EstimatedDuration.Milliseconds(), 10)+"ms")
 	}
 }

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // What a worker that speaks HTTP says and hears. Its reports are [Report]s.
@@ -21,19 +23,19 @@ type WorkerRegistration struct {
 
 // WorkerSession answers a WorkerRegistration.
 type WorkerSession struct {
-	Worker      string           `json:"worker"`
-	Session     string           `json:"session"` // a secret of the worker's
-	HeartbeatMS int64            `json:"heartbeat_ms"`
-	LeaseMS     map[string]int64 `json:"lease_ms"` // by type
+	Worker    string                     `json:"worker"`
+	Session   string                     `json:"session"` // a secret of the worker's
+	Heartbeat events.Duration            `json:"heartbeat_ms"`
+	Lease     map[string]events.Duration `json:"lease_ms"` // by type
 }
 
 // Poll asks for work.
 type Poll struct {
 	Session string `json:"session"`
 	Max     int    `json:"max,omitempty"` // items; 0: as many as there are slots free
-	// WaitMS is how long it waits for work; nil: the default. With 0 it waits for the
+	// Wait is how long it waits for work; nil: the default. With 0 it waits for the
 	// engine's answer alone, for up to 100 ms.
-	WaitMS *int64 `json:"wait_ms,omitempty"`
+	Wait *events.Duration `json:"wait_ms,omitempty"`
 	// PollID names the poll, so that it can be repeated when its reply was lost: the
 	// same request returns the same items, until another poll, or a report or a
 	// heartbeat of one of them, shows that they have come. At most 64 bytes, new for
@@ -53,14 +55,14 @@ type Polled struct {
 // 5 seconds, or with its end. If earlier runs have left a checkpoint, or children that have
 // ended, the item has started, and has a Deadline.
 type PolledItem struct {
-	ID        string            `json:"id"`
-	Type      string            `json:"type"`
-	Attempt   int               `json:"attempt"`
-	Token     string            `json:"token"`
-	LeaseMS   int64             `json:"lease_ms"`
-	TimeoutMS int64             `json:"timeout_ms,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Trace     string            `json:"traceparent,omitempty"`
+	ID      string            `json:"id"`
+	Type    string            `json:"type"`
+	Attempt int               `json:"attempt"`
+	Token   string            `json:"token"`
+	Lease   events.Duration   `json:"lease_ms"`
+	Timeout events.Duration   `json:"timeout_ms,omitzero"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Trace   string            `json:"traceparent,omitempty"`
 
 	Deadline     time.Time       `json:"deadline,omitzero"`
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
@@ -79,21 +81,21 @@ type WorkerHeartbeat struct {
 // WorkerOrders answers a WorkerHeartbeat. A run that is in neither list continues,
 // and its lease is renewed.
 type WorkerOrders struct {
-	ShouldDrain bool         `json:"should_drain"`
-	HeartbeatMS int64        `json:"heartbeat_ms"`     // how often to send a heartbeat from now on
-	Cancel      []RunRef     `json:"cancel,omitempty"` // runs that must stop: the item was cancelled, or has moved on
-	Lost        []RunRef     `json:"lost,omitempty"`   // runs that are not the worker's any more, or never were
-	Status      WorkerStatus `json:"status,omitempty"`
-	Reason      string       `json:"reason,omitempty"`
+	ShouldDrain bool            `json:"should_drain"`
+	Heartbeat   events.Duration `json:"heartbeat_ms"`     // how often to send a heartbeat from now on
+	Cancel      []RunRef        `json:"cancel,omitempty"` // runs that must stop: the item was cancelled, or has moved on
+	Lost        []RunRef        `json:"lost,omitempty"`   // runs that are not the worker's any more, or never were
+	Status      WorkerStatus    `json:"status,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
 }
 
 // ProbeWait waits for the engine to ask a worker whether it is well. It carries the
 // answer to the probe before: without failing checks, a good one.
 type ProbeWait struct {
-	Session string         `json:"session"`
-	Nonce   string         `json:"nonce,omitempty"` // of the probe that is answered; empty: none is
-	Failing []FailingCheck `json:"failing,omitempty"`
-	WaitMS  *int64         `json:"wait_ms,omitempty"` // nil: the default
+	Session string           `json:"session"`
+	Nonce   string           `json:"nonce,omitempty"` // of the probe that is answered; empty: none is
+	Failing []FailingCheck   `json:"failing,omitempty"`
+	Wait    *events.Duration `json:"wait_ms,omitempty"` // nil: the default
 }
 
 // ProbeAsked answers a ProbeWait.

@@ -45,9 +45,9 @@ type Offer struct {
 
 // Registered answers a Register.
 type Registered struct {
-	Session     string           `json:"session"`
-	HeartbeatMS int64            `json:"heartbeat_ms"`
-	LeaseMS     map[string]int64 `json:"lease_ms"` // by type
+	Session   string                     `json:"session"`
+	Heartbeat events.Duration            `json:"heartbeat_ms"`
+	Lease     map[string]events.Duration `json:"lease_ms"` // by type
 }
 
 // Heartbeat keeps a worker registered, and renews the leases of the runs that it names. It
@@ -56,10 +56,10 @@ type Heartbeat struct {
 	Register
 	InFlight []RunRef `json:"in_flight,omitempty"`
 	Health   *Health  `json:"health,omitempty"`
-	// IdleMS says that the worker has nothing, that nothing is wrong with it, and that it
+	// Idle says that the worker has nothing, that nothing is wrong with it, and that it
 	// sends the next heartbeat within so many milliseconds unless that changes: at most the
-	// IdleMS of the last reply. 0: it sends one each heartbeat_ms.
-	IdleMS int64 `json:"idle_ms,omitempty"`
+	// Idle of the last reply. 0: it sends one each heartbeat_ms.
+	Idle events.Duration `json:"idle_ms,omitzero"`
 }
 
 // RunRef names one run.
@@ -76,9 +76,9 @@ type HeartbeatReply struct {
 	// worker is active. An unhealthy worker is sent nothing.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
-	// IdleMS is how long a worker may be silent that has nothing and with which nothing is
+	// Idle is how long a worker may be silent that has nothing and with which nothing is
 	// wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so.
-	IdleMS int64 `json:"idle_ms,omitempty"`
+	Idle events.Duration `json:"idle_ms,omitzero"`
 	// Fence is the least token of this owner of the log. An assigned item that comes after
 	// this reply and has a lesser token was sent by an earlier owner and has been taken back:
 	// it must not run.
@@ -158,19 +158,19 @@ const (
 // Report tells the engine about one run. Requests carry an array of reports,
 // at most 1,000; they are decided in order, each on its own.
 type Report struct {
-	ID           string          `json:"id"`
-	Token        string          `json:"token"`
-	Worker       string          `json:"worker"`
-	Session      string          `json:"session,omitempty"`
-	Event        string          `json:"event"`
-	Attempt      int             `json:"attempt,omitempty"` // 0: not said
-	Start        bool            `json:"start,omitempty"`   // of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said
-	Result       json.RawMessage `json:"result,omitempty"`
-	Error        string          `json:"error,omitempty"`
-	Code         string          `json:"code,omitempty"`
-	Retryable    *bool           `json:"retryable,omitempty"` // default true
-	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
-	Reason       string          `json:"reason,omitempty"`
+	ID         string          `json:"id"`
+	Token      string          `json:"token"`
+	Worker     string          `json:"worker"`
+	Session    string          `json:"session,omitempty"`
+	Event      string          `json:"event"`
+	Attempt    int             `json:"attempt,omitempty"` // 0: not said
+	Start      bool            `json:"start,omitempty"`   // of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said
+	Result     json.RawMessage `json:"result,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Code       string          `json:"code,omitempty"`
+	Retryable  *bool           `json:"retryable,omitempty"` // default true
+	RetryAfter events.Duration `json:"retry_after_ms,omitzero"`
+	Reason     string          `json:"reason,omitempty"`
 	ReportFlow
 }
 
@@ -179,8 +179,8 @@ type Reported struct {
 	OK       bool      `json:"ok"`
 	Attempt  int       `json:"attempt,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// TimeoutMS bounds the attempt, from its start.
-	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// Timeout bounds the attempt, from its start.
+	Timeout events.Duration `json:"timeout_ms,omitzero"`
 	// State is that of the item. A refusal has it only where the run was cancelled.
 	State    events.ItemState `json:"state,omitempty"`
 	Position Position         `json:"position,omitempty"`

@@ -52,7 +52,7 @@ func TestDrainByEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.beatMS = standing.MinHeartbeat.Milliseconds()
+			r.beat = standing.MinHeartbeat
 			b := newBlocker()
 			w := r.worker(Config{Concurrency: 2})
 			HandleRaw(w, "wait", b.run)

@@ -63,7 +63,7 @@ type fakeEngine struct {
 	mu        sync.Mutex
 	lease     time.Duration
 	timeout   time.Duration
-	beatMS    int64
+	beat      time.Duration
 	items     map[string]*fakeItem
 	workers   map[string]string    // sessions
 	lives     map[string]*fakeLife // by session
@@ -90,7 +90,7 @@ type fakeEngine struct {
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
 	t.Helper()
 	nc := dial(t, url)
-	f := &fakeEngine{t: t, nc: nc, names: wire.Default, lease: 30 * time.Second, timeout: time.Minute, beatMS: 20_000,
+	f := &fakeEngine{t: t, nc: nc, names: wire.Default, lease: 30 * time.Second, timeout: time.Minute, beat: 20 * time.Second,
 		items: map[string]*fakeItem{}, workers: map[string]string{}, lives: map[string]*fakeLife{}, tokens: uint64(time.Now().UnixNano()), changed: make(chan struct{})}
 	f.back()
 	if _, err := nc.Subscribe(f.names.LogAll(), func(m *nats.Msg) {
@@ -163,9 +163,9 @@ func (f *fakeEngine) register(m *nats.Msg) any {
 	if s := f.workers[r.Worker]; s != "" && s != r.Session {
 		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeWorkerIDInUse, Message: "the id is alive in another session"}}
 	}
-	reply := wire.Registered{Session: r.Session, HeartbeatMS: f.beatMS, LeaseMS: map[string]int64{}}
+	reply := wire.Registered{Session: r.Session, Heartbeat: events.DurationOf(f.beat), Lease: map[string]events.Duration{}}
 	for _, typ := range r.Types {
-		reply.LeaseMS[typ] = f.lease.Milliseconds()
+		reply.Lease[typ] = events.DurationOf(f.lease)
 	}
 	f.workers[r.Worker] = r.Session
 	f.life(&r)
@@ -259,7 +259,7 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		if it.state != events.StateRunning {
 			return no(events.CodeWrongState)
 		}
-		return wire.Reported{OK: true, Attempt: it.attempt, TimeoutMS: f.timeout.Milliseconds(), Checkpoint: it.checkpoint, Continuation: it.continuation}
+		return wire.Reported{OK: true, Attempt: it.attempt, Timeout: events.DurationOf(f.timeout), Checkpoint: it.checkpoint, Continuation: it.continuation}
 	}
 	if !f.quiet {
 		it.reports = append(it.reports, r)
@@ -361,7 +361,7 @@ func (f *fakeEngine) send(it *fakeItem, session string) {
 		it.life.busy++
 		it.life.ofType[it.typ]++
 	}
-	a := wire.Assigned{ID: it.id, Type: it.typ, Token: it.token, Attempt: it.attempt + 1, LeaseMS: f.lease.Milliseconds(), TimeoutMS: f.timeout.Milliseconds(),
+	a := wire.Assigned{ID: it.id, Type: it.typ, Token: it.token, Attempt: it.attempt + 1, Lease: events.DurationOf(f.lease), Timeout: events.DurationOf(f.timeout),
 		Ask: it.checkpoint != nil || it.continuation != nil, Bytes: len(it.params), Params: json.RawMessage(it.params)}
 	it.more(&a)
 	b, err := json.Marshal([]wire.Assigned{a})

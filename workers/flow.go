@@ -32,11 +32,18 @@ type Spawn struct {
 	// asks for a run with no name; a name alone is enough.
 	Continuation string
 	Continue     bool
-	// Policy decides what a dead or cancelled child does: events.ChildFail (the
-	// default) makes the item dead at once and cancels its other children,
-	// events.ChildContinue leaves it to the continuation.
-	Policy events.ChildPolicy
+	// Policy decides what a dead or cancelled child does; empty: ChildFail.
+	Policy ChildPolicy
 }
+
+// ChildPolicy says what a dead or cancelled child does to its parent.
+type ChildPolicy = events.ChildPolicy
+
+// The values of [Spawn].Policy.
+const (
+	ChildFail     = events.ChildFail     // the parent is dead at once, its other children are cancelled; the default
+	ChildContinue = events.ChildContinue // it is left to the continuation
+)
 
 // Child is an item to spawn.
 type Child struct {
@@ -115,7 +122,7 @@ func (s *Snoozed) outcome() (Outcome, error) {
 	}
 	return Outcome{Snooze: s, report: &wire.Report{
 		Event: wire.ReportSnooze, Reason: events.CutText(s.Reason, events.MaxNameLen),
-		ReportFlow: wire.ReportFlow{DelayMS: wire.Millis(s.Delay)},
+		ReportFlow: wire.ReportFlow{Delay: events.DurationOf(s.Delay)},
 	}}, nil
 }
 

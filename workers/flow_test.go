@@ -47,7 +47,7 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 		t.Errorf("children %+v", rep.Children)
 	}
 	rep = r.outcome(r.submit("later", `{}`), 1)
-	if rep.Event != wire.ReportSnooze || rep.DelayMS != 2 || rep.Reason != "not yet" {
+	if rep.Event != wire.ReportSnooze || rep.Delay != events.Millis(2) || rep.Reason != "not yet" {
 		t.Errorf("got %+v", rep)
 	}
 	r.untilIdle()

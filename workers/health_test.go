@@ -49,7 +49,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
+	r.beat = standing.MinHeartbeat
 	var db switched
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
@@ -107,9 +107,9 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.beatMS = standing.MinHeartbeat.Milliseconds()
+			r.beat = standing.MinHeartbeat
 			if name != "heartbeat" {
-				r.beatMS = 20_000
+				r.beat = 20 * time.Second
 			}
 			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"}
 			w := r.worker(Config{Concurrency: 3})
@@ -290,7 +290,7 @@ func TestHeartbeatFollowsTheRegistration(t *testing.T) {
 	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
 	// The fake engine's first word was 20 s.
 	r.mu.Lock()
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
+	r.beat = standing.MinHeartbeat
 	r.mu.Unlock()
 	r.control(w, wire.Control{Register: true})
 	r.until("heartbeats in short order", beats(3))
@@ -302,8 +302,8 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
-	r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive, IdleMS: time.Hour.Milliseconds()}
+	r.beat = standing.MinHeartbeat
+	r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive, Idle: events.DurationOf(time.Hour)}
 	var db switched
 	looked := make(chan struct{})
 	check := func(ctx context.Context) error {
@@ -317,7 +317,7 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 	w := r.worker(Config{Concurrency: 1, Checks: map[string]Check{"db": check}})
 	HandleRaw(w, "wait", b.run)
 	r.start(w)
-	r.until("a heartbeat that announces the rest", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].IdleMS > 0 })
+	r.until("a heartbeat that announces the rest", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].Idle.Duration > 0 })
 	recv(t, "a look that may have begun before", looked)
 	r.mu.Lock()
 	before := len(r.beats)
@@ -335,7 +335,7 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 	recv(t, "the run", b.begun)
 	r.until("heartbeats that name the run", func() bool {
 		n := len(r.beats)
-		return n >= before+2 && len(r.beats[n-1].InFlight) == 1 && r.beats[n-1].IdleMS == 0
+		return n >= before+2 && len(r.beats[n-1].InFlight) == 1 && r.beats[n-1].Idle.IsZero()
 	})
 	close(b.release)
 	db.set(errors.New("no connection"))

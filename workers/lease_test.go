@@ -91,7 +91,7 @@ func TestTimeout(t *testing.T) {
 func TestLeaseLostByHeartbeat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
+	r.beat = standing.MinHeartbeat
 	b := newBlocker()
 	w := r.worker(Config{})
 	HandleRaw(w, "wait", b.run)

@@ -24,7 +24,7 @@ func (f *fakeEngine) call() {
 // meanwhile is reported to the new owner.
 func TestRegistersWithANewOwner(t *testing.T) {
 	r := newRig(t)
-	r.beatMS = 3_600_000
+	r.beat = time.Hour
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
 	HandleRaw(w, "wait", b.run)

@@ -27,7 +27,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
+	r.beat = standing.MinHeartbeat
 	r.putsBack = true
 	b := newBlocker()
 	w := r.worker(Config{ID: "me", Concurrency: 2})

@@ -53,8 +53,8 @@ func newRun(a *wire.Assigned, types map[events.Type]*registration, now time.Time
 		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", id, a.Type)
 	}
 	r := &run{msg: *a, id: id, reg: reg, received: now, lease: events.DefaultLease}
-	if a.LeaseMS > 0 {
-		r.lease = time.Duration(a.LeaseMS) * time.Millisecond
+	if a.Lease.Duration > 0 {
+		r.lease = a.Lease.Duration
 	}
 	return r, nil
 }
@@ -64,7 +64,7 @@ func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease
 
 // timeout returns the attempt's time limit; 0: none is known.
 func (r *run) timeout(reply *wire.Reported) time.Duration {
-	return time.Duration(cmp.Or(reply.TimeoutMS, r.msg.TimeoutMS)) * time.Millisecond
+	return cmp.Or(reply.Timeout, r.msg.Timeout).Duration
 }
 
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
@@ -234,7 +234,7 @@ func outcomeReport(out Outcome, cause error) wire.Report {
 	}
 	rep := wire.Report{
 		Event: wire.ReportFail, Error: events.CutText(out.Err.Error(), events.MaxErrorText),
-		Code: events.CutText(out.Code, events.MaxNameLen), RetryAfterMS: wire.Millis(min(out.RetryAfter, events.MaxDelay)),
+		Code: events.CutText(out.Code, events.MaxNameLen), RetryAfter: events.DurationOf(min(out.RetryAfter, events.MaxDelay)),
 	}
 	if !out.Retryable {
 		rep.Retryable = new(bool)

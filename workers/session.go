@@ -155,7 +155,7 @@ func (s *session) beat(ctx context.Context) error {
 		s.w.mu.Unlock()
 		return nil
 	}
-	hb.IdleMS = s.Beat(idle).Milliseconds()
+	hb.Idle = events.DurationOf(s.Beat(idle).Truncate(time.Millisecond))
 	s.w.mu.Unlock()
 	var reply wire.HeartbeatReply
 	err := s.w.link.call(ctx, wire.APIHeartbeat, hb, &reply, requestTimeout)

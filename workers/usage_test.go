@@ -55,7 +55,7 @@ func TestMeter(t *testing.T) {
 func TestHeartbeatsTellMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = standing.MinHeartbeat.Milliseconds()
+	r.beat = standing.MinHeartbeat
 	w := r.worker(Config{})
 	begun, end := make(chan struct{}), make(chan struct{})
 	HandleRaw(w, "wait", func(_ context.Context, it *RawItem) (any, error) {

@@ -218,7 +218,7 @@ func TestFailures(t *testing.T) {
 	} {
 		got := r.outcome(r.submit(c.typ, c.params), 1)
 		retryable := got.Retryable == nil || *got.Retryable
-		if got.Event != wire.ReportFail || got.Code != c.code || retryable != c.retryable || got.RetryAfterMS != c.after ||
+		if got.Event != wire.ReportFail || got.Code != c.code || retryable != c.retryable || got.RetryAfter.Milliseconds() != c.after ||
 			!strings.Contains(got.Error, c.text) || len(got.Error) > events.MaxErrorText {
 			t.Errorf("%s %s: got %+v", c.typ, c.params, got)
 		}

@@ -17,7 +17,7 @@ import (
 func TestWorkOverHTTP(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"email"}, Slots: 2, Host: "here", Version: "1"})
-	if w.id == "" || w.session == "" || w.reg.HeartbeatMS < 1000 || w.reg.LeaseMS["email"] != 30_000 {
+	if w.id == "" || w.session == "" || w.reg.Heartbeat.Duration < time.Second || w.reg.Lease["email"] != events.Millis(30_000) {
 		t.Errorf("registered: %+v", w.reg)
 	}
 	id := e.submitItem(t, wire.Submit{Type: "email", Params: json.RawMessage(`{"to":"you"}`), Labels: map[string]string{"k": "v"}})
@@ -26,7 +26,7 @@ func TestWorkOverHTTP(t *testing.T) {
 		t.Fatalf("polled %+v", got)
 	}
 	it := got.Items[0]
-	if it.ID != id || it.Type != "email" || it.Attempt != 1 || it.Token == "" || it.LeaseMS != 30_000 || it.TimeoutMS != 300_000 || string(it.Params) != `{"to":"you"}` || it.Labels["k"] != "v" {
+	if it.ID != id || it.Type != "email" || it.Attempt != 1 || it.Token == "" || it.Lease != events.Millis(30_000) || it.Timeout != events.Millis(300_000) || string(it.Params) != `{"to":"you"}` || it.Labels["k"] != "v" {
 		t.Errorf("polled %+v", it)
 	}
 	start := wire.Report{ID: id, Token: it.Token, Event: wire.ReportStart}
@@ -82,13 +82,13 @@ func TestEndsOfARun(t *testing.T) {
 		want events.ItemState
 	}{
 		{"fail for good", wire.Report{Event: wire.ReportFail, Error: "broken", Code: "x", Retryable: &no}, events.StateDead},
-		{"fail", wire.Report{Event: wire.ReportFail, Error: "broken", RetryAfterMS: 3_600_000}, events.StateQueued},
-		{"snooze", wire.Report{Event: wire.ReportSnooze, ReportFlow: wire.ReportFlow{DelayMS: 3_600_000}}, events.StateQueued},
+		{"fail", wire.Report{Event: wire.ReportFail, Error: "broken", RetryAfter: events.Millis(3_600_000)}, events.StateQueued},
+		{"snooze", wire.Report{Event: wire.ReportSnooze, ReportFlow: wire.ReportFlow{Delay: events.Millis(3_600_000)}}, events.StateQueued},
 		{"spawn", wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: []wire.Submit{{Type: "other", Params: json.RawMessage(`1`)}}}}, events.StateWaiting},
 	} {
 		id := e.submit(t, "step", `{}`)
 		it := w.one()
-		if it.ID != id || it.TimeoutMS == 0 {
+		if it.ID != id || it.Timeout.IsZero() {
 			t.Fatalf("%s: polled %+v", c.name, it)
 		}
 		c.end.ID, c.end.Token = it.ID, it.Token
@@ -122,7 +122,7 @@ func TestCheckpointComesWithTheItem(t *testing.T) {
 	id := e.submit(t, "step", `{}`)
 	it := w.one()
 	w.ok(wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: json.RawMessage(`[7]`)}},
-		wire.Report{ID: id, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfterMS: 1})
+		wire.Report{ID: id, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfter: events.Millis(1)})
 	if it = w.one(); it.Attempt != 2 || string(it.Checkpoint) != `[7]` || it.Deadline.IsZero() || e.item(t, id).State != events.StateRunning {
 		t.Errorf("polled %+v", it)
 	}
@@ -167,7 +167,7 @@ func TestSlotsBoundWhatIsHandedOut(t *testing.T) {
 	if len(have) != 3 {
 		t.Fatalf("%d items for 3 slots", len(have))
 	}
-	if got := w.poll(wire.Poll{WaitMS: ms(200 * time.Millisecond)}); len(got.Items) != 0 {
+	if got := w.poll(wire.Poll{Wait: ms(200 * time.Millisecond)}); len(got.Items) != 0 {
 		t.Fatalf("%d more items", len(got.Items))
 	}
 	w.ok(complete(have[0], `1`))

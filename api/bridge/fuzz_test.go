@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -74,9 +75,9 @@ func (p *play) step(b byte) {
 			p.session[w] = s.Session
 		}
 	case 1:
-		wait := int64(what * 3)
+		wait := events.Millis(int64(what * 3))
 		var got wire.Polled
-		if p.ask(http.MethodPost, p.path(w, "poll"), wire.Poll{Session: session, WaitMS: &wait, PollID: p.forged}, &got) == http.StatusOK {
+		if p.ask(http.MethodPost, p.path(w, "poll"), wire.Poll{Session: session, Wait: &wait, PollID: p.forged}, &got) == http.StatusOK {
 			p.take(w, mine, got)
 		}
 	case 2, 3:

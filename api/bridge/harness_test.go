@@ -203,13 +203,13 @@ func (w *worker) must(op string, body, reply any) {
 	}
 }
 
-func ms(d time.Duration) *int64 { n := d.Milliseconds(); return &n }
+func ms(d time.Duration) *events.Duration { return new(events.DurationOf(d)) }
 
 func (w *worker) poll(req wire.Poll) (out wire.Polled) {
 	w.t.Helper()
 	req.Session = w.session
-	if req.WaitMS == nil {
-		req.WaitMS = ms(20 * time.Second)
+	if req.Wait == nil {
+		req.Wait = ms(20 * time.Second)
 	}
 	w.must("poll", req, &out)
 	return out

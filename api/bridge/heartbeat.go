@@ -30,7 +30,7 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 	defer b.unlock()
 	s.Beaten(&reply, asked)
 	s.fence = max(s.fence, reply.Fence)
-	out := wire.WorkerOrders{ShouldDrain: s.Draining, HeartbeatMS: s.Every.Milliseconds(), Lost: lost}
+	out := wire.WorkerOrders{ShouldDrain: s.Draining, Heartbeat: events.DurationOf(s.Every), Lost: lost}
 	if !s.well() {
 		out.Status, out.Reason = s.Status, s.Reason
 	}

@@ -174,7 +174,7 @@ func TestEngineRestart(t *testing.T) {
 	if again.ID != unbegun || again.Attempt != 1 || again.Token == pulled.Items[0].Token {
 		t.Errorf("polled %+v", again)
 	}
-	if got := w.poll(wire.Poll{WaitMS: ms(50 * time.Millisecond)}); len(got.Items) != 0 {
+	if got := w.poll(wire.Poll{Wait: ms(50 * time.Millisecond)}); len(got.Items) != 0 {
 		t.Errorf("%d items beyond the slots", len(got.Items))
 	}
 	w.ok(complete(it, `1`))

@@ -82,7 +82,7 @@ func TestAStartNeedsNoReport(t *testing.T) {
 func TestTheOfferEndsWithThePoll(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 3})
-	if got := w.poll(wire.Poll{WaitMS: ms(0)}); len(got.Items) != 0 {
+	if got := w.poll(wire.Poll{Wait: ms(0)}); len(got.Items) != 0 {
 		t.Fatalf("polled %+v", got)
 	}
 	need.Eventually(t, "nothing is offered", func() bool { return e.waiting(t, "step") == 0 })
@@ -128,7 +128,7 @@ func TestAnItemCrossesTheEndOfAPoll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: ms(0)}); err != nil || len(got.Items) != 0 {
+			if got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Wait: ms(0)}); err != nil || len(got.Items) != 0 {
 				t.Fatalf("polled %+v %v", got, err)
 			}
 			id := e.submit(t, "step", `{}`)
@@ -145,7 +145,7 @@ func TestAnItemCrossesTheEndOfAPoll(t *testing.T) {
 			if err != nil || !replies[0].OK {
 				t.Fatalf("%+v %v", replies, err)
 			}
-			if again, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: ms(0)}); err != nil || len(again.Items) != 0 {
+			if again, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Wait: ms(0)}); err != nil || len(again.Items) != 0 {
 				t.Errorf("polled again %+v %v", again, err)
 			}
 			e.client.ObservePosition(replies[0].Position)

@@ -43,7 +43,7 @@ func TestNewOwnerHearsOfThoseWhoWait(t *testing.T) {
 	}
 	polled := make(chan wire.Polled, 1)
 	go func() {
-		got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: ms(30 * time.Second)})
+		got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Wait: ms(30 * time.Second)})
 		if err != nil {
 			t.Error(err)
 		}

@@ -91,7 +91,7 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 }
 
 func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
-	wait, err := waitOf(req.WaitMS)
+	wait, err := waitOf(req.Wait)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	for _, wait := range []time.Duration{0, 5 * time.Millisecond, 300 * time.Millisecond} {
 		began := time.Now()
-		if got := w.poll(wire.Poll{WaitMS: ms(wait)}); len(got.Items) != 0 || got.ShouldDrain {
+		if got := w.poll(wire.Poll{Wait: ms(wait)}); len(got.Items) != 0 || got.ShouldDrain {
 			t.Fatalf("polled %+v", got)
 		}
 		if took := time.Since(began); took < wait || took > wait+15*time.Second {
@@ -34,7 +34,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 	}
 	id := e.submit(t, "step", `{}`)
 	need.Eventually(t, "a poll that does not wait finds what there is", func() bool {
-		got := w.poll(wire.Poll{WaitMS: ms(0)})
+		got := w.poll(wire.Poll{Wait: ms(0)})
 		return len(got.Items) == 1 && got.Items[0].ID == id
 	})
 }
@@ -46,7 +46,7 @@ func TestPollDoesNotPoll(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b"}, Slots: 5})
 	got := make(chan wire.Polled, 1)
-	go func() { got <- w.poll(wire.Poll{WaitMS: ms(3 * time.Second)}) }()
+	go func() { got <- w.poll(wire.Poll{Wait: ms(3 * time.Second)}) }()
 	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "a") > 0 && e.waiting(t, "b") > 0 })
 	before, _ := e.Traffic()
 	<-got
@@ -64,7 +64,7 @@ func TestPollOutlastsReadDeadlines(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	began := time.Now()
-	if got := w.poll(wire.Poll{WaitMS: ms(12 * time.Second)}); len(got.Items) != 0 {
+	if got := w.poll(wire.Poll{Wait: ms(12 * time.Second)}); len(got.Items) != 0 {
 		t.Fatalf("polled %+v", got)
 	}
 	if took := time.Since(began); took < 12*time.Second {
@@ -180,7 +180,7 @@ func TestAnUnhealthyWorkerIsGivenNothing(t *testing.T) {
 		t.Fatalf("orders: %+v", o)
 	}
 	id := e.submit(t, "step", `{}`)
-	if got := w.poll(wire.Poll{WaitMS: ms(100 * time.Millisecond)}); len(got.Items) != 0 || got.Status != wire.WorkerUnhealthy {
+	if got := w.poll(wire.Poll{Wait: ms(100 * time.Millisecond)}); len(got.Items) != 0 || got.Status != wire.WorkerUnhealthy {
 		t.Errorf("polled %+v", got)
 	}
 	w.beat()
@@ -195,7 +195,7 @@ func TestStopEndsPolls(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	ended := make(chan int, 1)
 	go func() {
-		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, WaitMS: ms(time.Minute)}, nil)
+		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, Wait: ms(time.Minute)}, nil)
 		ended <- status
 	}()
 	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
@@ -240,8 +240,8 @@ func TestBoundsOfPollsAndReports(t *testing.T) {
 		body any
 		want []int
 	}{
-		"wait below":    {"poll", wire.Poll{Session: w.session, WaitMS: ms(-time.Second)}, []int{400}},
-		"wait beyond":   {"poll", wire.Poll{Session: w.session, WaitMS: ms(bridge.MaxWait + time.Second)}, []int{400}},
+		"wait below":    {"poll", wire.Poll{Session: w.session, Wait: ms(-time.Second)}, []int{400}},
+		"wait beyond":   {"poll", wire.Poll{Session: w.session, Wait: ms(bridge.MaxWait + time.Second)}, []int{400}},
 		"max below":     {"poll", wire.Poll{Session: w.session, Max: -1}, []int{400}},
 		"too many":      {"report", many, []int{413}},
 		"too many runs": {"heartbeat", wire.WorkerHeartbeat{Session: w.session, InFlight: refs}, []int{413}},

@@ -17,7 +17,7 @@ import (
 // for the next, until there is one or the time is over. Of two waits of one worker,
 // the first ends with worker_id_in_use.
 func (b *Bridge) Probe(ctx context.Context, worker string, req wire.ProbeWait) (wire.ProbeAsked, error) {
-	wait, err := waitOf(req.WaitMS)
+	wait, err := waitOf(req.Wait)
 	if err != nil {
 		return wire.ProbeAsked{}, err
 	}

@@ -60,7 +60,7 @@ func TestProbe(t *testing.T) {
 	e.becomes(t, "w1", wire.WorkerActive, "")
 	stop()
 	e.becomes(t, "w1", wire.WorkerUnhealthy, "2 probes in a row have failed")
-	if got := w.poll(wire.Poll{WaitMS: ms(0)}); got.Status != wire.WorkerUnhealthy {
+	if got := w.poll(wire.Poll{Wait: ms(0)}); got.Status != wire.WorkerUnhealthy {
 		t.Errorf("a poll is told %+v", got)
 	}
 	stop = answer()
@@ -82,11 +82,11 @@ func TestProbeWaits(t *testing.T) {
 	}
 	w := e.worker(t, wire.WorkerRegistration{Worker: "w1", Types: []string{"step"}, Slots: 1, Probe: true})
 	var asked wire.ProbeAsked
-	w.must("probe", wire.ProbeWait{Session: w.session, WaitMS: ms(0)}, &asked)
+	w.must("probe", wire.ProbeWait{Session: w.session, Wait: ms(0)}, &asked)
 	if asked.Nonce != "" {
 		t.Errorf("it was asked %q", asked.Nonce)
 	}
-	if status, _, err = e.ask(testContext(t), http.MethodPost, w.path("probe"), wire.ProbeWait{Session: w.session, WaitMS: ms(61 * time.Second)}, nil); err != nil || status != http.StatusBadRequest {
+	if status, _, err = e.ask(testContext(t), http.MethodPost, w.path("probe"), wire.ProbeWait{Session: w.session, Wait: ms(61 * time.Second)}, nil); err != nil || status != http.StatusBadRequest {
 		t.Errorf("a wait of 61 s: %d %v", status, err)
 	}
 	if status, p, err = e.ask(testContext(t), http.MethodPost, w.path("probe"), wire.ProbeWait{Session: plain.session}, nil); err != nil || status != http.StatusConflict {
@@ -99,7 +99,7 @@ func TestProbeWaits(t *testing.T) {
 	answers := make(chan got, 2)
 	for range 2 { // whichever is second takes over
 		go func() {
-			status, p, _ := e.ask(testContext(t), http.MethodPost, w.path("probe"), wire.ProbeWait{Session: w.session, WaitMS: ms(time.Minute)}, nil)
+			status, p, _ := e.ask(testContext(t), http.MethodPost, w.path("probe"), wire.ProbeWait{Session: w.session, Wait: ms(time.Minute)}, nil)
 			answers <- got{status, p.Code}
 		}()
 	}

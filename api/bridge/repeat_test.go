@@ -62,7 +62,7 @@ func TestAPollIsRepeatedWhenItsReplyWasLost(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 3})
 	ids := map[string]bool{e.submit(t, "step", `{"n":1}`): true, e.submit(t, "step", `{"n":2}`): true}
 	proxy, cut := cutter(t, e.HTTP())
-	ask := wire.Poll{Session: w.session, PollID: "1", WaitMS: ms(20 * time.Second)}
+	ask := wire.Poll{Session: w.session, PollID: "1", Wait: ms(20 * time.Second)}
 	body, err := json.Marshal(ask)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 	}
 	again := func(id string) int {
 		t.Helper()
-		return len(w.poll(wire.Poll{Max: 1, PollID: id, WaitMS: now}).Items)
+		return len(w.poll(wire.Poll{Max: 1, PollID: id, Wait: now}).Items)
 	}
 	it := next("1")
 	if again("1") != 1 {
@@ -161,7 +161,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 func TestARepeatTakesOver(t *testing.T) {
 	e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
-	ask := wire.Poll{Session: w.session, PollID: "1", WaitMS: ms(20 * time.Second)}
+	ask := wire.Poll{Session: w.session, PollID: "1", Wait: ms(20 * time.Second)}
 	first := make(chan int, 1)
 	go func() {
 		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), ask, nil)

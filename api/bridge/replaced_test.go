@@ -63,7 +63,7 @@ func TestIDTakenIsToldByTheHeartbeat(t *testing.T) {
 		return got.State == events.StateQueued && got.Error != nil && got.Error.Code == events.FailLeaseExpired
 	})
 	for op, body := range map[string]any{
-		"poll":   wire.Poll{Session: w.session, WaitMS: ms(0)},
+		"poll":   wire.Poll{Session: w.session, Wait: ms(0)},
 		"report": reports{w.session, []wire.Report{complete(it, `1`)}},
 	} {
 		if status, p, err := e.ask(testContext(t), http.MethodPost, w.path(op), body, nil); err != nil || status != http.StatusConflict || p.Code != events.CodeWorkerIDInUse {
@@ -80,7 +80,7 @@ func TestIDTakenEndsThePoll(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		status, p, err := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, WaitMS: ms(time.Minute)}, nil)
+		status, p, err := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, Wait: ms(time.Minute)}, nil)
 		if err != nil || status != http.StatusConflict || p.Code != events.CodeWorkerIDInUse {
 			t.Errorf("the poll is answered with %d %+v %v", status, p, err)
 		}

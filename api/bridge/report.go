@@ -145,7 +145,7 @@ func (s *session) start(taken []handed) (granted []handed, err error) {
 				continue
 			}
 			it := &h.item
-			it.Deadline, it.TimeoutMS, it.Checkpoint, it.Continuation = reply.Deadline, reply.TimeoutMS, reply.Checkpoint, reply.Continuation
+			it.Deadline, it.Timeout, it.Checkpoint, it.Continuation = reply.Deadline, reply.Timeout, reply.Checkpoint, reply.Continuation
 		}
 		granted = append(granted, h)
 	}

@@ -31,8 +31,8 @@ func readRun(a *wire.Assigned, now time.Time) *run {
 	if len(params) == 0 {
 		params = json.RawMessage("null")
 	}
-	return &run{id: a.ID, token: a.Token, renewed: now, lease: time.Duration(a.LeaseMS) * time.Millisecond, ask: a.Ask, item: &wire.PolledItem{
-		ID: a.ID, Type: a.Type, Token: a.Token, Attempt: a.Attempt, LeaseMS: a.LeaseMS, TimeoutMS: a.TimeoutMS,
+	return &run{id: a.ID, token: a.Token, renewed: now, lease: a.Lease.Duration, ask: a.Ask, item: &wire.PolledItem{
+		ID: a.ID, Type: a.Type, Token: a.Token, Attempt: a.Attempt, Lease: a.Lease, Timeout: a.Timeout,
 		Params: params, Labels: a.Labels, Trace: a.Trace,
 	}}
 }

@@ -35,7 +35,7 @@ type session struct {
 	closed bool
 	taken  bool // closed since another session has the worker's id
 
-	leases  map[string]int64
+	leases  map[string]events.Duration
 	longest time.Duration // lease of its types
 	fence   events.Token  // from the last heartbeat's reply: an item with a lesser token came too late
 	benched time.Time     // nothing is offered before
@@ -74,7 +74,7 @@ func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wir
 	defer b.leave(s)
 	b.mu.Lock()
 	defer b.unlock()
-	return wire.WorkerSession{Worker: s.id, Session: s.token, HeartbeatMS: s.Every.Milliseconds(), LeaseMS: s.leases}, nil
+	return wire.WorkerSession{Worker: s.id, Session: s.token, Heartbeat: events.DurationOf(s.Every), Lease: s.leases}, nil
 }
 
 // open registers a worker with the engine and makes its session, with a request
@@ -154,9 +154,9 @@ func (s *session) register(ctx context.Context) (*registered, error) {
 // take takes over what the engine says to a registration. REQUIRES: mu.
 func (s *session) take(r *registered) {
 	s.Confirm(&r.Registered, r.sent)
-	s.leases, s.longest, s.offer.told = r.LeaseMS, 0, unknown
-	for _, ms := range r.LeaseMS {
-		s.longest = max(s.longest, time.Duration(ms)*time.Millisecond)
+	s.leases, s.longest, s.offer.told = r.Lease, 0, unknown
+	for _, lease := range r.Lease {
+		s.longest = max(s.longest, lease.Duration)
 	}
 }
 

@@ -84,12 +84,12 @@ func (s *session) rise(at **waiter, w *waiter) {
 }
 
 // waitOf returns how long a request waits at most.
-func waitOf(ms *int64) (time.Duration, error) {
+func waitOf(d *events.Duration) (time.Duration, error) {
 	switch {
-	case ms == nil:
+	case d == nil:
 		return DefaultWait, nil
-	case *ms < 0 || *ms > MaxWait.Milliseconds():
-		return 0, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", *ms, MaxWait.Milliseconds())
+	case d.Duration < 0 || d.Duration > MaxWait:
+		return 0, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", d.Milliseconds(), MaxWait.Milliseconds())
 	}
-	return time.Duration(*ms) * time.Millisecond, nil
+	return d.Duration, nil
 }

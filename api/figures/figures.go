@@ -226,10 +226,10 @@ func (t *typeFigures) count(ev *events.Event, newest int64) {
 	case *events.Queued, *events.Released, *events.Snoozed, *events.Replayed:
 		n.Arrived = 1
 	case *events.Completed:
-		took := time.Duration(b.DurationMS) * time.Millisecond
+		took := b.Duration.Duration
 		n.Completed, n.RunTime, n.AllRunTime = 1, took, took
 	case *events.Failed:
-		n.Failed, n.AllRunTime = 1, time.Duration(b.DurationMS)*time.Millisecond
+		n.Failed, n.AllRunTime = 1, b.Duration.Duration
 	case *events.Dead:
 		n.Dead = 1
 	default:

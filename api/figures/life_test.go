@@ -37,13 +37,13 @@ func TestFiguresFollowAnItem(t *testing.T) {
 	second := []events.Event{
 		ev(events.KindRunning, 15, &events.Running{}),
 		ev(events.KindProgressed, 16, &events.Progressed{}),
-		ev(events.KindFailed, 20, &events.Failed{Code: "my_own", DurationMS: 5000}),
+		ev(events.KindFailed, 20, &events.Failed{Code: "my_own", Duration: events.Millis(5000)}),
 		ev(events.KindQueued, 20, &events.Queued{Reason: "retry", AvailableAt: at(30)}),
 	}
 	third := []events.Event{
 		ev(events.KindClaimed, 31, &events.Claimed{}),
 		ev(events.KindRunning, 31, &events.Running{}),
-		ev(events.KindCompleted, 33, &events.Completed{DurationMS: 2000}),
+		ev(events.KindCompleted, 33, &events.Completed{Duration: events.Millis(2000)}),
 	}
 	third[0].Attempt = 9
 	m.Feed(lived(1, nil, at(14), first...))
@@ -160,7 +160,7 @@ func BenchmarkFeed(b *testing.B) {
 	c := lived(1, nil, now,
 		events.Event{Kind: events.KindCreated, At: now, Body: &events.Created{}}, events.Event{Kind: events.KindQueued, At: now, Body: &events.Queued{}},
 		events.Event{Kind: events.KindClaimed, At: now, Body: &events.Claimed{}, Attempt: 1}, events.Event{Kind: events.KindRunning, At: now, Body: &events.Running{}},
-		events.Event{Kind: events.KindCompleted, At: now, Body: &events.Completed{DurationMS: 1}})
+		events.Event{Kind: events.KindCompleted, At: now, Body: &events.Completed{Duration: events.Millis(1)}})
 	for b.Loop() {
 		m.Feed(c)
 	}

@@ -19,11 +19,11 @@ func batch(at time.Time, bodies ...events.Body) *core.Changes {
 func TestMinute(t *testing.T) {
 	f, now := newRig(), start
 	f.Begin(now.Add(-time.Hour))
-	f.Feed(batch(now.Add(-2*time.Minute), &events.Created{}, &events.Completed{DurationMS: 9000}))
+	f.Feed(batch(now.Add(-2*time.Minute), &events.Created{}, &events.Completed{Duration: events.Millis(9000)}))
 	for i := range 60 {
 		f.Feed(batch(now.Add(time.Duration(i-59)*time.Second), &events.Created{}, &events.Queued{}))
 	}
-	f.Feed(batch(now, &events.Completed{DurationMS: 200}, &events.Completed{DurationMS: 400}, &events.Failed{DurationMS: 900}, &events.Released{}, &events.Snoozed{}, &events.Replayed{}, &events.Dead{}))
+	f.Feed(batch(now, &events.Completed{Duration: events.Millis(200)}, &events.Completed{Duration: events.Millis(400)}, &events.Failed{Duration: events.Millis(900)}, &events.Released{}, &events.Snoozed{}, &events.Replayed{}, &events.Dead{}))
 	want := Tally{Submitted: 60, Arrived: 63, Completed: 2, Failed: 1, Dead: 1, RunTime: 600 * time.Millisecond, AllRunTime: 1500 * time.Millisecond}
 	if got := f.Minute("email", now); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -61,7 +61,7 @@ func TestSpanOfAYoungEngine(t *testing.T) {
 }
 
 func BenchmarkFeedTallies(b *testing.B) {
-	f, c := newRig(), batch(start, &events.Created{}, &events.Queued{}, &events.Claimed{}, &events.Running{}, &events.Completed{DurationMS: 5})
+	f, c := newRig(), batch(start, &events.Created{}, &events.Queued{}, &events.Claimed{}, &events.Running{}, &events.Completed{Duration: events.Millis(5)})
 	for b.Loop() {
 		f.Feed(c)
 	}

@@ -344,7 +344,7 @@ func (f *answer) oldest() map[events.Type]int64 {
 	}
 	ages := make(map[events.Type]int64, len(f.stats.Types))
 	for _, t := range f.stats.Types {
-		ages[events.Type(t.Type)] = t.OldestMS
+		ages[events.Type(t.Type)] = t.Oldest.Milliseconds()
 	}
 	return ages
 }

@@ -63,7 +63,7 @@ func (e *engine) Call(_ context.Context, endpoint string, _ []byte) ([]byte, err
 	if endpoint == wire.APIWorkers {
 		return []byte(`{"workers":[{"worker":"w1"}]}`), nil
 	}
-	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.total.Queued, "running": 2, "claimed": 1}, OldestMS: 70}}})
+	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.total.Queued, "running": 2, "claimed": 1}, Oldest: events.Millis(70)}}})
 }
 
 func (e *engine) Document(context.Context, string, bool) ([]byte, error) {

@@ -103,16 +103,16 @@ func (s *Server) registerWait() {
 		Timeout string `query:"timeout" doc:"How long: a number of seconds, or as 1m30s. At most 300 seconds, 30 if left out."`
 		After
 	}) (*output, error) {
-		ms, err := waitTime(in.Timeout)
+		wait, err := waitTime(in.Timeout)
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return s.reply(ctx, wire.APIWait, wire.Wait{ID: in.ID, TimeoutMS: ms, MinPosition: in.MinPosition})
+		return s.reply(ctx, wire.APIWait, wire.Wait{ID: in.ID, Timeout: events.DurationOf(wait.Truncate(time.Millisecond)), MinPosition: in.MinPosition})
 	})
 }
 
-// waitTime reads a time to wait, in milliseconds; 0 is the engine's default.
-func waitTime(text string) (int64, error) {
+// waitTime reads a time to wait; 0 is the engine's default.
+func waitTime(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -123,7 +123,7 @@ func waitTime(text string) (int64, error) {
 	if err != nil || d < time.Millisecond || d > MaxWait {
 		return 0, events.Refuse(events.CodeBadTime, "timeout must be a number of seconds, or a duration such as 1m30s, and at most %v", MaxWait)
 	}
-	return d.Milliseconds(), nil
+	return d, nil
 }
 
 // registerState adds the look at the engine's past.

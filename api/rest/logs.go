@@ -196,7 +196,7 @@ func (f *followed) source(ctx context.Context, fn func(record) error) error {
 // end waits until the item has ended.
 func (f *followed) end(ctx context.Context) (end logEnd) {
 	for end.err == nil && !end.item.State.Terminal() {
-		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), TimeoutMS: MaxWait.Milliseconds()})
+		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), Timeout: events.DurationOf(MaxWait)})
 	}
 	if end.err == nil && time.Since(end.item.FinishedAt) < lateRecords {
 		end.err = sleep.For(ctx, lateRecords)

@@ -44,6 +44,7 @@ func describe(version string) huma.Config {
 	c.Info.License = nil
 	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	c.Components.Schemas.RegisterTypeAlias(typeOf[wire.Priority](), typeOf[priority]())
+	c.Components.Schemas.RegisterTypeAlias(typeOf[events.Duration](), typeOf[int64]())
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer":    {Type: "http", Scheme: "bearer", Description: "A token of the engine's configuration: Authorization: Bearer TOKEN."},
 		"mutualTLS": {Type: "mutualTLS", Description: "A client certificate that the engine's configuration knows."},

@@ -148,7 +148,7 @@ func problemOf(err error) *Problem {
 	if !ok {
 		status = http.StatusBadRequest
 	}
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code, RetryAfterMS: e.RetryAfterMS}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code, RetryAfterMS: e.RetryAfter.Milliseconds()}
 }
 
 // headers of a refusal: when to come again, where that helps, and how to prove who one is.

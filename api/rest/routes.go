@@ -194,7 +194,11 @@ func (p param) read(text string) (any, error) {
 		}
 		return text, nil
 	}
-	switch p.kind.Kind() {
+	kind := p.kind.Kind()
+	if p.kind == typeOf[events.Duration]() {
+		kind = reflect.Int64 // milliseconds
+	}
+	switch kind {
 	case reflect.Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {

@@ -202,8 +202,8 @@ func TestEstimatedDurationsMakeTheWait(t *testing.T) {
 	if last.Ahead < 2 || last.EstimatedWaitMS == nil || *last.EstimatedWaitMS < 60_000*int64(last.Ahead) || *last.EstimatedWaitMS > 60_000*int64(last.Ahead+2) {
 		t.Errorf("behind %d items of a minute each, with one slot: %v ms", last.Ahead, show(last.EstimatedWaitMS))
 	}
-	if it := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+last.ID, ""); it.EstimatedDurationMS != 60_000 {
-		t.Errorf("the item says %d", it.EstimatedDurationMS)
+	if it := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+last.ID, ""); it.EstimatedDuration != events.Millis(60_000) {
+		t.Errorf("the item says %d", it.EstimatedDuration.Milliseconds())
 	}
 	// One of an hour holds up those behind it, not itself.
 	urgent := submit(`{"type":"report","priority":9,"estimated_duration_ms":3600000}`)
@@ -419,7 +419,7 @@ func TestEngineTypesAndWorkers(t *testing.T) {
 		t.Errorf("types: %+v", all)
 	}
 	one := want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"capacity":7,"backoff":{"max_ms":9000},"paused":true,"pause":{"reason":"night","by":"me"}}`)
-	if one.Settings.Capacity != 7 || one.Settings.Backoff.MaxMS != 9000 || one.Settings.Backoff.InitialMS == 0 || one.Paused == nil || one.Paused.Reason != "night" {
+	if one.Settings.Capacity != 7 || one.Settings.Backoff.Max != events.Millis(9000) || one.Settings.Backoff.Initial.IsZero() || one.Paused == nil || one.Paused.Reason != "night" {
 		t.Errorf("patched: %+v", one)
 	}
 	if one = want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"paused":false}`); one.Paused != nil || one.Settings.Capacity != 7 {

@@ -391,7 +391,7 @@ func TestProblemsOfEveryCode(t *testing.T) {
 			t.Errorf("%s: %d %v %s", code, w.Code, w.Header(), w.Body)
 		}
 	}
-	if wire.FromError(events.ErrShuttingDown).RetryAfterMS == 0 {
+	if wire.FromError(events.ErrShuttingDown).RetryAfter.IsZero() {
 		t.Error("one who is sent away at a stop is not told when to come again")
 	}
 }

@@ -58,8 +58,8 @@ type submissionReply struct {
 // PlacedItem is the answer to one item.
 type PlacedItem struct {
 	wire.Submitted
-	Ahead           *int   `json:"ahead,omitempty" doc:"Items of its type that go first; 10,000 means so many or more. Left out if it is not queued, or not due yet."`
-	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the slots of its workers and the run times of those in front of it: their estimated_duration_ms, else the mean of their type. Left out where nothing is known of either."`
+	Ahead         *int             `json:"ahead,omitempty" doc:"Items of its type that go first; 10,000 means so many or more. Left out if it is not queued, or not due yet."`
+	EstimatedWait *events.Duration `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the slots of its workers and the run times of those in front of it: their estimated_duration_ms, else the mean of their type. Left out where nothing is known of either."`
 }
 
 func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
@@ -195,6 +195,6 @@ func (s *Server) place(ctx context.Context, replies []PlacedItem) {
 		return
 	}
 	for n, p := range places.Places {
-		replies[at[n]].Ahead, replies[at[n]].EstimatedWaitMS = p.Ahead, p.EstimatedWaitMS
+		replies[at[n]].Ahead, replies[at[n]].EstimatedWait = p.Ahead, p.EstimatedWait
 	}
 }

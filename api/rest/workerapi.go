@@ -171,9 +171,9 @@ type workReport struct {
 func (r *workReport) wire() wire.Report {
 	return wire.Report{
 		ID: r.ID, Token: r.Token, Event: r.Event, Worker: r.Worker, Attempt: r.Attempt, Start: r.Start,
-		Result: r.Result, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfterMS: r.RetryAfterMS, Reason: r.Reason,
+		Result: r.Result, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfter: events.Millis(r.RetryAfterMS), Reason: r.Reason,
 		ReportFlow: wire.ReportFlow{
-			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, DelayMS: r.DelayMS,
+			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, Delay: events.Millis(r.DelayMS),
 			Children: r.Children, Continuation: r.Continuation, ChildPolicy: r.ChildPolicy,
 		},
 	}

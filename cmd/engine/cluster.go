@@ -149,8 +149,8 @@ func lagText(n wire.Node) string {
 		return "0"
 	}
 	text := console.Count(int64(n.LagEvents)) + " events"
-	if n.LagMS > 0 {
-		text += ", " + millis(n.LagMS)
+	if n.Lag.Duration > 0 {
+		text += ", " + console.Span(n.Lag.Duration)
 	}
 	return text
 }

@@ -64,7 +64,7 @@ func rescheduleCommand(a *app) *cobra.Command {
 			}
 			if len(args) == 0 {
 				return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkReschedule, Priority: o.Priority, Now: o.Now,
-					DelayMS: wire.Millis(o.Delay), AvailableAt: o.AvailableAt}, "rescheduled")
+					Delay: o.Delay, AvailableAt: o.AvailableAt}, "rescheduled")
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
 				if err := c.Reschedule(ctx, args[0], o); err != nil {
@@ -94,7 +94,7 @@ func checkOrder(o streamwright.RescheduleOptions) error {
 	switch {
 	case when > 1:
 		return cli.Usagef("--at, --delay and --now all say when: give one of them")
-	case when == 0 && o.Priority == nil:
+	case when == 0 && o.Priority == 0:
 		return cli.Usagef("nothing to change: give --priority, --at, --delay or --now")
 	}
 	return nil

@@ -113,8 +113,7 @@ func batchesOpenCommand(a *app) *cobra.Command {
 			}
 			if callback != "" {
 				typ, params, _ := strings.Cut(strings.TrimSpace(callback), " ")
-				b.Callback = &wire.Submit{Type: typ}
-				b.Callback.AfterPolicy = policy
+				b.Callback = &streamwright.Item{Type: typ, AfterPolicy: policy}
 				if params = strings.TrimSpace(params); params != "" {
 					if !json.Valid([]byte(params)) {
 						return cli.Usagef("--callback: the params %q are not JSON: write TYPE, or TYPE and a JSON document", console.Clip(params, 64))
@@ -224,8 +223,8 @@ func (f fields) flow(it streamwright.WorkItem) {
 	}
 	f.field("because of", it.By)
 	f.at("expires", it.ExpiresAt)
-	f.span("estimated run", it.EstimatedDurationMS)
-	f.span("dedup window", it.DedupWindowMS)
+	f.span("estimated run", it.EstimatedDuration)
+	f.span("dedup window", it.DedupWindow)
 	f.number("leases lost", uint64(it.LeasesLost))
 	f.number("attempts spared", uint64(it.AttemptsSpared))
 	f.text("group", it.Group)

@@ -60,10 +60,10 @@ func took(s *streamwright.StateDurations) string {
 	var parts []string
 	for _, p := range []struct {
 		what string
-		ms   int64
-	}{{"queued", s.WaitedMS}, {"backed off", s.BackedOffMS}, {"held", s.HeldMS}, {"starting", s.StartingMS}, {"ran", s.RanMS}} {
-		if p.ms > 0 {
-			parts = append(parts, p.what+" "+millis(p.ms))
+		took streamwright.Duration
+	}{{"queued", s.Waited}, {"backed off", s.BackedOff}, {"held", s.Held}, {"starting", s.Starting}, {"ran", s.Ran}} {
+		if p.took.Duration > 0 {
+			parts = append(parts, p.what+" "+console.Span(p.took.Duration))
 		}
 	}
 	return strings.Join(parts, ", ")

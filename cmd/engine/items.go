@@ -208,9 +208,9 @@ func (f fields) at(name string, t time.Time) {
 }
 
 // span prints a duration of so many milliseconds.
-func (f fields) span(name string, ms int64) {
-	if ms > 0 {
-		f.field(name, millis(ms))
+func (f fields) span(name string, d streamwright.Duration) {
+	if d.Duration > 0 {
+		f.field(name, console.Span(d.Duration))
 	}
 }
 
@@ -278,7 +278,7 @@ func (f fields) attempts(it streamwright.WorkItem) {
 		return ""
 	}
 	f.field("attempt", fmt.Sprintf("%d of %d", it.Attempt, it.MaxAttempts)+own(it.OwnAttempts))
-	f.field("timeout", millis(it.TimeoutMS)+own(it.OwnTimeout))
+	f.field("timeout", console.Span(it.Timeout.Duration)+own(it.OwnTimeout))
 }
 
 // failure prints an item's last error.

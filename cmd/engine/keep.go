@@ -88,7 +88,7 @@ func (a *app) printVerified(p streamwright.Proof) {
 }
 
 func replayed(p streamwright.Proof) string {
-	return fmt.Sprintf("%s, replayed in %s", console.Plural(p.Events, "event"), millis(p.ElapsedMS))
+	return fmt.Sprintf("%s, replayed in %s", console.Plural(p.Events, "event"), console.Span(p.Elapsed.Duration))
 }
 
 func cutCommand(a *app) *cobra.Command {
@@ -275,7 +275,7 @@ func (a *app) showClock(c streamwright.Clock, err error) error {
 		at("server", c.ServerTime)
 		at("last event", c.LastEvent)
 		at("known good", c.KnownGood)
-		line("difference", (time.Duration(c.DifferenceMS) * time.Millisecond).String())
+		line("difference", (c.Difference.Duration).String())
 		if c.Verdict == wire.ClockPlausible {
 			line("verdict", c.Verdict)
 			return

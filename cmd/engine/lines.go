@@ -155,12 +155,14 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	if len(s.Params) > 0 {
 		item.Params = s.Params
 	}
-	if s.DelayMS != 0 || !s.AvailableAt.IsZero() {
-		item.Delay, item.AvailableAt = time.Duration(s.DelayMS)*time.Millisecond, s.AvailableAt
+	if s.Priority != nil {
+		item.Priority = console.PriorityOf(*s.Priority)
 	}
-	set(&item.Priority, s.Priority)
+	if !s.Delay.IsZero() || !s.AvailableAt.IsZero() {
+		item.Delay, item.AvailableAt = s.Delay.Duration, s.AvailableAt
+	}
 	set(&item.MaxAttempts, s.MaxAttempts)
-	set(&item.Timeout, time.Duration(s.TimeoutMS)*time.Millisecond)
+	set(&item.Timeout, s.Timeout.Duration)
 	set(&item.Source, s.Source)
 	set(&item.Trigger, s.Trigger)
 	set(&item.Tenant, s.Tenant)
@@ -178,9 +180,9 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	set(&item.AfterPolicy, s.AfterPolicy)
 	set(&item.DedupPolicy, s.DedupPolicy)
 	set(&item.ExpiresAt, s.ExpiresAt)
-	set(&item.EstimatedDuration, time.Duration(s.EstimatedDurationMS)*time.Millisecond)
-	if s.DedupWindowMS != nil {
-		item.DedupWindow = new(time.Duration(*s.DedupWindowMS) * time.Millisecond)
+	set(&item.EstimatedDuration, s.EstimatedDuration.Duration)
+	if s.DedupWindow != nil {
+		item.DedupWindow = windowOf(s.DedupWindow.Duration)
 	}
 	return item
 }

@@ -121,8 +121,8 @@ timing stays the same keeps its place among its ticks.`,
 	fs := cmd.Flags()
 	timingFlags(fs, &s)
 	fs.StringVar(&s.Type, "type", "", "the `type` of the items")
-	fs.StringVar(&s.Missed, "missed", "", "the `policy` for ticks that no engine was there for: skip, one or all (default one)")
-	fs.StringVar(&s.Overlap, "overlap", "", "the `policy` for a tick while the last item has not ended: distinct, merge, defer or supersede (default distinct)")
+	fs.StringVar((*string)(&s.Missed), "missed", "", "the `policy` for ticks that no engine was there for: skip, one or all (default one)")
+	fs.StringVar((*string)(&s.Overlap), "overlap", "", "the `policy` for a tick while the last item has not ended: distinct, merge, defer or supersede (default distinct)")
 	fs.Func("priority", priorityUsage+" (default 5)", console.Priority(&s.Priority))
 	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` that its items are for")
 	fs.Func("label", "a label, `key=value` (repeatable)", console.Pairs(&s.Labels, "key=value"))
@@ -151,8 +151,8 @@ func (a *app) showSchedules(list []streamwright.ScheduleInfo, err error) error {
 			state = "refused: " + string(s.LastError.Code)
 		}
 		when := strings.TrimSpace(s.Cron + " " + s.Zone)
-		if s.EveryMS != 0 {
-			when = "every " + millis(s.EveryMS)
+		if !s.Every.IsZero() {
+			when = "every " + console.Span(s.Every.Duration)
 		}
 		return []string{s.Name, s.Type, style.Clip(when, 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source}
 	})
@@ -229,7 +229,7 @@ func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name stri
 	if err != nil {
 		return err
 	}
-	t, err := timingOf(s.Cron, s.Zone, time.Duration(s.EveryMS)*time.Millisecond, s.Anchor)
+	t, err := timingOf(s.Cron, s.Zone, s.Every.Duration, s.Anchor)
 	if err != nil {
 		return fmt.Errorf("compute the ticks of schedule %s here: %w", name, err)
 	}

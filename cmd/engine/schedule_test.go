@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -37,7 +38,7 @@ func TestScheduleCommands(t *testing.T) {
 		"--label", "team=billing", "--priority", "high", `{"full":true}`).wants(t, 0, "nightly", "0 3 * * * Europe/Berlin", "merge", "api")
 	r := do("schedules", "set", "sweep", "--type", "clean", "--every", "1h", "--anchor", "2026-01-01T00:00:00Z", "--missed", "skip", "--json").wants(t, 0)
 	var s wire.ScheduleInfo
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.EveryMS != 3_600_000 || s.Missed != "skip" || s.Next.Minute() != 0 || s.Next.Second() != 0 {
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Every != events.Millis(3_600_000) || s.Missed != "skip" || s.Next.Minute() != 0 || s.Next.Second() != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
 	do("schedules", "pause", "sweep").wants(t, 0, "paused")

@@ -95,8 +95,8 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	table(a, stats.Types, head, func(t wire.TypeStats) []string {
 		n := countOf(t.States)
 		oldest := "-"
-		if t.OldestMS > 0 {
-			oldest = millis(t.OldestMS)
+		if t.Oldest.Duration > 0 {
+			oldest = console.Span(t.Oldest.Duration)
 		}
 		return []string{
 			t.Type, n(events.StateQueued, events.StateCreated, events.StateFailed), n(events.StateWaiting), n(events.StateClaimed, events.StateRunning),

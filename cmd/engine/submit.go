@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,16 +96,19 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.lines, "lines", "", "submit one item for each JSON line of this `file`")
 }
 
-// dedupWindow decodes a duration, nil if it is left to the type.
-func dedupWindow(dst **time.Duration) func(string) error {
-	return console.Value(dst, func(s string) (*time.Duration, error) {
+// dedupWindow decodes a duration, 0 if it is left to the type.
+func dedupWindow(dst *time.Duration) func(string) error {
+	return console.Value(dst, func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
-			return nil, errors.New("use a duration such as 90s, 5m or 1h30m")
+			return 0, errors.New("use a duration such as 90s, 5m or 1h30m")
 		}
-		return &d, nil
+		return windowOf(d), nil
 	})
 }
+
+// windowOf returns a dedup window as the client has it.
+func windowOf(d time.Duration) time.Duration { return cmp.Or(d, streamwright.NoWindow) }
 
 // params reads the params of an item from where the argument says.
 func (a *app) params(arg string) (json.RawMessage, error) { return a.json("params are", arg) }

@@ -50,15 +50,15 @@ func (a *app) showTypes(types []streamwright.TypeInfo, err error) error {
 	return showList(a, types, err, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
 		s, b := t.Settings, t.Settings.Backoff
 		return []string{
-			t.Type, strconv.Itoa(s.Capacity), written(s.LeaseMS), written(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", written(b.InitialMS), b.Factor, written(b.MaxMS), b.Jitter*100), written(s.AgeStepMS),
+			t.Type, strconv.Itoa(s.Capacity), written(s.Lease), written(s.Timeout), strconv.Itoa(int(s.MaxAttempts)),
+			fmt.Sprintf("%s ×%g to %s +%g%%", written(b.Initial), b.Factor, written(b.Max), b.Jitter*100), written(s.AgeStep),
 			config.FormatSize(int64(s.MaxParams)), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
 		}
 	})
 }
 
-// written renders milliseconds as `types set` takes them.
-func written(ms int64) string { return config.FormatDuration(time.Duration(ms) * time.Millisecond) }
+// written renders a duration as `types set` takes them.
+func written(d events.Duration) string { return config.FormatDuration(d.Duration) }
 
 func typesShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -193,7 +193,7 @@ func spelled(err error) error {
 
 // leaseNote tells from when on a new lease holds.
 func leaseNote(s events.TypeSettings) string {
-	lease := console.Span(s.Lease())
+	lease := console.Span(s.Lease.Duration)
 	if s.Ack() {
 		return "the lease of " + lease + " is told with what is sent from now on; if it is shorter than before, the server goes by it once what was sent before has ended"
 	}
@@ -345,7 +345,7 @@ func limitsOf(s events.TypeSettings) string {
 		parts = append(parts, fmt.Sprintf("queue steps %d", n))
 	}
 	for _, r := range s.Rates {
-		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, written(r.IntervalMS), console.Clean(r.Per), r.At))
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, written(r.Interval), console.Clean(r.Per), r.At))
 	}
 	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
 		parts = append(parts, "turns by "+console.Clean(s.GroupBy))

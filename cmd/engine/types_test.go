@@ -16,7 +16,7 @@ func TestLimitsInWords(t *testing.T) {
 	}
 	s.MaxQueued, s.GroupCapacity, s.Pool, s.GroupBy, s.AssignBy = 5000, 2, "llm", "label:team", "tenant"
 	s.QueueSteps = []events.QueueStep{{Over: 5, MinPriority: 3}}
-	s.Rates = []events.RateLimit{{Per: "tenant", At: "submit", N: 100, IntervalMS: 60_000}}
+	s.Rates = []events.RateLimit{{Per: "tenant", At: "submit", N: 100, Interval: events.Millis(60_000)}}
 	want := "assigned by tenant, queue 5,000, queue steps 1, 100 in 1m per tenant at submit, turns by label:team, 2 per label:team, pool llm (weight 1)"
 	if got := limitsOf(s); got != want {
 		t.Fatalf("%s\nwant %s", got, want)

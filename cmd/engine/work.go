@@ -222,7 +222,7 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 		case workers.Spawn:
 			out.Spawned, result = len(end.Children), nil
 		case workers.Snoozed:
-			out.SnoozedMS, result = wire.Millis(end.Delay), nil
+			out.SnoozedMS, result = events.DurationOf(end.Delay).Milliseconds(), nil
 		}
 		if err != nil {
 			out.Error = err.Error()

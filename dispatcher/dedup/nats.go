@@ -59,7 +59,7 @@ func (h *NATSHook) Judge(ctx context.Context, q Question) (events.Verdict, error
 func wireSubmit(c *core.Submit) wire.Submit {
 	s := wire.Submit{
 		Type: string(c.Type), Params: c.Params, DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, AvailableAt: c.AvailableAt,
-		DelayMS: c.Delay.Milliseconds(), MaxAttempts: int(c.MaxAttempts), TimeoutMS: c.Timeout.Milliseconds(), Capabilities: c.Capabilities,
+		Delay: events.DurationOf(c.Delay), MaxAttempts: int(c.MaxAttempts), Timeout: events.DurationOf(c.Timeout), Capabilities: c.Capabilities,
 		Source: c.Provenance.Source, Trigger: c.Provenance.Trigger, Tenant: c.Tenant, Labels: c.Labels, Trace: c.Trace,
 	}
 	if !c.ID.IsZero() {

@@ -32,8 +32,8 @@ func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
 	}
 	before := len(par.body)
 	par.body = wire.AppendAssigned(par.body, &wire.Assigned{
-		ID: it.ID.String(), Type: string(it.Type), Token: d.Token.String(), Attempt: int(it.Attempt), LeaseMS: d.Lease.Milliseconds(),
-		TimeoutMS: it.Timeout.Milliseconds(), Trace: p.trace(it, d.Token), Labels: it.Labels,
+		ID: it.ID.String(), Type: string(it.Type), Token: d.Token.String(), Attempt: int(it.Attempt), Lease: events.DurationOf(d.Lease),
+		Timeout: events.DurationOf(it.Timeout), Trace: p.trace(it, d.Token), Labels: it.Labels,
 		Ask: it.HasCheckpoint || it.Relations != nil && it.Relations.HasChildren, Params: params,
 	})
 	p.filled += len(par.body) - before

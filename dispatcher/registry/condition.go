@@ -64,7 +64,7 @@ func (r *Registry) Beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason str
 	}
 	w.info.InFlight, w.info.Health, w.ailing = len(h.InFlight), health, ""
 	if w.idle = 0; len(h.InFlight) == 0 {
-		w.idle = min(max(time.Duration(h.IdleMS)*time.Millisecond, 0), mostRests*r.gone)
+		w.idle = min(max(h.Idle.Duration, 0), mostRests*r.gone)
 	}
 	if health != nil && len(health.Failing) > 0 {
 		w.ailing = health.Reason()

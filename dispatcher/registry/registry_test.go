@@ -356,7 +356,7 @@ func TestIdleWorkersRest(t *testing.T) {
 		if err := r.Put(reg, now); err != nil {
 			t.Fatal(err)
 		}
-		r.Beat(&wire.Heartbeat{Register: reg, IdleMS: idle.Milliseconds()})
+		r.Beat(&wire.Heartbeat{Register: reg, Idle: events.DurationOf(idle.Truncate(time.Millisecond))})
 	}
 	for i := range 10 {
 		beat(fmt.Sprintf("w%d", i), "s", 0)
@@ -402,7 +402,7 @@ func TestIdOfAnIdleWorker(t *testing.T) {
 		if err := put("old"); err != nil {
 			t.Fatal(err)
 		}
-		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: "w"}, IdleMS: rest.Milliseconds()})
+		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: "w"}, Idle: events.DurationOf(rest)})
 		now = now.Add(gone - time.Second)
 		if put("new") == nil || asked != 0 {
 			t.Fatalf("within %s: want the id refused, and nobody asked", gone)

@@ -104,7 +104,7 @@ func (h *house) takeOver() {
 	state, err := core.NewState(h.store)
 	h.ok(err)
 	set := events.DefaultTypeSettings()
-	set.Retain = events.Retention{CompletedMS: 10_000, DeadMS: 20_000, CancelledMS: 30_000, MergedMS: 1000}
+	set.Retain = events.Retention{Completed: events.Millis(10_000), Dead: events.Millis(20_000), Cancelled: events.Millis(30_000), Merged: events.Millis(1000)}
 	state.SetDefaults(set)
 	h.state = state
 	local := func() time.Time { return h.at }

@@ -56,8 +56,8 @@ func New(state *core.State, clk *clock.Clock, log *slog.Logger, loop Loop) *Sche
 
 // timingOf returns the timing that a schedule describes.
 func timingOf(s *events.Schedule) (cron.Timing, error) {
-	if s.EveryMS != 0 {
-		return cron.Every(s.Every(), s.Anchor)
+	if !s.Every.IsZero() {
+		return cron.Every(s.Every.Duration, s.Anchor)
 	}
 	return cron.New(s.Cron, s.Zone)
 }
@@ -83,19 +83,19 @@ func (sc *Schedules) Plan(set core.SetSchedule) (core.Command, error) {
 	switch {
 	case err != nil:
 		return nil, badTiming(&s, err)
-	case isEvery && s.EveryMS == 0 && every%time.Millisecond == 0:
-		s.Cron, s.EveryMS = "", every.Milliseconds()
+	case isEvery && s.Every.IsZero() && every%time.Millisecond == 0:
+		s.Cron, s.Every = "", events.DurationOf(every)
 	case isEvery:
-		return nil, events.Refuse(events.CodeBadRequest, "schedule %s: %q and every_ms %d: give one interval, in whole milliseconds", s.Name, s.Cron, s.EveryMS)
+		return nil, events.Refuse(events.CodeBadRequest, "schedule %s: %q and every_ms %d: give one interval, in whole milliseconds", s.Name, s.Cron, s.Every.Milliseconds())
 	}
-	if s.EveryMS != 0 && s.Anchor.IsZero() {
+	if !s.Every.IsZero() && s.Anchor.IsZero() {
 		s.Anchor = now.Truncate(time.Second)
-		if cur, has := sc.state.Schedule(s.Name); has && cur.EveryMS == s.EveryMS {
+		if cur, has := sc.state.Schedule(s.Name); has && cur.Every == s.Every {
 			s.Anchor = cur.Anchor
 		}
 	}
 	s.Next = time.Time{}
-	if (s.Cron == "") != (s.EveryMS == 0) { // otherwise Decide says what is wrong
+	if (s.Cron == "") != (s.Every.IsZero()) { // otherwise Decide says what is wrong
 		t, err := timingOf(&s)
 		if err != nil {
 			return nil, badTiming(&s, err)

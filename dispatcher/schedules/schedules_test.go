@@ -85,7 +85,7 @@ func (l *loop) set(sc *Schedules, s events.Schedule) {
 func TestABrokenScheduleRests(t *testing.T) {
 	l := newLoop(t)
 	sc := l.begin()
-	l.set(sc, events.Schedule{Name: "good", EveryMS: 60_000})
+	l.set(sc, events.Schedule{Name: "good", Every: events.Millis(60_000)})
 	l.set(sc, events.Schedule{Name: "odd", Cron: "* * * * *"})
 	sc.breakOff("odd", fmt.Errorf("no such zone here"))
 	tick := func() {
@@ -113,7 +113,7 @@ func TestABrokenScheduleRests(t *testing.T) {
 func TestHeldSchedulesRest(t *testing.T) {
 	l := newLoop(t)
 	sc := l.begin()
-	l.set(sc, events.Schedule{Name: "good", EveryMS: 60_000})
+	l.set(sc, events.Schedule{Name: "good", Every: events.Millis(60_000)})
 	sc.Hold(true)
 	l.now = l.now.Add(time.Minute)
 	if err := sc.Tick(); err != nil || l.made["good"] != 0 || !sc.Next().IsZero() {

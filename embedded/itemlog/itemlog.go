@@ -197,9 +197,9 @@ func attrs(ev *events.Event, trace string) []slog.Attr {
 	text("worker", string(ev.Worker))
 	switch b := ev.Body.(type) {
 	case *events.Completed:
-		took(b.DurationMS)
+		took(b.Duration.Milliseconds())
 	case *events.Failed:
-		took(b.DurationMS)
+		took(b.Duration.Milliseconds())
 		text("code", b.Code)
 		text("error", clipText(b.Error))
 	case *events.Dead:

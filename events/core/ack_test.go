@@ -92,8 +92,8 @@ func TestARunThatWasSeenEndsOnce(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	w.do(AckRun{ID: id, Token: tok, Word: AckDone})
 	w.state(id, events.StateCompleted)
-	if last := w.log[len(w.log)-1].Body.(*events.Completed); last.DurationMS != 1000 {
-		t.Fatalf("it took %d ms", last.DurationMS)
+	if last := w.log[len(w.log)-1].Body.(*events.Completed); last.Duration != events.Millis(1000) {
+		t.Fatalf("it took %d ms", last.Duration.Milliseconds())
 	}
 	if !w.do(AckRun{ID: id, Token: tok, Word: AckTerm}).Repeat {
 		t.Fatal("it has ended twice")
@@ -112,8 +112,8 @@ func TestARunThatWasSeenEndsOnce(t *testing.T) {
 func TestAnAckRunIsRecordedWhateverHoldsClaimsBack(t *testing.T) {
 	w := protect(t, func(s *events.TypeSettings) {
 		s.Protocol = events.ProtocolAck
-		s.Circuit = events.CircuitSettings{Consecutive: 2, CooldownMS: 1000, Probes: 1}
-		s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, IntervalMS: 60_000}}
+		s.Circuit = events.CircuitSettings{Consecutive: 2, Cooldown: events.Millis(1000), Probes: 1}
+		s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, Interval: events.Millis(60_000)}}
 	})
 	w.s.SetLimits(events.Limits{WorkerCircuit: events.CircuitSettings{Consecutive: 1, Probes: 1}})
 	n := uint64(100)

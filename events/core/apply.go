@@ -177,7 +177,7 @@ func applyCreated(a *applier, b *events.Created) error {
 	}
 	it := &events.Item{
 		ID: a.ev.ID, Type: a.ev.Type, State: events.StateCreated, Priority: b.Priority,
-		MaxAttempts: b.MaxAttempts, Timeout: time.Duration(b.TimeoutMS) * time.Millisecond,
+		MaxAttempts: b.MaxAttempts, Timeout: b.Timeout.Duration,
 		DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey, Capabilities: b.Capabilities,
 		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
 		IntakeSeq: b.Intake.Seq, MsgID: b.Intake.MsgID, AvailableAt: b.AvailableAt, CreatedAt: a.ev.At, CreatedSeq: a.ev.Seq, BaseSeq: a.ev.Seq, Seq: a.ev.Seq,
@@ -277,8 +277,8 @@ func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
 		putOff(it, b.AvailableAt, a.ev.At)
 	}
 	it.Worker = ""
-	if b.TimeoutMS > 0 {
-		it.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
+	if b.Timeout.Duration > 0 {
+		it.Timeout = b.Timeout.Duration
 	}
 	if b.Reason == reasonContinuation {
 		a.foldContinuation(it, b)

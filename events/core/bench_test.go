@@ -61,7 +61,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 	evs := []events.Event{
-		{Kind: events.KindCreated, Body: &events.Created{Params: benchParams, Priority: 5, MaxAttempts: 3, TimeoutMS: 300_000}},
+		{Kind: events.KindCreated, Body: &events.Created{Params: benchParams, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(300_000)}},
 		{Kind: events.KindQueued, Body: &events.Queued{Reason: "submitted", OrderAt: now}},
 		{Kind: events.KindClaimed, Attempt: 1, Worker: "w", Body: &events.Claimed{Token: 1, StartBy: now}},
 		{Kind: events.KindRunning, Attempt: 1, Worker: "w", Body: &events.Running{Deadline: now}},

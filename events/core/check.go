@@ -136,7 +136,7 @@ func contentDigest(t events.Type, b *events.Created) string {
 	c := Submit{Type: t, Params: b.Params, Priority: &b.Priority, AvailableAt: b.AvailableAt, DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey,
 		Capabilities: b.Capabilities, Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance}
 	if o := b.SubmitOptions; o != nil {
-		c.Batch, c.ExpiresAt, c.Estimate = o.Parent, o.ExpiresAt, time.Duration(o.EstimateMS)*time.Millisecond
+		c.Batch, c.ExpiresAt, c.Estimate = o.Parent, o.ExpiresAt, o.Estimate.Duration
 		if c.After = o.After; len(o.After) > 0 {
 			c.AfterPolicy = o.AfterPolicy
 		}
@@ -144,7 +144,7 @@ func contentDigest(t events.Type, b *events.Created) string {
 			c.MaxAttempts = b.MaxAttempts
 		}
 		if o.OwnTimeout {
-			c.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
+			c.Timeout = b.Timeout.Duration
 		}
 	}
 	return c.digest()

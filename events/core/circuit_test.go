@@ -94,14 +94,16 @@ func TestExplicitValuesWin(t *testing.T) {
 		return func(set *events.TypeSettings) { set.MaxAttempts, set.MaxAttemptsSet = n, true }
 	}
 	timeout := func(d time.Duration) func(*events.TypeSettings) {
-		return func(set *events.TypeSettings) { set.TimeoutMS, set.TimeoutSet = d.Milliseconds(), true }
+		return func(set *events.TypeSettings) {
+			set.Timeout, set.TimeoutSet = events.DurationOf(d), true
+		}
 	}
 	policy := func(code string, p events.CodePolicy) func(*events.TypeSettings) {
 		return func(set *events.TypeSettings) { set.Codes = map[string]events.CodePolicy{code: p} }
 	}
-	priority := func(n events.Attempt, ms int64) func(*events.TypeSettings) {
+	priority := func(n events.Attempt, timeout events.Duration) func(*events.TypeSettings) {
 		return func(set *events.TypeSettings) {
-			set.PerPriority = map[events.Priority]events.PriorityOverride{events.PriorityDefault: {MaxAttempts: &n, TimeoutMS: &ms}}
+			set.PerPriority = map[events.Priority]events.PriorityOverride{events.PriorityDefault: {MaxAttempts: &n, Timeout: &timeout}}
 		}
 	}
 	for name, c := range map[string]struct {
@@ -122,7 +124,7 @@ func TestExplicitValuesWin(t *testing.T) {
 		"type over built-in":             {set: []func(*events.TypeSettings){attempts(4), timeout(2 * time.Second)}, code: events.FailTimeout, attempts: 4, timeout: 2 * time.Second},
 		"type chose the default":         {set: []func(*events.TypeSettings){attempts(events.DefaultMaxAttempts), timeout(events.DefaultTimeout)}, code: events.FailNetwork, attempts: 3, timeout: events.DefaultTimeout},
 		"type chose before it was noted": {set: []func(*events.TypeSettings){func(set *events.TypeSettings) { set.MaxAttempts = 4 }}, code: events.FailNetwork, attempts: 4, timeout: events.DefaultTimeout},
-		"priority over built-in":         {set: []func(*events.TypeSettings){priority(3, 1000)}, code: events.FailTimeout, attempts: 3, timeout: time.Second},
+		"priority over built-in":         {set: []func(*events.TypeSettings){priority(3, events.Millis(1000))}, code: events.FailTimeout, attempts: 3, timeout: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := protect(t, func(set *events.TypeSettings) {
@@ -181,13 +183,13 @@ func TestRetryAfterWinsAndJitterIsRecorded(t *testing.T) {
 	w := protect(t, func(set *events.TypeSettings) { set.Backoff.Jitter = 0.5 })
 	id := w.submit(Submit{})
 	w.do(Fail{Run: w.begin(id, "w"), Code: events.FailRateLimited, Retryable: true, RetryAfter: 7 * time.Second, Random: 1 << 63})
-	if q := w.log[len(w.log)-1].Body.(*events.Queued); q.AvailableAt.Sub(w.now) != 7*time.Second || q.JitterMS != 0 {
+	if q := w.log[len(w.log)-1].Body.(*events.Queued); q.AvailableAt.Sub(w.now) != 7*time.Second || !q.Jitter.IsZero() {
 		t.Errorf("queued %+v", q)
 	}
 	w.now = w.now.Add(7 * time.Second)
 	w.do(Fail{Run: w.begin(id, "w"), Code: events.FailRateLimited, Retryable: true, Random: 1 << 63})
 	// 2 s, twice that, and a quarter of it (half of the jitter's half) more.
-	if q := w.log[len(w.log)-1].Body.(*events.Queued); q.AvailableAt.Sub(w.now) != 5*time.Second || q.JitterMS != 1000 {
+	if q := w.log[len(w.log)-1].Body.(*events.Queued); q.AvailableAt.Sub(w.now) != 5*time.Second || q.Jitter != events.Millis(1000) {
 		t.Errorf("queued %+v", q)
 	}
 	w.readBack()
@@ -195,7 +197,7 @@ func TestRetryAfterWinsAndJitterIsRecorded(t *testing.T) {
 
 func TestTheRatioOpensACircuit(t *testing.T) {
 	w := protect(t, func(set *events.TypeSettings) {
-		set.Circuit = events.CircuitSettings{Ratio: 0.5, WindowMS: 10_000, MinRuns: 4}
+		set.Circuit = events.CircuitSettings{Ratio: 0.5, Window: events.Millis(10_000), MinRuns: 4}
 	})
 	run := func(code string) { w.attempt(w.submit(Submit{}), "w", code) }
 	run("x")
@@ -243,7 +245,7 @@ func TestWhatCountsForACircuit(t *testing.T) {
 
 func TestATrialFreesItsPlace(t *testing.T) {
 	w := protect(t, func(set *events.TypeSettings) {
-		set.Circuit = events.CircuitSettings{Consecutive: 1, Probes: 2, CooldownMS: 1000, MaxCooldownMS: 3000}
+		set.Circuit = events.CircuitSettings{Consecutive: 1, Probes: 2, Cooldown: events.Millis(1000), MaxCooldown: events.Millis(3000)}
 	})
 	ids := []events.ID{}
 	for range 5 {
@@ -283,7 +285,7 @@ func TestATrialFreesItsPlace(t *testing.T) {
 // A worker is left out when it fails what others complete, and only then.
 func TestTheCircuitOfAWorker(t *testing.T) {
 	w := protect(t, func(set *events.TypeSettings) { set.MaxAttempts = 100 })
-	w.s.SetLimits(events.Limits{WorkerCircuit: events.CircuitSettings{Consecutive: 3, Probes: 1, CooldownMS: 1000}})
+	w.s.SetLimits(events.Limits{WorkerCircuit: events.CircuitSettings{Consecutive: 3, Probes: 1, Cooldown: events.Millis(1000)}})
 	a, b, c, d := w.submit(Submit{}), w.submit(Submit{}), w.submit(Submit{}), w.submit(Submit{})
 	state := func(want events.CircuitState) {
 		t.Helper()
@@ -374,11 +376,15 @@ func TestProtectionSettingsAreChecked(t *testing.T) {
 		"attempts":       func(s *events.TypeSettings) { s.Codes = map[string]events.CodePolicy{"x": {MaxAttempts: 1001}} },
 		"delay factor":   func(s *events.TypeSettings) { s.Codes = map[string]events.CodePolicy{"x": {DelayFactor: 101}} },
 		"timeout factor": func(s *events.TypeSettings) { s.Codes = map[string]events.CodePolicy{"x": {TimeoutFactor: 0.5}} },
-		"timeout max":    func(s *events.TypeSettings) { s.Codes = map[string]events.CodePolicy{"x": {TimeoutMaxMS: -1}} },
-		"ratio":          func(s *events.TypeSettings) { s.Circuit.Ratio = 1.1 },
-		"consecutive":    func(s *events.TypeSettings) { s.Circuit.Consecutive = -1 },
-		"probes":         func(s *events.TypeSettings) { s.Circuit.Probes = events.MaxCircuitProbes + 1 },
-		"cool-downs":     func(s *events.TypeSettings) { s.Circuit.CooldownMS, s.Circuit.MaxCooldownMS = 10, 5 },
+		"timeout max": func(s *events.TypeSettings) {
+			s.Codes = map[string]events.CodePolicy{"x": {TimeoutMax: events.Millis(-1)}}
+		},
+		"ratio":       func(s *events.TypeSettings) { s.Circuit.Ratio = 1.1 },
+		"consecutive": func(s *events.TypeSettings) { s.Circuit.Consecutive = -1 },
+		"probes":      func(s *events.TypeSettings) { s.Circuit.Probes = events.MaxCircuitProbes + 1 },
+		"cool-downs": func(s *events.TypeSettings) {
+			s.Circuit.Cooldown, s.Circuit.MaxCooldown = events.Millis(10), events.Millis(5)
+		},
 	} {
 		set := events.DefaultTypeSettings()
 		if edit(&set); set.Validate() == nil {

@@ -17,8 +17,8 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	set.MaxParams = events.MaxParamsCeiling
 	set.PerPriority = map[events.Priority]events.PriorityOverride{}
 	for p := range events.MaxPriority + 1 {
-		ms, n := events.MaxTimeout.Milliseconds(), events.Attempt(events.MaxAttemptsCeiling)
-		set.PerPriority[p] = events.PriorityOverride{TimeoutMS: &ms, MaxAttempts: &n, Backoff: &events.Backoff{InitialMS: 86_399_999, Factor: 1.0000000000000002, MaxMS: 86_400_000, Jitter: 0.12345678901234567}}
+		timeout, n := events.DurationOf(events.MaxTimeout), events.Attempt(events.MaxAttemptsCeiling)
+		set.PerPriority[p] = events.PriorityOverride{Timeout: &timeout, MaxAttempts: &n, Backoff: &events.Backoff{Initial: events.Millis(86_399_999), Factor: 1.0000000000000002, Max: events.Millis(86_400_000), Jitter: 0.12345678901234567}}
 	}
 	typ, worker := events.Type(strings.Repeat("t", events.MaxTypeLen)), events.WorkerID(strings.Repeat("w", events.MaxWorkerIDLen))
 	w.do(Own{Owner: long(1 << 20), Version: long(1 << 20)})

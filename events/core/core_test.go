@@ -149,8 +149,8 @@ func TestLifeOfAnItem(t *testing.T) {
 	if kinds != "type_configured created queued claimed running completed " {
 		t.Fatal(kinds)
 	}
-	if d := w.log[5].Body.(*events.Completed); d.DurationMS != 1500 {
-		t.Fatalf("duration %d", d.DurationMS)
+	if d := w.log[5].Body.(*events.Completed); d.Duration != events.Millis(1500) {
+		t.Fatalf("duration %d", d.Duration.Milliseconds())
 	}
 }
 

@@ -155,7 +155,7 @@ func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queue
 		if (s.cr.SubmitOptions == nil || len(s.cr.After) == 0) && r.Policy != "" {
 			termsOf(s.cr).AfterPolicy = r.Policy
 		}
-	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.SubmitOptions == nil || s.cr.ScoreMS == nil) {
+	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.SubmitOptions == nil || s.cr.Score == nil) {
 		q.OrderAt = of.OrderAt
 	}
 }

@@ -202,7 +202,7 @@ func TestDedupWindow(t *testing.T) {
 	}
 	w = newWorld(t)
 	set := events.DefaultTypeSettings()
-	set.DedupWindowMS, set.DedupPolicy = hour.Milliseconds(), events.DedupSupersede
+	set.DedupWindow, set.DedupPolicy = events.DurationOf(hour), events.DedupSupersede
 	w.do(Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	done = w.submit(Submit{DedupKey: "k"})
 	w.do(Complete{Run: w.run(done)})

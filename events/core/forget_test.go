@@ -28,7 +28,7 @@ func TestForgetType(t *testing.T) {
 	w.do(Configure{Type: "set", Source: events.SourceAPI, Settings: set})
 	w.do(Define{Type: "paused"})
 	w.do(PauseType{Type: "paused"})
-	w.do(SetSchedule{Schedule: events.Schedule{Name: "daily", Type: "scheduled", EveryMS: 60_000, Anchor: w.now, Next: w.now.Add(time.Hour), Source: events.SourceAPI}})
+	w.do(SetSchedule{Schedule: events.Schedule{Name: "daily", Type: "scheduled", Every: events.Millis(60_000), Anchor: w.now, Next: w.now.Add(time.Hour), Source: events.SourceAPI}})
 	w.do(Define{Type: "scheduled"})
 	for _, name := range []events.Type{"set", "paused", "scheduled"} {
 		w.refused(events.CodeWrongState, ForgetType{Type: name})
@@ -84,7 +84,7 @@ func TestRemoveType(t *testing.T) {
 		t.Fatalf("%+v %v", d, err)
 	}
 	w.do(Purge{ID: id})
-	w.do(SetSchedule{Schedule: events.Schedule{Name: "daily", Type: "emial", EveryMS: 60_000, Anchor: w.now, Next: w.now.Add(time.Hour), Source: events.SourceAPI}})
+	w.do(SetSchedule{Schedule: events.Schedule{Name: "daily", Type: "emial", Every: events.Millis(60_000), Anchor: w.now, Next: w.now.Add(time.Hour), Source: events.SourceAPI}})
 	if d, err := Decide(w.s, RemoveType{Type: "emial"}, w.now); events.CodeOf(err) != events.CodeWrongState || !strings.Contains(err.Error(), "schedule daily") {
 		t.Fatalf("%+v %v", d, err)
 	}

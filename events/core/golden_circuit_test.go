@@ -26,7 +26,7 @@ func goldenProtection(w *world) {
 	set := events.DefaultTypeSettings()
 	set.PoisonAfter = 2
 	set.Codes = map[string]events.CodePolicy{"flaky": {MaxAttempts: 7, DelayFactor: 3}}
-	set.Circuit = events.CircuitSettings{Consecutive: 3, Ratio: 0.75, WindowMS: 60_000, MinRuns: 20, CooldownMS: 10_000, MaxCooldownMS: 15_000, Probes: 1}
+	set.Circuit = events.CircuitSettings{Consecutive: 3, Ratio: 0.75, Window: events.Millis(60_000), MinRuns: 20, Cooldown: events.Millis(10_000), MaxCooldown: events.Millis(15_000), Probes: 1}
 	w.do(Configure{Type: "charge", Source: events.SourceAPI, Settings: set})
 
 	slow := w.submit(Submit{Type: "charge"}) // its timeout grows; a busy service waits twice as long
@@ -65,7 +65,7 @@ func (w *world) holdBack(typ events.Type, worker events.WorkerID, text string) {
 	w.do(PauseType{Type: typ, Reason: text, By: text})
 	w.do(ResumeType{Type: typ, By: text})
 	set := events.DefaultTypeSettings()
-	set.Circuit = events.CircuitSettings{Ratio: 0.12345678901234567, MinRuns: 1, WindowMS: 86_399_999, CooldownMS: 86_399_999, MaxCooldownMS: 86_399_999, Probes: events.MaxCircuitProbes}
+	set.Circuit = events.CircuitSettings{Ratio: 0.12345678901234567, MinRuns: 1, Window: events.Millis(86_399_999), Cooldown: events.Millis(86_399_999), MaxCooldown: events.Millis(86_399_999), Probes: events.MaxCircuitProbes}
 	set.Codes = map[string]events.CodePolicy{}
 	for i := range events.MaxCodes {
 		code := make([]byte, events.MaxNameLen)
@@ -76,7 +76,7 @@ func (w *world) holdBack(typ events.Type, worker events.WorkerID, text string) {
 		if i >= 12 {
 			code[0], code[1] = byte('A'+i%26), byte('A'+i/26)
 		}
-		set.Codes[string(code)] = events.CodePolicy{MaxAttempts: 1000, DelayFactor: 12.345678901234567, TimeoutFactor: 12.345678901234567, TimeoutMaxMS: events.MaxTimeout.Milliseconds()}
+		set.Codes[string(code)] = events.CodePolicy{MaxAttempts: 1000, DelayFactor: 12.345678901234567, TimeoutFactor: 12.345678901234567, TimeoutMax: events.DurationOf(events.MaxTimeout)}
 	}
 	w.do(Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 	id := w.submit(Submit{Type: typ})

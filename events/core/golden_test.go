@@ -30,8 +30,8 @@ func goldenWorld(t *testing.T) *world {
 	tick := func(d time.Duration) { w.now = w.now.Add(d) }
 	w.do(Own{Owner: "engine-1", Version: "1.0.0"})
 	set := events.DefaultTypeSettings()
-	timeout, high := int64(60_000), events.PriorityHigh
-	set.PerPriority = map[events.Priority]events.PriorityOverride{9: {TimeoutMS: &timeout, Backoff: &events.Backoff{InitialMS: 100, Factor: 1.5, MaxMS: 1000, Jitter: 0.1}}}
+	timeout, high := events.DurationOf(time.Minute), events.PriorityHigh
+	set.PerPriority = map[events.Priority]events.PriorityOverride{9: {Timeout: &timeout, Backoff: &events.Backoff{Initial: events.Millis(100), Factor: 1.5, Max: events.Millis(1000), Jitter: 0.1}}}
 	w.do(Configure{Type: "email", Source: events.SourceFile, Settings: set})
 
 	tick(time.Second) // all that a submission can say; fails twice, and is dead

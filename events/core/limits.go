@@ -163,7 +163,7 @@ func (d *decider) takeRates(t events.Type, set *events.TypeSettings, at string, 
 		return taken, nil
 	}
 	refusal := events.Refuse(events.CodeRateLimited, "type %s takes %d per %s for each %s at %s: try again at %s", t, shut.N,
-		time.Duration(shut.IntervalMS)*time.Millisecond, shut.Per, at, until.UTC().Format(time.RFC3339Nano))
+		shut.Interval.Duration, shut.Per, at, until.UTC().Format(time.RFC3339Nano))
 	refusal.RetryAfter = until.Sub(d.now)
 	return nil, refusal
 }

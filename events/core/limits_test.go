@@ -85,8 +85,8 @@ func TestRateLimitAtSubmit(t *testing.T) {
 	w := newWorld(t)
 	w.configure(func(s *events.TypeSettings) {
 		s.Rates = []events.RateLimit{
-			{Per: events.PerTenant, At: events.AtSubmit, N: 2, IntervalMS: 1000, Burst: 2},
-			{Per: events.PerTenant, At: events.AtSubmit, N: 3, IntervalMS: 60_000},
+			{Per: events.PerTenant, At: events.AtSubmit, N: 2, Interval: events.Millis(1000), Burst: 2},
+			{Per: events.PerTenant, At: events.AtSubmit, N: 3, Interval: events.Millis(60_000)},
 		}
 	})
 	acme := func() Submit { return w.item1(Submit{Tenant: "acme", DedupKey: "x" + fmt.Sprint(w.ids)}) }
@@ -117,7 +117,7 @@ func TestRateLimitAtSubmit(t *testing.T) {
 func TestRateLimitAtDispatch(t *testing.T) {
 	w := newWorld(t)
 	w.configure(func(s *events.TypeSettings) {
-		s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, IntervalMS: 1000}, {Per: events.PerTenant, At: events.AtDispatch, N: 1, IntervalMS: 10_000}}
+		s.Rates = []events.RateLimit{{Per: events.PerType, At: events.AtDispatch, N: 1, Interval: events.Millis(1000)}, {Per: events.PerTenant, At: events.AtDispatch, N: 1, Interval: events.Millis(10_000)}}
 	})
 	a, b := w.submit(Submit{Tenant: "acme"}), w.submit(Submit{Tenant: "acme"})
 	c := w.submit(Submit{Tenant: "globex"})
@@ -208,11 +208,11 @@ func TestCapacityAtTheClaim(t *testing.T) {
 // the time that the refusal names, and not before.
 func TestRateLimitsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := events.RateLimit{N: rapid.IntRange(1, 7).Draw(t, "n"), IntervalMS: rapid.SampledFrom([]int64{1, 3, 1000}).Draw(t, "interval"),
+		r := events.RateLimit{N: rapid.IntRange(1, 7).Draw(t, "n"), Interval: events.Millis(rapid.SampledFrom([]int64{1, 3, 1000}).Draw(t, "interval")),
 			Burst: rapid.IntRange(0, 9).Draw(t, "burst")}
 		now, tat, m := time.Unix(1000, 0), time.Time{}, &rateModel{}
 		for range rapid.IntRange(1, 60).Draw(t, "tries") {
-			now = now.Add(time.Duration(rapid.Int64Range(0, r.IntervalMS*int64(time.Millisecond)).Draw(t, "pass") / rapid.Int64Range(1, 20).Draw(t, "part")))
+			now = now.Add(time.Duration(rapid.Int64Range(0, r.Interval.Milliseconds()*int64(time.Millisecond)).Draw(t, "pass") / rapid.Int64Range(1, 20).Draw(t, "part")))
 			at, ok := policy.Take(r, tat, now, 0)
 			if !ok {
 				if _, early := policy.Take(r, tat, at.Add(-1), 0); early {
@@ -236,9 +236,9 @@ func TestLimitSettingsReportEveryFault(t *testing.T) {
 	s.MaxQueued, s.GroupCapacity, s.PoolWeight, s.Pool, s.GroupBy = -1, -1, events.MaxPoolWeight+1, "No pool", "label:a=b"
 	s.AssignBy = "least_busy"
 	s.QueueSteps = []events.QueueStep{{Over: 5, MinPriority: 1}, {Over: 5, Sources: []string{""}}, {Over: 9}}
-	s.Rates = []events.RateLimit{{Per: "x", At: "y", N: 1, IntervalMS: 1}, {Per: events.PerType, At: events.AtSubmit}, {Per: events.PerType, At: events.AtSubmit, N: 5000, IntervalMS: 1},
-		{Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, IntervalMS: 5, Burst: -1}, {Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, IntervalMS: 5},
-		{Per: events.PerType, At: events.AtSubmit, N: 1, IntervalMS: events.MaxRateInterval.Milliseconds(), Burst: events.MaxRateN}}
+	s.Rates = []events.RateLimit{{Per: "x", At: "y", N: 1, Interval: events.Millis(1)}, {Per: events.PerType, At: events.AtSubmit}, {Per: events.PerType, At: events.AtSubmit, N: 5000, Interval: events.Millis(1)},
+		{Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, Interval: events.Millis(5), Burst: -1}, {Per: events.PerLabel + "k", At: events.AtDispatch, N: 1, Interval: events.Millis(5)},
+		{Per: events.PerType, At: events.AtSubmit, N: 1, Interval: events.DurationOf(events.MaxRateInterval), Burst: events.MaxRateN}}
 	err := s.Validate()
 	if err == nil {
 		t.Fatal("valid")

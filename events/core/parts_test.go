@@ -164,7 +164,7 @@ func TestBatchesThatAreNot(t *testing.T) {
 	w.refused(events.CodeBadRequest, Submit{Type: "email", NewID: w.newID(), Batch: plain})
 	w.refused(events.CodeBadRequest, SealBatch{ID: plain})
 	w.refused(events.CodeBadType, Submit{Type: events.BatchType, NewID: w.newID()})
-	w.refused(events.CodeBadType, SetSchedule{Schedule: events.Schedule{Name: "s", Type: events.BatchType, EveryMS: 60_000, Source: events.SourceAPI}})
+	w.refused(events.CodeBadType, SetSchedule{Schedule: events.Schedule{Name: "s", Type: events.BatchType, Every: events.Millis(60_000), Source: events.SourceAPI}})
 	w.refused(events.CodeTooLarge, OpenBatch{Submit: Submit{NewID: w.newID()}, Count: events.MaxBatchCount + 1})
 	empty := w.batch(OpenBatch{})
 	w.do(SealBatch{ID: empty})

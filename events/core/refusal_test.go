@@ -101,8 +101,7 @@ func TestRefusalsAreTheSameEachTime(t *testing.T) {
 
 func TestSettingsReportEveryFault(t *testing.T) {
 	bad := events.Attempt(0)
-	ms := int64(0)
-	s := events.TypeSettings{PerPriority: map[events.Priority]events.PriorityOverride{11: {TimeoutMS: &ms, MaxAttempts: &bad, Backoff: &events.Backoff{Jitter: 2}}}, Backoff: events.Backoff{InitialMS: -1, MaxMS: -2, Factor: 0}}
+	s := events.TypeSettings{PerPriority: map[events.Priority]events.PriorityOverride{11: {Timeout: new(events.Duration), MaxAttempts: &bad, Backoff: &events.Backoff{Jitter: 2}}}, Backoff: events.Backoff{Initial: events.Millis(-1), Max: events.Millis(-2), Factor: 0}}
 	err := s.Validate()
 	if err == nil {
 		t.Fatal("valid")

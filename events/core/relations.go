@@ -22,10 +22,10 @@ func takeTerms(it *events.Item, t *events.SubmitOptions) {
 		return
 	}
 	it.Group, it.ExpiresAt, it.OwnAttempts, it.OwnTimeout = t.Group, t.ExpiresAt, t.OwnAttempts, t.OwnTimeout
-	it.DedupWindow = time.Duration(t.DedupWindowMS) * time.Millisecond
-	it.Estimate = time.Duration(t.EstimateMS) * time.Millisecond
-	if t.ScoreMS != nil {
-		it.OrderAt = it.CreatedAt.Add(-time.Duration(*t.ScoreMS) * time.Millisecond)
+	it.DedupWindow = t.DedupWindow.Duration
+	it.Estimate = t.Estimate.Duration
+	if t.Score != nil {
+		it.OrderAt = it.CreatedAt.Add(-t.Score.Duration)
 	}
 	if !t.Parent.IsZero() || t.AfterPolicy != "" {
 		it.Relations = &events.Relations{Parent: t.Parent, Spawn: t.Spawn, Policy: t.AfterPolicy}

@@ -58,7 +58,7 @@ func TestReplay(t *testing.T) {
 // as its type has.
 func TestReplayKeepsTheItemsOwnAttempts(t *testing.T) {
 	w := newWorld(t)
-	w.configure(func(s *events.TypeSettings) { s.MaxAttempts, s.Backoff.InitialMS = 4, 0 })
+	w.configure(func(s *events.TypeSettings) { s.MaxAttempts, s.Backoff.Initial = 4, events.Millis(0) })
 	runs := func(id events.ID) (n int) {
 		for w.item(id).State == events.StateQueued {
 			w.do(Fail{Run: w.run(id), Error: "boom", Code: "broken", Retryable: true})

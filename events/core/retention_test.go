@@ -28,7 +28,7 @@ func TestPrunable(t *testing.T) {
 	}
 
 	set := events.DefaultTypeSettings()
-	set.Retain = events.Retention{CancelledMS: 1, DeadMS: 5000}
+	set.Retain = events.Retention{Cancelled: events.Millis(1), Dead: events.Millis(5000)}
 	w.do(Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	held := w.submit(Submit{IdempotencyKey: "twice"})
 	w.do(Cancel{ID: held})

@@ -177,7 +177,7 @@ func (c Complete) decide(d *decider) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	ev := d.runEvent(it, &events.Completed{DurationMS: d.since(it.StartedAt), Result: result})
+	ev := d.runEvent(it, &events.Completed{Duration: d.since(it.StartedAt), Result: result})
 	return Decision{ID: it.ID, Events: d.succeeded(it, ev)}, nil
 }
 
@@ -191,11 +191,11 @@ func expiredRun(it *events.Item) error {
 	return events.Refuse(events.CodeStaleToken, "item %s has expired at %s: don't run it", it.ID, it.ExpiresAt.Format(time.RFC3339))
 }
 
-func (d *decider) since(t time.Time) int64 {
+func (d *decider) since(t time.Time) events.Duration {
 	if t.IsZero() || d.now.Before(t) {
-		return 0
+		return events.Duration{}
 	}
-	return d.now.Sub(t).Milliseconds()
+	return events.DurationOf(d.now.Sub(t).Truncate(time.Millisecond))
 }
 
 // Fail says that a run has failed.
@@ -324,7 +324,7 @@ func (d *decider) failed(it *events.Item, c Fail) Decision {
 	forCode := policy.ForCode(set, c.Code)
 	limit, _ := policy.AttemptLimit(set, it, c.Code)
 	f := &events.Failed{
-		Error: events.Shorten(c.Error, events.MaxErrorText), Code: c.Code, Retryable: c.Retryable && !forCode.NoRetry, DurationMS: d.since(it.StartedAt),
+		Error: events.Shorten(c.Error, events.MaxErrorText), Code: c.Code, Retryable: c.Retryable && !forCode.NoRetry, Duration: d.since(it.StartedAt),
 	}
 	poisoned := f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set)
 	if f.Spared = c.early && f.Retryable && !poisoned && spares(it, limit); f.Spared {
@@ -361,14 +361,14 @@ func spares(it *events.Item, limit events.Attempt) bool {
 func (d *decider) retry(it *events.Item, c Fail, set events.TypeSettings, forCode events.CodePolicy) *events.Queued {
 	q := &events.Queued{Reason: "retry", OrderAt: it.OrderAt}
 	if t := policy.NextTimeout(set, it, c.Code); t != it.Timeout {
-		q.TimeoutMS = t.Milliseconds()
+		q.Timeout = events.DurationOf(t.Truncate(time.Millisecond))
 	}
 	wait := c.RetryAfter
 	if wait == 0 && (c.Code != events.FailLeaseExpired || it.Attempt > 1) {
 		_, _, backoff := set.For(it.Priority)
 		var jitter time.Duration
 		wait, jitter = policy.RetryDelay(forCode, backoff, it.Attempt, c.Random)
-		q.JitterMS = jitter.Milliseconds()
+		q.Jitter = events.DurationOf(jitter.Truncate(time.Millisecond))
 	}
 	if wait > 0 {
 		q.AvailableAt = d.now.Add(wait)
@@ -400,7 +400,7 @@ func (c Snooze) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	ev := d.runEvent(it, &events.Snoozed{AvailableAt: d.now.Add(c.Delay), Reason: reason, DurationMS: d.since(it.StartedAt)})
+	ev := d.runEvent(it, &events.Snoozed{AvailableAt: d.now.Add(c.Delay), Reason: reason, Duration: d.since(it.StartedAt)})
 	return Decision{ID: it.ID, Events: []events.Event{ev}}, nil
 }
 
@@ -550,7 +550,7 @@ func (c AckRun) end(d *decider, run *events.Item) ([]events.Event, error) {
 		return nil, nil
 	case AckDone:
 		took := d.since(run.StartedAt)
-		return d.succeeded(run, d.runEvent(run, &events.Completed{DurationMS: took})), nil
+		return d.succeeded(run, d.runEvent(run, &events.Completed{Duration: took})), nil
 	case AckNak:
 		fail.Error, fail.Code, fail.Retryable = "the worker answered -NAK", events.FailError, true
 		fail.RetryAfter = min(max(c.Delay, 0), events.MaxDelay)

@@ -40,7 +40,7 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "schedule %s would be the %dth: an engine has at most %d; remove one that is no longer needed", next.Name, events.MaxSchedules+1, events.MaxSchedules)
 	case cur != nil && next.Source == events.SourceAPI && cur.Source == events.SourceFile:
 		return Decision{}, scheduleInFile(next.Name)
-	case next.EveryMS != 0 && next.Anchor.IsZero():
+	case !next.Every.IsZero() && next.Anchor.IsZero():
 		return Decision{}, events.Refuse(events.CodeBadRequest, "schedule %s: the interval has no anchor", next.Name)
 	}
 	keeps := cur != nil && !c.Replan && next.SameTiming(cur) && !cur.Next.IsZero()
@@ -174,7 +174,7 @@ func (c Fire) decide(d *decider) (Decision, error) {
 func scheduledItem(s *events.Schedule, tick time.Time, id events.ID) *Submit {
 	c := &Submit{
 		Type: s.Type, Params: s.Params, NewID: id, Priority: s.Priority, MaxAttempts: s.MaxAttempts,
-		Timeout: time.Duration(s.TimeoutMS) * time.Millisecond, Tenant: s.Tenant, Labels: s.Labels,
+		Timeout: s.Timeout.Duration, Tenant: s.Tenant, Labels: s.Labels,
 		Provenance: events.Provenance{Source: events.SourceSchedule, Trigger: s.Name},
 	}
 	if s.Overlap != events.DedupDistinct {

@@ -15,7 +15,7 @@ func largestSchedule(w *world, typ events.Type, long func(int) string) {
 	p := events.MaxPriority
 	s := events.Schedule{Name: strings.Repeat("n", events.MaxTypeLen), Type: typ, Cron: long(events.MaxScheduleText), Zone: strings.Repeat("z", events.MaxScheduleText), Missed: events.MissedSkip,
 		Overlap: events.DedupSupersede, Params: json.RawMessage(`"` + strings.Repeat("<", events.MaxScheduleParams-2) + `"`), Priority: &p, Tenant: long(events.MaxNameLen),
-		Labels: map[string]string{}, MaxAttempts: events.MaxAttemptsCeiling, TimeoutMS: events.MaxTimeout.Milliseconds(), Source: events.SourceFile, Next: w.now}
+		Labels: map[string]string{}, MaxAttempts: events.MaxAttemptsCeiling, Timeout: events.DurationOf(events.MaxTimeout), Source: events.SourceFile, Next: w.now}
 	for i := range events.MaxLabels - 1 {
 		s.Labels[string(rune('A'+i))+long(events.MaxLabelLen-1)] = long(events.MaxLabelLen)
 	}
@@ -25,7 +25,7 @@ func largestSchedule(w *world, typ events.Type, long func(int) string) {
 }
 
 func minutely(w *world, edit func(*events.Schedule)) events.Schedule {
-	s := events.Schedule{Name: "sweep", Type: "clean", EveryMS: 60_000, Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
+	s := events.Schedule{Name: "sweep", Type: "clean", Every: events.Millis(60_000), Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
 	if edit != nil {
 		edit(&s)
 	}
@@ -165,7 +165,7 @@ func TestSettingAScheduleAgain(t *testing.T) {
 	if got := w.schedule("sweep"); !got.Next.Equal(w.now.Add(time.Minute)) || got.Tenant != "acme" || !got.LastTick.Equal(w.now) || got.LastItem.IsZero() {
 		t.Fatalf("%+v", got)
 	}
-	s.EveryMS, s.Next = 1000, w.now
+	s.Every, s.Next = events.Millis(1000), w.now
 	w.refused(events.CodeBadTime, SetSchedule{Schedule: s})
 	s.Next = w.now.Add(time.Second)
 	w.do(SetSchedule{Schedule: s})
@@ -208,14 +208,14 @@ func TestRefusedSchedules(t *testing.T) {
 		"name":             {events.CodeBadRequest, func(s *events.Schedule) { s.Name = "No Name" }},
 		"no name":          {events.CodeBadRequest, func(s *events.Schedule) { s.Name = "" }},
 		"type":             {events.CodeBadType, func(s *events.Schedule) { s.Type = "" }},
-		"no timing":        {events.CodeBadRequest, func(s *events.Schedule) { s.EveryMS = 0; s.Anchor = time.Time{} }},
+		"no timing":        {events.CodeBadRequest, func(s *events.Schedule) { s.Every = events.Millis(0); s.Anchor = time.Time{} }},
 		"both timings":     {events.CodeBadRequest, func(s *events.Schedule) { s.Cron = "* * * * *" }},
-		"long cron":        {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.EveryMS = strings.Repeat("*", 257), 0 }},
-		"cron, no text":    {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.EveryMS, s.Anchor = "\xff", 0, time.Time{} }},
-		"cron with anchor": {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.EveryMS = "* * * * *", 0 }},
+		"long cron":        {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.Every = strings.Repeat("*", 257), events.Millis(0) }},
+		"cron, no text":    {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.Every, s.Anchor = "\xff", events.Millis(0), time.Time{} }},
+		"cron with anchor": {events.CodeBadRequest, func(s *events.Schedule) { s.Cron, s.Every = "* * * * *", events.Millis(0) }},
 		"every with zone":  {events.CodeBadRequest, func(s *events.Schedule) { s.Zone = "UTC" }},
-		"too often":        {events.CodeBadRequest, func(s *events.Schedule) { s.EveryMS = 999 }},
-		"too seldom":       {events.CodeBadRequest, func(s *events.Schedule) { s.EveryMS = events.MaxDelay.Milliseconds() + 1 }},
+		"too often":        {events.CodeBadRequest, func(s *events.Schedule) { s.Every = events.Millis(999) }},
+		"too seldom":       {events.CodeBadRequest, func(s *events.Schedule) { s.Every = events.Millis(events.MaxDelay.Milliseconds() + 1) }},
 		"no anchor":        {events.CodeBadRequest, func(s *events.Schedule) { s.Anchor = time.Time{} }},
 		"anchor":           {events.CodeBadRequest, func(s *events.Schedule) { s.Anchor = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) }},
 		"never":            {events.CodeBadRequest, func(s *events.Schedule) { s.Next = time.Time{} }},
@@ -224,7 +224,7 @@ func TestRefusedSchedules(t *testing.T) {
 		"source":           {events.CodeBadRequest, func(s *events.Schedule) { s.Source = events.SourceDefault }},
 		"priority":         {events.CodeBadPriority, func(s *events.Schedule) { s.Priority = &high }},
 		"attempts":         {events.CodeBadRequest, func(s *events.Schedule) { s.MaxAttempts = events.MaxAttemptsCeiling + 1 }},
-		"timeout":          {events.CodeBadRequest, func(s *events.Schedule) { s.TimeoutMS = -1 }},
+		"timeout":          {events.CodeBadRequest, func(s *events.Schedule) { s.Timeout = events.Millis(-1) }},
 		"tenant":           {events.CodeTooLarge, func(s *events.Schedule) { s.Tenant = strings.Repeat("x", events.MaxNameLen+1) }},
 		"our label":        {events.CodeBadRequest, func(s *events.Schedule) { s.Labels = map[string]string{events.LabelTick: ""} }},
 		"labels":           {events.CodeTooLarge, func(s *events.Schedule) { s.Labels = many }},
@@ -236,7 +236,7 @@ func TestRefusedSchedules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			s := events.Schedule{Name: "sweep", Type: "clean", EveryMS: 60_000, Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
+			s := events.Schedule{Name: "sweep", Type: "clean", Every: events.Millis(60_000), Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
 			c.edit(&s)
 			w.refused(c.code, SetSchedule{Schedule: s})
 		})
@@ -248,7 +248,7 @@ func TestSchedulesAreBounded(t *testing.T) {
 	for i := range events.MaxSchedules {
 		minutely(w, func(s *events.Schedule) { s.Name = fmt.Sprintf("s%d", i) })
 	}
-	more := events.Schedule{Name: "more", Type: "clean", EveryMS: 60_000, Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
+	more := events.Schedule{Name: "more", Type: "clean", Every: events.Millis(60_000), Anchor: w.now, Source: events.SourceAPI, Next: w.now.Add(time.Minute)}
 	w.refused(events.CodeTooLarge, SetSchedule{Schedule: more})
 	w.do(RemoveSchedule{Name: "s7", Source: events.SourceAPI})
 	w.do(SetSchedule{Schedule: more})

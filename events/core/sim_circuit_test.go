@@ -35,13 +35,13 @@ func (s *sim) circuitCommand() Command {
 	set := events.DefaultTypeSettings()
 	switch s.drawn(3) {
 	case 0:
-		set.Circuit = events.CircuitSettings{Consecutive: 1 + s.drawn(2), Probes: 1 + s.drawn(2), CooldownMS: 1000, MaxCooldownMS: 4000, CountNoRetry: s.chance("count all", 30)}
+		set.Circuit = events.CircuitSettings{Consecutive: 1 + s.drawn(2), Probes: 1 + s.drawn(2), Cooldown: events.Millis(1000), MaxCooldown: events.Millis(4000), CountNoRetry: s.chance("count all", 30)}
 	case 1:
-		set.Circuit = events.CircuitSettings{Ratio: 0.5, MinRuns: 1 + s.drawn(3), WindowMS: 2000}
+		set.Circuit = events.CircuitSettings{Ratio: 0.5, MinRuns: 1 + s.drawn(3), Window: events.Millis(2000)}
 	}
 	set.PoisonAfter = s.drawn(3)
 	if s.chance("codes", 30) {
-		set.Codes = map[string]events.CodePolicy{"network": {MaxAttempts: events.Attempt(s.drawn(4)), DelayFactor: 3, TimeoutFactor: 2, TimeoutMaxMS: 600_000}, "logic": {}}
+		set.Codes = map[string]events.CodePolicy{"network": {MaxAttempts: events.Attempt(s.drawn(4)), DelayFactor: 3, TimeoutFactor: 2, TimeoutMax: events.Millis(600_000)}, "logic": {}}
 	}
 	return Configure{Type: pick(s, "type", events.Type("email"), "call"), Source: events.SourceAPI, Settings: set}
 }

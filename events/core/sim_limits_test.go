@@ -13,7 +13,7 @@ import (
 // simLimits are the engine's own settings in every sim.
 var simLimits = events.Limits{
 	MaxQueued: 12, QueueSteps: []events.QueueStep{{Over: 9, MinPriority: 5, Sources: []string{"api"}}}, Pools: map[string]events.Pool{"llm": {Slots: 2}},
-	WorkerCircuit: events.CircuitSettings{Consecutive: 2, CooldownMS: 1000, MaxCooldownMS: 60_000, Probes: 1},
+	WorkerCircuit: events.CircuitSettings{Consecutive: 2, Cooldown: events.Millis(1000), MaxCooldown: events.Millis(60_000), Probes: 1},
 }
 
 // limitsCommand configures limits, or submits or claims where they count.
@@ -49,7 +49,7 @@ func (s *sim) limitedSettings() events.TypeSettings {
 	for _, at := range []string{events.AtSubmit, events.AtDispatch} {
 		if s.chance(at+" rate", 40) {
 			set.Rates = append(set.Rates, events.RateLimit{Per: pick(s, "per", events.PerType, events.PerTenant, events.PerLabel+"team"), At: at, N: rapid.IntRange(0, 3).Draw(s.t, "n"),
-				IntervalMS: pick(s, "interval", int64(1000), 60_000), Burst: rapid.IntRange(0, 3).Draw(s.t, "burst")})
+				Interval: events.Millis(pick(s, "interval", int64(1000), 60_000)), Burst: rapid.IntRange(0, 3).Draw(s.t, "burst")})
 		}
 	}
 	return set
@@ -205,7 +205,7 @@ type rateModel struct{ through []time.Time }
 func (m *rateModel) allowed(r events.RateLimit, now time.Time) error {
 	m.through = append(m.through, now)
 	slices.SortFunc(m.through, time.Time.Compare)
-	width := time.Duration(r.IntervalMS) * time.Millisecond
+	width := r.Interval.Duration
 	for i, from := range m.through {
 		n := 0
 		for _, at := range m.through[i:] {

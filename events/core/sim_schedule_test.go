@@ -30,13 +30,13 @@ func (s *sim) aSchedule(name string) events.Schedule {
 		Name: name, Type: pick(s, "type", events.Type("email"), "call"), Missed: pick(s, "missed", events.MissedPolicy(""), events.MissedAll),
 		Overlap: pick(s, "overlap", events.DedupPolicy(""), events.DedupMerge), Source: pick(s, "source", events.SourceAPI, events.SourceAPI, events.SourceFile),
 		Params: json.RawMessage(pick(s, "params", "", "null", " {\"a\" : \"<&>\u2028\"} ")), Labels: pick(s, "labels", nil, map[string]string{}, map[string]string{"k": "v"}),
-		MaxAttempts: pick(s, "attempts", events.Attempt(0), 1), TimeoutMS: pick(s, "timeout", int64(0), 1000), Paused: s.chance("paused", 10),
+		MaxAttempts: pick(s, "attempts", events.Attempt(0), 1), Timeout: events.Millis(pick(s, "timeout", int64(0), 1000)), Paused: s.chance("paused", 10),
 		Next: s.now.Add(pick(s, "first", time.Second, time.Minute)).In(time.FixedZone("elsewhere", 3600)),
 	}
 	if s.chance("cron", 50) {
 		c.Cron, c.Zone = pick(s, "cron", "* * * * *", "@hourly"), pick(s, "zone", "", "Europe/Berlin")
 	} else {
-		c.EveryMS, c.Anchor = pick(s, "every", int64(1000), 60_000), s.now.Truncate(time.Hour)
+		c.Every, c.Anchor = events.Millis(pick(s, "every", int64(1000), 60_000)), s.now.Truncate(time.Hour)
 	}
 	if s.chance("priority", 30) {
 		p := pick(s, "priority", events.Priority(0), 9)
@@ -67,7 +67,7 @@ func (s *sim) spoil(c *events.Schedule) {
 	case 7:
 		c.Next = s.now.Add(-time.Hour)
 	case 8:
-		c.Cron, c.EveryMS = "* * * * *", 10
+		c.Cron, c.Every = "* * * * *", events.Millis(10)
 	}
 }
 

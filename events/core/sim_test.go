@@ -254,8 +254,7 @@ func (s *sim) operator() Command {
 	if s.chance("per priority", 50) {
 		set.PerPriority = map[events.Priority]events.PriorityOverride{}
 		if s.chance("override", 50) {
-			ms := int64(1000)
-			set.PerPriority[9] = events.PriorityOverride{TimeoutMS: &ms, Backoff: &events.Backoff{Factor: 1.1, MaxMS: 5}}
+			set.PerPriority[9] = events.PriorityOverride{Timeout: new(events.Millis(1000)), Backoff: &events.Backoff{Factor: 1.1, Max: events.Millis(5)}}
 		}
 	}
 	return Configure{Type: pick(s, "type", events.Type("email"), "call", "sms"), Source: pick(s, "source", events.SourceAPI, events.SourceFile, ""), Settings: set}

@@ -52,7 +52,7 @@ func (c Spawn) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	p.parent, p.spawn = it, relationsOf(it).Spawns+1
-	sp := &events.Spawned{Spawn: p.spawn, Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt)}
+	sp := &events.Spawned{Spawn: p.spawn, Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, Duration: d.since(it.StartedAt)}
 	var waits []events.ID
 	for i := range c.Children {
 		if waits, err = p.child(&c.Children[i], sp, waits); err != nil {
@@ -171,7 +171,7 @@ func (c SpawnInParts) decide(d *decider) (Decision, error) {
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Spawned{
 		Spawn: relationsOf(it).Spawns + 1, Children: []events.ID{}, Declared: c.Declared, Pending: c.Pending,
-		Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt),
+		Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, Duration: d.since(it.StartedAt),
 	})}}, nil
 }
 

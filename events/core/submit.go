@@ -281,7 +281,7 @@ func (s *submission) create() (err error) {
 		return err
 	}
 	timeout, attempts, _ := set.For(cr.Priority)
-	cr.TimeoutMS, cr.MaxAttempts = cmp.Or(c.Timeout, timeout).Milliseconds(), cmp.Or(c.MaxAttempts, attempts)
+	cr.Timeout, cr.MaxAttempts = events.DurationOf(cmp.Or(c.Timeout, timeout).Truncate(time.Millisecond)), cmp.Or(c.MaxAttempts, attempts)
 	if c.IdempotencyKey != "" {
 		cr.IdempotencyUntil = s.now.Add(events.IdempotencyWindow)
 	}
@@ -315,12 +315,12 @@ func (s *submission) terms() error {
 		t := termsOf(cr)
 		t.OwnTimeout, t.OwnAttempts = c.Timeout != 0, c.MaxAttempts != 0
 	}
-	window := s.typ.Settings.DedupWindowMS
+	window := s.typ.Settings.DedupWindow
 	if c.DedupWindow != nil {
-		window = c.DedupWindow.Milliseconds()
+		window = events.DurationOf(*c.DedupWindow)
 	}
-	if c.DedupKey != "" && window > 0 {
-		termsOf(cr).DedupWindowMS = window
+	if c.DedupKey != "" && window.Duration > 0 {
+		termsOf(cr).DedupWindow = window
 	}
 	if !c.ExpiresAt.IsZero() {
 		at := c.ExpiresAt.UTC().Round(0)
@@ -332,8 +332,8 @@ func (s *submission) terms() error {
 		}
 		termsOf(cr).ExpiresAt = at
 	}
-	if ms := c.Estimate.Milliseconds(); ms > 0 {
-		termsOf(cr).EstimateMS = ms
+	if c.Estimate > 0 {
+		termsOf(cr).Estimate = events.DurationOf(c.Estimate)
 	}
 	if len(c.After) > 0 {
 		t := termsOf(cr)
@@ -363,7 +363,7 @@ func (s *submission) judged() error {
 		if *score < -events.MaxDelay || *score > events.MaxDelay {
 			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *score)
 		}
-		termsOf(s.cr).ScoreMS = new(score.Milliseconds())
+		termsOf(s.cr).Score = new(events.DurationOf(*score))
 	}
 	if s.c.Verdict == nil {
 		return nil
@@ -426,8 +426,8 @@ func (s *submission) queued() *events.Queued {
 	if !q.AvailableAt.IsZero() {
 		q.OrderAt = q.AvailableAt
 	}
-	if s.cr.SubmitOptions != nil && s.cr.ScoreMS != nil {
-		q.OrderAt = s.now.Add(-time.Duration(*s.cr.ScoreMS) * time.Millisecond)
+	if s.cr.SubmitOptions != nil && s.cr.Score != nil {
+		q.OrderAt = s.now.Add(-s.cr.Score.Duration)
 	}
 	return q
 }

@@ -10,11 +10,11 @@ import (
 // Delay returns the wait after the given attempt has failed. random is 64
 // random bits; the same bits give the same delay.
 func Delay(b events.Backoff, after events.Attempt, random uint64) time.Duration {
-	if b.InitialMS <= 0 {
+	if b.Initial.Duration <= 0 {
 		return 0 // and not 0 times an infinite power, which is no number
 	}
-	d := float64(b.InitialMS) * math.Pow(b.Factor, float64(max(after, 1)-1))
-	d = min(d, float64(b.MaxMS))
+	d := float64(b.Initial.Milliseconds()) * math.Pow(b.Factor, float64(max(after, 1)-1))
+	d = min(d, float64(b.Max.Milliseconds()))
 	d *= 1 + b.Jitter*float64(random>>11)/(1<<53)
 	return time.Duration(d * float64(time.Millisecond))
 }
@@ -23,7 +23,7 @@ func Delay(b events.Backoff, after events.Attempt, random uint64) time.Duration 
 // for. A type's own policy for a code replaces the whole built-in one.
 func BuiltinCodes() map[string]events.CodePolicy {
 	passing := events.CodePolicy{MaxAttempts: 5}
-	starved := events.CodePolicy{MaxAttempts: 3, TimeoutFactor: 1.5, TimeoutMaxMS: events.DefaultTimeoutMax.Milliseconds()}
+	starved := events.CodePolicy{MaxAttempts: 3, TimeoutFactor: 1.5, TimeoutMax: events.DurationOf(events.DefaultTimeoutMax)}
 	hopeless := events.CodePolicy{NoRetry: true}
 	return map[string]events.CodePolicy{
 		events.FailTransient: passing, events.FailNetwork: passing, events.FailUnavailable: passing,
@@ -94,7 +94,7 @@ func choseAttempts(s events.TypeSettings, p events.Priority) bool {
 
 // choseTimeout is choseAttempts for the timeout.
 func choseTimeout(s events.TypeSettings, p events.Priority) bool {
-	return s.TimeoutSet || s.TimeoutMS != events.DefaultTimeout.Milliseconds() || s.PerPriority[p].TimeoutMS != nil
+	return s.TimeoutSet || s.Timeout.Duration != events.DefaultTimeout || s.PerPriority[p].Timeout != nil
 }
 
 // RetryDelay returns the wait after an attempt, and how much of it is jitter.
@@ -113,7 +113,7 @@ func growTimeout(p events.CodePolicy, now time.Duration) time.Duration {
 	if p.TimeoutFactor == 0 {
 		return now
 	}
-	most := time.Duration(p.TimeoutMaxMS) * time.Millisecond
+	most := p.TimeoutMax.Duration
 	if most == 0 {
 		most = events.DefaultTimeoutMax
 	}

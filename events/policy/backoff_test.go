@@ -17,9 +17,9 @@ func TestATimeoutGrowsUpToItsBound(t *testing.T) {
 }
 
 func TestBackoffIsAlwaysANumber(t *testing.T) {
-	for _, b := range []events.Backoff{{Factor: 100, MaxMS: 1000, Jitter: 1}, {InitialMS: 1, Factor: 100, MaxMS: 86_400_000, Jitter: 1}, {InitialMS: 1, Factor: 1, MaxMS: 1}} {
+	for _, b := range []events.Backoff{{Factor: 100, Max: events.Millis(1000), Jitter: 1}, {Initial: events.Millis(1), Factor: 100, Max: events.Millis(86_400_000), Jitter: 1}, {Initial: events.Millis(1), Factor: 1, Max: events.Millis(1)}} {
 		for after := range events.Attempt(events.MaxAttemptsCeiling) {
-			if d, most := Delay(b, after, ^uint64(0)), 2*time.Duration(b.MaxMS)*time.Millisecond; d < 0 || d > most {
+			if d, most := Delay(b, after, ^uint64(0)), 2*time.Duration(b.Max.Milliseconds())*time.Millisecond; d < 0 || d > most {
 				t.Fatalf("%+v after attempt %d: %s", b, after, d)
 			}
 		}

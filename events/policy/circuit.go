@@ -57,7 +57,7 @@ func RunEnded(c events.Circuit, set events.CircuitSettings, at time.Time, failed
 
 // roll brings the window to a time.
 func roll(c *events.Circuit, set events.CircuitSettings, at time.Time) {
-	half := time.Duration(set.WithDefaults().WindowMS) * time.Millisecond / 2
+	half := set.WithDefaults().Window.Duration / 2
 	switch past := at.Sub(c.WindowAt); {
 	case c.WindowAt.IsZero() || past >= 2*half:
 		c.WindowAt, c.Ended, c.Failed = at, [2]int{}, [2]int{}
@@ -161,11 +161,11 @@ func SetBack(c events.Circuit, at time.Time) (events.Circuit, bool) {
 // Cooldown returns how long the circuit stays open the n-th time in a row.
 func Cooldown(c events.CircuitSettings, opens int) time.Duration {
 	c = c.WithDefaults()
-	ms := c.CooldownMS
-	for n := 1; n < opens && ms < c.MaxCooldownMS; n++ {
-		ms *= 2
+	d, most := c.Cooldown.Duration, c.MaxCooldown.Duration
+	for n := 1; n < opens && d < most; n++ {
+		d *= 2
 	}
-	return time.Duration(min(ms, c.MaxCooldownMS)) * time.Millisecond
+	return min(d, most)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -13,7 +13,7 @@ import (
 // any interval, and lets N-N/20 begin in each when as many as may do.
 func TestNoMoreThanNBegin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := events.RateLimit{At: events.AtDispatch, N: rapid.IntRange(1, 200).Draw(t, "n"), IntervalMS: 1000}
+		r := events.RateLimit{At: events.AtDispatch, N: rapid.IntRange(1, 200).Draw(t, "n"), Interval: events.Millis(1000)}
 		now, tat := time.Unix(1000, 0), time.Time{}
 		var begun []time.Time
 		for range 3 * r.N {
@@ -30,7 +30,7 @@ func TestNoMoreThanNBegin(t *testing.T) {
 		}
 	})
 	for _, n := range []int{1, 5, 19, 20, 100, 1000} {
-		r := events.RateLimit{At: events.AtDispatch, N: n, IntervalMS: 1000}
+		r := events.RateLimit{At: events.AtDispatch, N: n, Interval: events.Millis(1000)}
 		now, tat, count := time.Unix(1000, 0), time.Time{}, 0
 		for end := now.Add(10 * time.Second); now.Before(end); {
 			at, ok := Take(r, tat, now, 0)
@@ -51,7 +51,7 @@ func TestNoMoreThanNBegin(t *testing.T) {
 // begins anew meanwhile: the bucket is at most empty here.
 func TestRatesAheadAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := events.RateLimit{N: rapid.IntRange(1, 5).Draw(t, "n"), IntervalMS: 1000, Burst: rapid.IntRange(1, 9).Draw(t, "burst")}
+		r := events.RateLimit{N: rapid.IntRange(1, 5).Draw(t, "n"), Interval: events.Millis(1000), Burst: rapid.IntRange(1, 9).Draw(t, "burst")}
 		now := time.Unix(1000, 0)
 		empty := time.Duration(r.AtOnce()) * r.Step()
 		tat := now.Add(time.Duration(rapid.IntRange(-1000, int(empty/time.Millisecond)).Draw(t, "tat")) * time.Millisecond)
@@ -74,7 +74,7 @@ func TestRatesAheadAreKept(t *testing.T) {
 
 // A limit that a wrong clock, or a larger burst, has used up for hours to come begins anew.
 func TestRatesBeginAnew(t *testing.T) {
-	r, now := events.RateLimit{N: 10, IntervalMS: 1000, Burst: 10}, time.Unix(1000, 0)
+	r, now := events.RateLimit{N: 10, Interval: events.Millis(1000), Burst: 10}, time.Unix(1000, 0)
 	tat := now.Add(2 * time.Hour)
 	for range 30 {
 		now = now.Add(100 * time.Millisecond)

@@ -3,6 +3,7 @@ package quickjson
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -181,6 +182,15 @@ func (r *Reader) Uint(bits int) (n uint64) {
 func (r *Reader) Positive(n int64) int64 {
 	r.bad = r.bad || n == 0
 	return n
+}
+
+// maxMillis is what a [time.Duration] holds at most.
+const maxMillis = math.MaxInt64 / int64(time.Millisecond)
+
+// Millis returns n milliseconds, and gives up on more than there is room for.
+func (r *Reader) Millis(n int64) time.Duration {
+	r.bad = r.bad || n > maxMillis || n < -maxMillis
+	return time.Duration(n) * time.Millisecond
 }
 
 // Bool reads true or false.

@@ -19,10 +19,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/events"
 )
 
-var ping = streamwright.Define[string, struct{}]("ping").WithSettings(streamwright.Settings{Protocol: new(events.ProtocolAck)})
+var ping = streamwright.Define[string, struct{}]("ping").WithSettings(streamwright.Settings{Protocol: new(streamwright.ProtocolAck)})
 
 func main() {
 	ctx := context.Background()

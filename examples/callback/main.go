@@ -19,7 +19,6 @@ import (
 	"strings"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -78,7 +77,7 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 // ended it runs again, for the continuation.
 func countBook(_ context.Context, it *workers.Item[Book]) (Count, error) {
 	if it.Continuation == nil {
-		spawn := workers.Spawn{Continuation: "add_up", Policy: events.ChildContinue}
+		spawn := workers.Spawn{Continuation: "add_up", Policy: workers.ChildContinue}
 		for _, text := range it.Params.Pages {
 			spawn.Children = append(spawn.Children, workers.Child{Type: string(page.Type()), Params: text})
 		}

@@ -28,7 +28,7 @@ type Request struct {
 var request = streamwright.Define[Request, string]("slow_request").WithSettings(streamwright.Settings{
 	GroupBy:       new("tenant"),
 	GroupCapacity: new(2),
-	Rates:         []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, IntervalMS: 1000}},
+	Rates:         []streamwright.RateLimit{{Per: "tenant", At: "dispatch", N: 20, Interval: time.Second}},
 })
 
 func main() {

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -106,7 +105,7 @@ func routes(c *streamwright.Client) http.Handler {
 			http.NotFound(rw, r)
 		case err != nil:
 			http.Error(rw, err.Error(), http.StatusBadGateway)
-		case item.State != events.StateCompleted:
+		case item.State != streamwright.StateCompleted:
 			_ = json.NewEncoder(rw).Encode(map[string]any{"state": item.State})
 		default:
 			rw.Header().Set("Content-Type", "application/json")

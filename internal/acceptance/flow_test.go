@@ -193,7 +193,7 @@ func TestProgressIsSeenLive(t *testing.T) {
 	seen := make(chan streamwright.Event, 100)
 	tailed := make(chan error, 1)
 	go func() {
-		tailed <- r.c.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: []string{"progressed"}}, func(ev streamwright.Event) error {
+		tailed <- r.c.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: []streamwright.Kind{streamwright.KindProgressed}}, func(ev streamwright.Event) error {
 			seen <- ev
 			return nil
 		})
@@ -410,7 +410,7 @@ func TestFlowFlags(t *testing.T) {
 	var sub streamwright.Submitted
 	fromJSON(t, []byte(out.out), &sub)
 	it := s.get(sub.ID)
-	if it.State != events.StateWaiting || !slices.Equal(it.Waits, []string{first}) || it.DedupWindowMS != 3_600_000 || !it.ExpiresAt.Equal(at) {
+	if it.State != events.StateWaiting || !slices.Equal(it.Waits, []string{first}) || it.DedupWindow != events.Millis(3_600_000) || !it.ExpiresAt.Equal(at) {
 		t.Errorf("got %+v", it)
 	}
 	if got := s.get(first); got.Awaited != 1 {

@@ -23,15 +23,15 @@ func TestPriorityAcrossTypes(t *testing.T) {
 		})
 	}
 	eventually(t, "the workers are registered", func() bool { return len(must(r.c.Workers().List(r.ctx))(t)) == len(types) })
-	first := r.submit(streamwright.Item{Type: "a", Priority: streamwright.Priority(0)})
+	first := r.submit(streamwright.Item{Type: "a", Priority: streamwright.Lowest})
 	if got := recv(t, "the first run", begun); got != first {
 		t.Fatal(got)
 	}
 	var want []string
 	for i := range 16 {
-		want = append(want, r.submit(streamwright.Item{Type: types[i*5%6], Priority: streamwright.Priority(0)}))
+		want = append(want, r.submit(streamwright.Item{Type: types[i*5%6], Priority: streamwright.Lowest}))
 	}
-	want = append([]string{r.submit(streamwright.Item{Type: "b", Priority: streamwright.Priority(9)})}, want...)
+	want = append([]string{r.submit(streamwright.Item{Type: "b", Priority: 9})}, want...)
 	close(letGo)
 	for i, id := range want {
 		if got := recv(t, fmt.Sprintf("run %d", i+1), begun); got != id {

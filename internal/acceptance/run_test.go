@@ -141,15 +141,15 @@ func (r *rig) first(id string, k events.Kind) streamwright.Event {
 func TestPriorityDelayReschedule(t *testing.T) {
 	r := inMemory(t, "[types.job]\ncapacity = 1\n")
 	at := time.Now().Add(time.Hour)
-	low := r.submit(streamwright.Item{Type: "job", Params: "low", Priority: streamwright.Priority(2)})
+	low := r.submit(streamwright.Item{Type: "job", Params: "low", Priority: 2})
 	mid := r.submit(streamwright.Item{Type: "job", Params: "mid"})
 	mid2 := r.submit(streamwright.Item{Type: "job", Params: "mid2"})
-	high := r.submit(streamwright.Item{Type: "job", Params: "high", Priority: streamwright.Priority(8)})
-	later := r.submit(streamwright.Item{Type: "job", Params: "later", AvailableAt: at, Priority: streamwright.Priority(9)})
-	raised := r.submit(streamwright.Item{Type: "job", Params: "raised", Priority: streamwright.Priority(0)})
-	delayed := r.submit(streamwright.Item{Type: "job", Params: "delayed", Delay: 300 * time.Millisecond, Priority: streamwright.Priority(9)})
+	high := r.submit(streamwright.Item{Type: "job", Params: "high", Priority: 8})
+	later := r.submit(streamwright.Item{Type: "job", Params: "later", AvailableAt: at, Priority: 9})
+	raised := r.submit(streamwright.Item{Type: "job", Params: "raised", Priority: streamwright.Lowest})
+	delayed := r.submit(streamwright.Item{Type: "job", Params: "delayed", Delay: 300 * time.Millisecond, Priority: 9})
 	submitted := time.Now()
-	if err := r.c.Reschedule(r.ctx, raised, streamwright.RescheduleOptions{Priority: streamwright.Priority(9)}); err != nil {
+	if err := r.c.Reschedule(r.ctx, raised, streamwright.RescheduleOptions{Priority: 9}); err != nil {
 		t.Fatal(err)
 	}
 	if it := r.get(later); it.State != events.StateQueued || !it.AvailableAt.Equal(at.Round(0)) {

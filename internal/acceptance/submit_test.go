@@ -123,7 +123,7 @@ func TestPlainPublish(t *testing.T) {
 		return err == nil
 	})
 	if it.ID != id || it.Priority != 8 || it.DedupKey != "k" || it.Provenance.Source != "shop" || it.Tenant != "acme" || it.Labels["kind"] != "receipt" ||
-		it.MaxAttempts != 7 || it.TimeoutMS != 9000 || string(it.Params) != `{"to":"a@example.org"}` {
+		it.MaxAttempts != 7 || it.Timeout != events.Millis(9000) || string(it.Params) != `{"to":"a@example.org"}` {
 		t.Errorf("got %+v", it)
 	}
 	// The same again is a repeat: its ack says so, or it is recorded. With other content it
@@ -260,7 +260,7 @@ func TestTailFiltersAndResumes(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		close(begun)
-		ended <- r.c.Tail(ctx, streamwright.TailOptions{Types: []string{"sms"}, Kinds: []string{"dead"}, FromSeq: 1}, func(ev streamwright.Event) error {
+		ended <- r.c.Tail(ctx, streamwright.TailOptions{Types: []string{"sms"}, Kinds: []streamwright.Kind{streamwright.KindDead}, FromSeq: 1}, func(ev streamwright.Event) error {
 			all <- ev
 			return nil
 		})
@@ -287,7 +287,7 @@ func TestTailFiltersAndResumes(t *testing.T) {
 	recv(t, "the tail's end", ended)
 	// Resumed behind the second, only the third comes.
 	end := fmt.Errorf("enough")
-	err := r.c.Tail(r.ctx, streamwright.TailOptions{Kinds: []string{"dead"}, FromSeq: second + 1}, func(ev streamwright.Event) error {
+	err := r.c.Tail(r.ctx, streamwright.TailOptions{Kinds: []streamwright.Kind{streamwright.KindDead}, FromSeq: second + 1}, func(ev streamwright.Event) error {
 		if ev.ID != dead[2] {
 			t.Errorf("got %+v", ev)
 		}

@@ -44,7 +44,7 @@ func TestWhy(t *testing.T) {
 	if w := r.because(second, events.WhyNoWorker, events.WhyBehind); w.Reasons[1].Ahead != 1 {
 		t.Errorf("%+v", w)
 	}
-	third := r.submit(streamwright.Item{Type: "job", Priority: streamwright.Priority(9)})
+	third := r.submit(streamwright.Item{Type: "job", Priority: 9})
 	r.because(third, events.WhyNoWorker)
 	later := r.submit(streamwright.Item{Type: "job", Delay: time.Hour})
 	if w := r.because(later, events.WhyNotDue, events.WhyNoWorker); time.Until(w.Reasons[0].Until) < 50*time.Minute {

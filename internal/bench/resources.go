@@ -45,7 +45,7 @@ func (r *rig) measureMemory(ctx context.Context) error {
 // urgent measures the pickup of 200 urgent items, a hundred a second, and returns the median.
 func (r *rig) urgent(ctx context.Context, what, typ string) (p50 float64, err error) {
 	q := r.queue(typ, 16)
-	q.Edit = func(_ int, it *streamwright.Item) { it.Priority = streamwright.Priority(9) }
+	q.Edit = func(_ int, it *streamwright.Item) { it.Priority = 9 }
 	return r.late(ctx, what, q, 200, func(ctx context.Context, t *measure.Tally) error {
 		return measure.OpenLoop(ctx, q, t, 100, false)
 	})

@@ -215,6 +215,6 @@ func (d *demo) proveStore(ctx context.Context, what, node, whose string) error {
 		return fmt.Errorf("%s, %s is not what the log says: %v", what, whose, res.Diff)
 	}
 	d.Report.Replayed, d.Report.Digest = res.Events, res.Digest
-	fmt.Fprintf(d.Out, "  %-10s %s replayed in %s give %s, byte for byte\n             digest %s\n", what, events.Count(int64(res.Events), "event"), time.Duration(res.ElapsedMS)*time.Millisecond, whose, res.Digest)
+	fmt.Fprintf(d.Out, "  %-10s %s replayed in %s give %s, byte for byte\n             digest %s\n", what, events.Count(int64(res.Events), "event"), res.Elapsed.Duration, whose, res.Digest)
 	return nil
 }

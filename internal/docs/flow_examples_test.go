@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -23,7 +22,7 @@ func afterAnother(ctx context.Context, c *streamwright.Client) (string, error) {
 	second, err := c.Submit(ctx, streamwright.Item{
 		Type: "load", Params: "2030-01",
 		After:       []string{first.ID},
-		AfterPolicy: events.AfterCancel, // if extract ends dead or cancelled; the default
+		AfterPolicy: streamwright.AfterCancel, // if extract ends dead or cancelled; the default
 	})
 	return second.ID, err
 }
@@ -33,14 +32,14 @@ func fanOut(ctx context.Context, c *streamwright.Client, regions []string) (stri
 	for _, r := range regions {
 		parts = append(parts, streamwright.Item{Type: "extract", Params: r})
 	}
-	callback := streamwright.Item{Type: "load", Params: "all", AfterPolicy: events.AfterRun}
+	callback := streamwright.Item{Type: "load", Params: "all", AfterPolicy: streamwright.AfterRun}
 	batch, err := c.Batches().Submit(ctx, parts, &callback)
 	return batch.Callback.ID, err
 }
 
 func makeReport(_ context.Context, it *workers.Item[report]) (any, error) {
 	if it.Continuation == nil { // the first run: one child for each region
-		spawn := workers.Spawn{Continuation: "join", Policy: events.ChildContinue}
+		spawn := workers.Spawn{Continuation: "join", Policy: workers.ChildContinue}
 		for _, region := range it.Params.Regions {
 			spawn.Children = append(spawn.Children, workers.Child{Type: "extract", Params: region})
 		}
@@ -95,6 +94,5 @@ func before(ctx context.Context, c *streamwright.Client, at time.Time) (string, 
 }
 
 func onceAnHour(ctx context.Context, c *streamwright.Client, project string) (streamwright.Submitted, error) {
-	window := time.Hour
-	return c.Submit(ctx, streamwright.Item{Type: "check", Params: project, DedupKey: project, DedupWindow: &window})
+	return c.Submit(ctx, streamwright.Item{Type: "check", Params: project, DedupKey: project, DedupWindow: time.Hour})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/types"
+	"strings"
 )
 
 // appender writes the method that appends a struct.
@@ -86,8 +87,11 @@ func condition(f field) string {
 
 // scalar is the method of a Writer that appends a type, if there is one, and its argument.
 func scalar(t types.Type, expr string) (method, value string) {
-	if qualified(t) == "time.Time" {
+	switch qualified(t) {
+	case "time.Time":
 		return "Time", expr
+	case duration:
+		return "Int", strings.TrimPrefix(expr, "*") + ".Milliseconds()"
 	}
 	if has(t, "MarshalJSON") || has(t, "MarshalText") {
 		return "", ""

@@ -148,6 +148,9 @@ func has(t types.Type, method string) bool {
 // qualified is the name of a named type with its package's.
 func qualified(t types.Type) string { return types.TypeString(t, (*types.Package).Name) }
 
+// duration is the type that JSON has as whole milliseconds.
+const duration = "events.Duration"
+
 // basic is the kind of a type that encoding/json writes as a value of its own.
 func basic(t types.Type) types.BasicInfo {
 	if b, ok := t.Underlying().(*types.Basic); ok {

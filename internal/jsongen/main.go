@@ -75,7 +75,7 @@ type loader struct {
 // stubs stand for packages outside of the module.
 var stubs = map[string]string{
 	"encoding/json": "package json; type RawMessage []byte",
-	"time":          "package time; type Time struct{}; func (Time) IsZero() bool",
+	"time":          "package time; type Time struct{}; func (Time) IsZero() bool; type Duration int64",
 }
 
 // Import implements types.Importer.

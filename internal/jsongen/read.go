@@ -71,6 +71,12 @@ func (g *generator) value(t types.Type, positive bool) string {
 		return "r.Raw()"
 	case "map[string]string":
 		return "r.Texts()"
+	case duration:
+		n := "r.Int(64)"
+		if positive {
+			n = "r.Positive(" + n + ")"
+		}
+		return fmt.Sprintf("%s{Duration: r.Millis(%s)}", g.typeName(t), n)
 	}
 	if has(t, "UnmarshalJSON") || has(t, "UnmarshalText") {
 		return ""

@@ -23,7 +23,7 @@ func (g *generator) sizer(name string, fields []field) {
 
 // size is the expression that bounds the length of a value.
 func (g *generator) size(expr string, t types.Type) string {
-	if p, ok := t.(*types.Pointer); ok && (g.generated(p.Elem()) || basic(p.Elem())&types.IsInteger != 0) {
+	if p, ok := t.(*types.Pointer); ok && (g.generated(p.Elem()) || basic(p.Elem())&types.IsInteger != 0 || qualified(p.Elem()) == duration) {
 		return g.size(expr, p.Elem())
 	}
 	s, list := t.(*types.Slice)

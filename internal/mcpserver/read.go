@@ -264,7 +264,7 @@ type typeBrief struct {
 
 func typeBriefOf(s wire.TypeStats) typeBrief {
 	return typeBrief{Type: s.Type, States: s.States, InFlight: s.InFlight, Workers: s.Workers, FreeSlots: max(s.Slots-s.InFlight, 0), Scheduled: s.Scheduled,
-		OldestSeconds: seconds(time.Duration(s.OldestMS) * time.Millisecond), MeanRunSeconds: seconds(time.Duration(s.MeanRunMS) * time.Millisecond),
+		OldestSeconds: seconds(s.Oldest.Duration), MeanRunSeconds: seconds(s.MeanRun.Duration),
 		PerSecond: s.PerSecond, Paused: s.Paused, Circuit: s.Circuit}
 }
 

@@ -34,11 +34,19 @@ func (t *tools) submit(ctx context.Context, in submitIn) (any, error) {
 		return nil, fmt.Errorf("idempotency_key is missing: choose a text that names this submission")
 	}
 	it := streamwright.Item{Type: in.Type, Params: in.Params, IdempotencyKey: in.IdempotencyKey, DedupKey: in.DedupKey,
-		Delay: time.Duration(in.DelaySeconds * float64(time.Second)), Tenant: in.Tenant, Labels: in.Labels, Source: by}
-	if in.Priority != nil {
-		it.Priority = streamwright.Priority(*in.Priority)
-	}
+		Delay: time.Duration(in.DelaySeconds * float64(time.Second)), Tenant: in.Tenant, Labels: in.Labels, Source: by, Priority: priority(in.Priority)}
 	return t.c.Submit(ctx, it)
+}
+
+// priority is the client's form of a priority, of which nil is none.
+func priority(p *int) int {
+	switch {
+	case p == nil:
+		return 0
+	case *p == 0:
+		return streamwright.Lowest
+	}
+	return *p
 }
 
 type reasonIn struct {
@@ -118,10 +126,7 @@ func (t *tools) retry(ctx context.Context, in retryIn) (any, error) {
 }
 
 func (t *tools) reschedule(ctx context.Context, in rescheduleIn) (any, error) {
-	o := streamwright.RescheduleOptions{Now: in.Now, Delay: time.Duration(in.DelaySeconds * float64(time.Second))}
-	if in.Priority != nil {
-		o.Priority = streamwright.Priority(*in.Priority)
-	}
+	o := streamwright.RescheduleOptions{Now: in.Now, Delay: time.Duration(in.DelaySeconds * float64(time.Second)), Priority: priority(in.Priority)}
 	if err := t.c.Reschedule(ctx, in.ID, o); err != nil {
 		return nil, err
 	}

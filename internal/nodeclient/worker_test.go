@@ -169,7 +169,7 @@ func leaveCheckpoint(t *testing.T, ctx context.Context, url string) {
 func running(t *testing.T, ctx context.Context, c *streamwright.Client, id string) {
 	t.Helper()
 	began := errors.New("it runs")
-	err := c.Tail(ctx, streamwright.TailOptions{ID: id, Kinds: []string{"running"}, FromSeq: 1}, func(streamwright.Event) error { return began })
+	err := c.Tail(ctx, streamwright.TailOptions{ID: id, Kinds: []streamwright.Kind{streamwright.KindRunning}, FromSeq: 1}, func(streamwright.Event) error { return began })
 	if !errors.Is(err, began) {
 		t.Fatal(err)
 	}

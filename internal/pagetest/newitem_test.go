@@ -1,6 +1,8 @@
 package pagetest
 
 import (
+	"time"
+
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -123,7 +125,7 @@ func TestAnItemIsSubmitted(t *testing.T) {
 		t.Fatalf("%d items", len(items))
 	}
 	it := w.item(items[0].ID)
-	if it.Priority != 8 || it.TimeoutMS != 90_000 || it.Tenant != "acme" || it.Labels["team"] != "billing" || it.MaxAttempts != 7 || it.AvailableAt.IsZero() {
+	if it.Priority != 8 || it.Timeout.Duration != 90*time.Second || it.Tenant != "acme" || it.Labels["team"] != "billing" || it.MaxAttempts != 7 || it.AvailableAt.IsZero() {
 		t.Errorf("it is %+v", it)
 	}
 	if !strings.Contains(string(it.Params), "12345678901234567890") || !strings.Contains(string(it.Params), "1.50") {

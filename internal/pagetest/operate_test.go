@@ -212,8 +212,8 @@ func TestSettingsAreEdited(t *testing.T) {
 	p.said("are saved")
 	p.see(setting("timeout_ms"), "changed")
 	got := w.typeOf("email").Settings
-	if got.TimeoutMS != 90_000 || got.Backoff.MaxMS != 5_400_000 || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.InitialMS != 1000 || got.MaxParams != 2048 ||
-		len(got.Rates) != 1 || got.Rates[0].IntervalMS != 1000 {
+	if got.Timeout.Duration != 90*time.Second || got.Backoff.Max.Duration != 90*time.Minute || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.Initial.Duration != time.Second || got.MaxParams != 2048 ||
+		len(got.Rates) != 1 || got.Rates[0].Interval.Duration != time.Second {
 		t.Errorf("the settings are %+v", got)
 	}
 	p.until(`document.querySelector('[data-setting="rates"] textarea').value === '[{"per":"type","at":"dispatch","n":10,"interval":"1s"}]'`)

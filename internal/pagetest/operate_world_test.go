@@ -106,7 +106,7 @@ func (w *world) publish(typ string, body []byte, header nats.Header) {
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	done := errors.New("it is there")
-	err = w.client.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: []string{"rejected"}}, func(ev streamwright.Event) error {
+	err = w.client.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: []streamwright.Kind{streamwright.KindRejected}}, func(ev streamwright.Event) error {
 		w.client.ObservePosition(wire.PositionOf(ev.Seq)) // what is read next has it
 		if len(w.rejected()) > before {
 			return done

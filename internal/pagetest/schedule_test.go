@@ -78,7 +78,7 @@ func TestAScheduleIsMadeAndChanged(t *testing.T) {
 	p.set("dialog input[name=name]", "quarterly")
 	p.click("dialog .dialog-buttons", "Create")
 	p.said("quarterly is set")
-	if s := w.schedule("quarterly"); s == nil || s.EveryMS != 900_000 || s.Zone != "" || s.Priority != nil {
+	if s := w.schedule("quarterly"); s == nil || s.Every.Duration != 15*time.Minute || s.Zone != "" || s.Priority != nil {
 		t.Errorf("it is %+v", s)
 	}
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // rows are the ids of the items that the list shows.
@@ -213,8 +212,7 @@ func TestALaterPageIsLive(t *testing.T) {
 	p.see(".pager", "Page 1: 50 items")
 	p.click(".pager", "Older")
 	p.lists(subs[1].ID, subs[0].ID)
-	high := wire.Priority(7)
-	if err := w.client.Reschedule(w.ctx, subs[1].ID, streamwright.RescheduleOptions{Priority: &high}); err != nil {
+	if err := w.client.Reschedule(w.ctx, subs[1].ID, streamwright.RescheduleOptions{Priority: 7}); err != nil {
 		t.Fatal(err)
 	}
 	p.see(rowOf(subs[1].ID)+" .c-priority", "7")

@@ -204,11 +204,10 @@ func (w *world) seed() seeded {
 	w.worker("mailer-1", 4, pick(w.handlers(), "email", "charge", "sync", "report"))
 	w.worker("media-1", 3, pick(w.handlers(), "transcode"))
 	var s seeded
-	high := wire.Priority(8)
 	s.completed = w.submit(streamwright.Item{Type: "email", Params: json.RawMessage(`{"to":"ada@example.org","subject":"Welcome","order":12345678901234567890,"amount":1.50}`), Tenant: "acme", Labels: map[string]string{"env": "prod", "team": "billing"}, Source: "checkout", Trigger: "order.paid"})
 	s.retried = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "grace@example.org", "mode": "flaky"}, Tenant: "acme"})
 	s.dead = w.submit(streamwright.Item{Type: "charge", Params: map[string]any{"order": 7, "amount_cents": 4200, "currency": "EUR"}, Labels: map[string]string{"env": "prod"}})
-	s.running = w.submit(streamwright.Item{Type: "transcode", Params: map[string]any{"file": "talk.mov", "to": "av1"}, Priority: &high})
+	s.running = w.submit(streamwright.Item{Type: "transcode", Params: map[string]any{"file": "talk.mov", "to": "av1"}, Priority: 8})
 	s.backingOff = w.submit(streamwright.Item{Type: "sync", Params: map[string]any{"warehouse": "north"}})
 	w.await(s.completed, events.StateCompleted)
 	w.await(s.retried, events.StateCompleted)

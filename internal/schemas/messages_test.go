@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -157,10 +158,10 @@ func TestAssignedItemsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := wire.Assigned{
-		ID: "01M841CVKQ3Q8DF3RSQ4DG7BGG", Type: "email", Token: "k", Attempt: 1, LeaseMS: 1, TimeoutMS: 1,
+		ID: "01M841CVKQ3Q8DF3RSQ4DG7BGG", Type: "email", Token: "k", Attempt: 1, Lease: events.Millis(1), Timeout: events.Millis(1),
 		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Labels: map[string]string{"a": "b"}, Ask: true, Params: []byte(`{"n":1}`),
 	}
-	least := wire.Assigned{ID: all.ID, Type: "email", Token: "k", Attempt: 1, LeaseMS: 1}
+	least := wire.Assigned{ID: all.ID, Type: "email", Token: "k", Attempt: 1, Lease: events.Millis(1)}
 	for _, a := range []wire.Assigned{all, least} {
 		doc := string(wire.AppendAssigned(nil, &a))[1:] // behind the [ of the message
 		if err := check(s, doc); err != nil {

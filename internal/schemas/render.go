@@ -69,6 +69,7 @@ type book struct {
 func newBook(c comments) *book {
 	b := &book{comments: c, defs: map[string]schema{}, types: map[string]reflect.Type{}}
 	b.registry = huma.NewMapRegistry(refPrefix, b.name)
+	b.registry.RegisterTypeAlias(reflect.TypeFor[events.Duration](), reflect.TypeFor[int64]())
 	return b
 }
 

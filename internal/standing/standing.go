@@ -83,8 +83,8 @@ func (s *Standing) Unhealthy() string {
 func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
 	s.Registered, s.Heard, s.mayRest, s.rest = true, sent, 0, 0
 	s.Every = cmp.Or(s.Every, DefaultHeartbeat)
-	if r.HeartbeatMS > 0 {
-		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, MinHeartbeat)
+	if r.Heartbeat.Duration > 0 {
+		s.Every = max(r.Heartbeat.Duration, MinHeartbeat)
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Standing) Beaten(r *wire.HeartbeatReply, sent time.Time) {
 	if !s.asked {
 		s.Heard = sent
 	}
-	s.rest, s.mayRest = s.announced, time.Duration(r.IdleMS)*time.Millisecond
+	s.rest, s.mayRest = s.announced, r.Idle.Duration
 	s.Told(&wire.Control{Drain: r.ShouldDrain, Status: r.Status, Reason: r.Reason})
 }
 

@@ -23,14 +23,14 @@ func TestRefusals(t *testing.T) {
 func TestRest(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(1000+s), 0) }
 	var s Standing
-	s.Confirm(&wire.Registered{HeartbeatMS: 10_000}, at(0))
+	s.Confirm(&wire.Registered{Heartbeat: events.Millis(10_000)}, at(0))
 	if s.Rest(at(10)) {
 		t.Error("a worker rests that was not told it may")
 	}
 	beat := func(now int, idle, answered bool) (announced time.Duration) {
 		announced = s.Beat(idle)
 		if answered {
-			s.Beaten(&wire.HeartbeatReply{IdleMS: 25_000}, at(now))
+			s.Beaten(&wire.HeartbeatReply{Idle: events.Millis(25_000)}, at(now))
 		}
 		return announced
 	}

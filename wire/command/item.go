@@ -31,7 +31,7 @@ func OfReschedule(r wire.Reschedule, now time.Time) (core.Reschedule, error) {
 	if err != nil {
 		return core.Reschedule{}, err
 	}
-	delay := duration(r.DelayMS)
+	delay := r.Delay.Duration
 	if err := events.CheckDue(r.AvailableAt, delay, now); err != nil {
 		return core.Reschedule{}, err
 	}
@@ -96,7 +96,7 @@ func OfBulk(b *wire.Bulk, id string, now time.Time) (core.Command, error) {
 	case wire.BulkCancel:
 		return OfCancel(wire.Cancel{ID: id, Reason: b.Reason})
 	case wire.BulkReschedule:
-		return OfReschedule(wire.Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, DelayMS: b.DelayMS, Now: b.Now}, now)
+		return OfReschedule(wire.Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, Delay: b.Delay, Now: b.Now}, now)
 	}
 	return nil, b.UnknownAction()
 }
@@ -108,9 +108,9 @@ func OfSchedule(s wire.Schedule, source string) (core.SetSchedule, error) {
 		return core.SetSchedule{}, err
 	}
 	out := events.Schedule{
-		Name: s.Name, Type: events.Type(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
+		Name: s.Name, Type: events.Type(s.Type), Cron: s.Cron, Every: s.Every, Anchor: s.Anchor, Zone: s.Zone,
 		Missed: events.MissedPolicy(s.Missed), Overlap: events.DedupPolicy(s.Overlap), Params: s.Params, Priority: priority,
-		Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), TimeoutMS: s.TimeoutMS,
+		Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), Timeout: s.Timeout,
 		Source: source, Paused: s.Paused,
 	}
 	return core.SetSchedule{Schedule: out}, nil

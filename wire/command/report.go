@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"time"
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
@@ -101,10 +100,10 @@ func (r *Report) Command(random uint64) (core.Command, error) {
 	case wire.ReportRelease:
 		return core.Release{Run: run, Reason: events.CutText(r.Reason, events.MaxNameLen)}, nil
 	case wire.ReportSnooze:
-		if most := events.MaxDelay.Milliseconds(); r.DelayMS < 1 || r.DelayMS > most {
-			return nil, events.Refuse(events.CodeBadTime, "delay_ms of the snooze is %d: it must be 1 to %d", r.DelayMS, most)
+		if r.Delay.Duration <= 0 || r.Delay.Duration > events.MaxDelay {
+			return nil, events.Refuse(events.CodeBadTime, "delay_ms of the snooze is %d: it must be 1 to %d", r.Delay.Milliseconds(), events.MaxDelay.Milliseconds())
 		}
-		return core.Snooze{Run: run, Delay: time.Duration(r.DelayMS) * time.Millisecond, Reason: events.CutText(r.Reason, events.MaxNameLen)}, nil
+		return core.Snooze{Run: run, Delay: r.Delay.Duration, Reason: events.CutText(r.Reason, events.MaxNameLen)}, nil
 	case wire.ReportProgress:
 		if r.Percent < 0 || r.Percent > 100 {
 			return nil, events.Refuse(events.CodeBadRequest, "percent is %d: it must be 0 to 100", r.Percent)
@@ -143,12 +142,12 @@ func (r *Report) run() (core.Run, error) {
 }
 
 func (r *Report) fail(run core.Run, random uint64) (core.Command, error) {
-	if r.RetryAfterMS < 0 || r.RetryAfterMS > events.MaxDelay.Milliseconds() {
-		return nil, events.Refuse(events.CodeBadTime, "retry_after_ms is %d: it must be 0 to %d", r.RetryAfterMS, events.MaxDelay.Milliseconds())
+	if r.RetryAfter.Duration < 0 || r.RetryAfter.Duration > events.MaxDelay {
+		return nil, events.Refuse(events.CodeBadTime, "retry_after_ms is %d: it must be 0 to %d", r.RetryAfter.Milliseconds(), events.MaxDelay.Milliseconds())
 	}
 	return core.Fail{
 		Run: run, Error: events.CutText(r.Error, events.MaxErrorText), Code: events.CutText(r.Code, events.MaxNameLen),
-		Retryable: r.Retryable == nil || *r.Retryable, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond,
+		Retryable: r.Retryable == nil || *r.Retryable, RetryAfter: r.RetryAfter.Duration,
 		Random: random,
 	}, nil
 }

@@ -17,8 +17,8 @@ import (
 
 func TestTermsBounds(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	most := int64(math.MaxInt64)
-	ms := func(d time.Duration) *int64 { n := d.Milliseconds(); return &n }
+	most := events.Millis(math.MaxInt64)
+	ms := func(d time.Duration) *events.Duration { return new(events.DurationOf(d)) }
 	for name, c := range map[string]struct {
 		terms wire.SubmitOptions
 		code  events.Code
@@ -28,15 +28,15 @@ func TestTermsBounds(t *testing.T) {
 		"after policy":         {wire.SubmitOptions{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
 		"policy alone":         {wire.SubmitOptions{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
 		"dedup policy":         {wire.SubmitOptions{DedupPolicy: "twice"}, events.CodeBadRequest},
-		"window":               {wire.SubmitOptions{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
-		"negative window":      {wire.SubmitOptions{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
-		"overflowing":          {wire.SubmitOptions{DedupWindowMS: &most}, events.CodeBadTime},
+		"window":               {wire.SubmitOptions{DedupWindow: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
+		"negative window":      {wire.SubmitOptions{DedupWindow: ms(-time.Millisecond)}, events.CodeBadTime},
+		"overflowing":          {wire.SubmitOptions{DedupWindow: &most}, events.CodeBadTime},
 		"policy without a key": {wire.SubmitOptions{DedupPolicy: events.DedupDefer}, events.CodeBadRequest},
-		"window without a key": {wire.SubmitOptions{DedupWindowMS: ms(0)}, events.CodeBadRequest},
-		"negative estimate":    {wire.SubmitOptions{EstimatedDurationMS: -1}, events.CodeBadTime},
-		"estimate too long":    {wire.SubmitOptions{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
+		"window without a key": {wire.SubmitOptions{DedupWindow: ms(0)}, events.CodeBadRequest},
+		"negative estimate":    {wire.SubmitOptions{EstimatedDuration: events.Millis(-1)}, events.CodeBadTime},
+		"estimate too long":    {wire.SubmitOptions{EstimatedDuration: events.Millis(events.MaxTimeout.Milliseconds() + 1)}, events.CodeBadTime},
 		"expires too late":     {wire.SubmitOptions{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
-		"fine":                 {wire.SubmitOptions{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
+		"fine":                 {wire.SubmitOptions{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindow: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
 	} {
 		key := "k"
 		if name == "policy without a key" || name == "window without a key" {
@@ -55,7 +55,7 @@ func flowReport(event string) command.Report {
 
 func TestFlowReportsBecomeCommands(t *testing.T) {
 	snooze := flowReport(wire.ReportSnooze)
-	snooze.DelayMS, snooze.Reason = 1500, "later"
+	snooze.Delay, snooze.Reason = events.Millis(1500), "later"
 	cmd, err := snooze.Command(0)
 	if c, ok := cmd.(core.Snooze); err != nil || !ok || c.Delay != 1500*time.Millisecond || c.Reason != "later" || c.Worker != "w1" {
 		t.Errorf("snooze: %+v, %v", cmd, err)
@@ -107,7 +107,7 @@ func TestFlowReportBounds(t *testing.T) {
 		says  string
 	}{
 		"no delay":        {wire.ReportSnooze, wire.ReportFlow{}, events.CodeBadTime, "1 to"},
-		"long delay":      {wire.ReportSnooze, wire.ReportFlow{DelayMS: 1<<63 - 1}, events.CodeBadTime, "delay_ms"},
+		"long delay":      {wire.ReportSnooze, wire.ReportFlow{Delay: events.Millis(1<<63 - 1)}, events.CodeBadTime, "delay_ms"},
 		"percent":         {wire.ReportProgress, wire.ReportFlow{Percent: 101}, events.CodeBadRequest, "0 to 100"},
 		"no checkpoint":   {wire.ReportCheckpoint, wire.ReportFlow{}, events.CodeBadRequest, "no checkpoint"},
 		"bad checkpoint":  {wire.ReportCheckpoint, wire.ReportFlow{Checkpoint: json.RawMessage("{x")}, events.CodeBadRequest, "byte 2"},

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"math"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -22,8 +21,8 @@ func OfSubmit(s wire.Submit, newID events.ID, maxParams int) (core.Submit, error
 	c := core.Submit{
 		Type: typ, Params: s.Params, NewID: newID,
 		DedupKey: s.DedupKey, IdempotencyKey: s.IdempotencyKey,
-		AvailableAt: s.AvailableAt, Delay: duration(s.DelayMS), Capabilities: s.Capabilities,
-		MaxAttempts: events.Attempt(s.MaxAttempts), Timeout: duration(s.TimeoutMS),
+		AvailableAt: s.AvailableAt, Delay: s.Delay.Duration, Capabilities: s.Capabilities,
+		MaxAttempts: events.Attempt(s.MaxAttempts), Timeout: s.Timeout.Duration,
 		Tenant: s.Tenant, Labels: s.Labels,
 		Provenance: events.Provenance{Source: s.Source, Trigger: s.Trigger},
 		Trace:      s.Trace,
@@ -57,9 +56,8 @@ func putOptions(c *core.Submit, t *wire.SubmitOptions) error {
 		}
 		c.After = append(c.After, id)
 	}
-	if t.DedupWindowMS != nil {
-		d := duration(*t.DedupWindowMS)
-		c.DedupWindow = &d
+	if t.DedupWindow != nil {
+		c.DedupWindow = new(t.DedupWindow.Duration)
 	}
 	c.AfterPolicy, c.DedupPolicy, c.ExpiresAt = t.AfterPolicy, t.DedupPolicy, t.ExpiresAt
 	if t.Batch != "" {
@@ -69,14 +67,8 @@ func putOptions(c *core.Submit, t *wire.SubmitOptions) error {
 		}
 		c.Batch = id
 	}
-	c.Estimate = duration(t.EstimatedDurationMS)
+	c.Estimate = t.EstimatedDuration.Duration
 	return nil
-}
-
-// duration returns so many milliseconds, or the longest duration there is.
-func duration(ms int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
 }
 
 // parseID reads an id that must name an item.

@@ -63,14 +63,14 @@ func TestSubmitCommandBounds(t *testing.T) {
 		{"priority", func(s *wire.Submit) { p := wire.Priority(10); s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
 		{"negative priority", func(s *wire.Submit) { p := wire.Priority(-1); s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
 		{"beyond ten years", func(s *wire.Submit) { s.AvailableAt = now.AddDate(11, 0, 0) }, events.CodeBadTime, "ten years"},
-		{"delay beyond ten years", func(s *wire.Submit) { s.DelayMS = events.MaxDelay.Milliseconds() + 1 }, events.CodeBadTime, "ten years"},
-		{"delay overflowing", func(s *wire.Submit) { s.DelayMS = 1<<63 - 1 }, events.CodeBadTime, "ten years"},
-		{"negative delay", func(s *wire.Submit) { s.DelayMS = -1 }, events.CodeBadTime, "negative"},
-		{"both times", func(s *wire.Submit) { s.DelayMS = 1; s.AvailableAt = now }, events.CodeBadTime, "one of them"},
+		{"delay beyond ten years", func(s *wire.Submit) { s.Delay = events.Millis(events.MaxDelay.Milliseconds() + 1) }, events.CodeBadTime, "ten years"},
+		{"delay overflowing", func(s *wire.Submit) { s.Delay = events.Millis(1<<63 - 1) }, events.CodeBadTime, "ten years"},
+		{"negative delay", func(s *wire.Submit) { s.Delay = events.Millis(-1) }, events.CodeBadTime, "negative"},
+		{"both times", func(s *wire.Submit) { s.Delay = events.Millis(1); s.AvailableAt = now }, events.CodeBadTime, "one of them"},
 		{"attempts", func(s *wire.Submit) { s.MaxAttempts = 1001 }, events.CodeBadRequest, "1 to 1000"},
 		{"negative attempts", func(s *wire.Submit) { s.MaxAttempts = -1 }, events.CodeBadRequest, "1 to 1000"},
-		{"timeout", func(s *wire.Submit) { s.TimeoutMS = events.MaxTimeout.Milliseconds() + 1 }, events.CodeBadTime, "720h"},
-		{"negative timeout", func(s *wire.Submit) { s.TimeoutMS = -1 }, events.CodeBadTime, "720h"},
+		{"timeout", func(s *wire.Submit) { s.Timeout = events.Millis(events.MaxTimeout.Milliseconds() + 1) }, events.CodeBadTime, "720h"},
+		{"negative timeout", func(s *wire.Submit) { s.Timeout = events.Millis(-1) }, events.CodeBadTime, "720h"},
 		{"dedup key", func(s *wire.Submit) { s.DedupKey = long }, events.CodeTooLarge, "dedup_key has 2000 bytes"},
 		{"idempotency key", func(s *wire.Submit) { s.IdempotencyKey = long }, events.CodeTooLarge, "idempotency_key"},
 		{"key not UTF-8", func(s *wire.Submit) { s.DedupKey = "\xff" }, events.CodeBadRequest, "UTF-8"},
@@ -108,7 +108,7 @@ func TestSubmitCommandCarriesEverything(t *testing.T) {
 	p, high := wire.Priority(8), events.PriorityHigh
 	s := wire.Submit{
 		Type: "email", Params: json.RawMessage(`[1]`), ID: strings.ToLower(anID), Priority: &p, DedupKey: "d", IdempotencyKey: "i",
-		AvailableAt: now.AddDate(9, 0, 0), MaxAttempts: 4, TimeoutMS: 1500, Capabilities: []string{"gpu"},
+		AvailableAt: now.AddDate(9, 0, 0), MaxAttempts: 4, Timeout: events.Millis(1500), Capabilities: []string{"gpu"},
 		Source: "s", Trigger: "t", Tenant: "n", Labels: map[string]string{"k": "v,w"}, Trace: "00",
 	}
 	fresh := freshID(now)
@@ -148,7 +148,7 @@ func TestReportCommand(t *testing.T) {
 		{with(func(r *wire.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("{}") }),
 			core.Complete{Run: run, Result: json.RawMessage("{}")}},
 		{with(func(r *wire.Report) {
-			r.Event, r.Error, r.RetryAfterMS = wire.ReportFail, strings.Repeat("é", events.MaxErrorText), 5
+			r.Event, r.Error, r.RetryAfter = wire.ReportFail, strings.Repeat("é", events.MaxErrorText), events.Millis(5)
 		}),
 			core.Fail{Run: run, Error: strings.Repeat("é", events.MaxErrorText/2), Retryable: true, RetryAfter: 5 * time.Millisecond, Random: 7}},
 		{with(func(r *wire.Report) { r.Event, r.Code, r.Retryable = wire.ReportFail, "no_such", &no }),
@@ -174,7 +174,7 @@ func TestReportCommand(t *testing.T) {
 		"result size": {with(func(r *wire.Report) {
 			r.Event, r.Result = wire.ReportComplete, make([]byte, events.MaxResultBytes+1)
 		}), events.CodeTooLarge},
-		"retry after": {with(func(r *wire.Report) { r.Event, r.RetryAfterMS = wire.ReportFail, -1 }), events.CodeBadTime},
+		"retry after": {with(func(r *wire.Report) { r.Event, r.RetryAfter = wire.ReportFail, events.Millis(-1) }), events.CodeBadTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.report.Command(7)
@@ -192,7 +192,7 @@ func TestRescheduleAndCancelCommands(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for name, r := range map[string]wire.Reschedule{
-		"now and later": {ID: anID, Now: true, DelayMS: 5},
+		"now and later": {ID: anID, Now: true, Delay: events.Millis(5)},
 		"too late":      {ID: anID, AvailableAt: now.AddDate(20, 0, 0)},
 	} {
 		_, err := command.OfReschedule(r, now)
@@ -212,9 +212,9 @@ func TestRescheduleAndCancelCommands(t *testing.T) {
 func TestSubmitCommandChecksAsTheCoreDoes(t *testing.T) {
 	for name, s := range map[string]wire.Submit{
 		"nesting": {Type: "email", Params: json.RawMessage(strings.Repeat("[", events.MaxJSONDepth+1) + strings.Repeat("]", events.MaxJSONDepth+1))},
-		"timeout": {Type: "email", TimeoutMS: events.MaxTimeout.Milliseconds() + 1},
-		"endless": {Type: "email", TimeoutMS: 1 << 62},
-		"ancient": {Type: "email", DelayMS: -1 << 62},
+		"timeout": {Type: "email", Timeout: events.Millis(events.MaxTimeout.Milliseconds() + 1)},
+		"endless": {Type: "email", Timeout: events.Millis(1 << 62)},
+		"ancient": {Type: "email", Delay: events.Millis(-1 << 62)},
 	} {
 		_, err := command.OfSubmit(s, events.ID{}, events.MaxParamsCeiling)
 		want := events.CodeBadTime

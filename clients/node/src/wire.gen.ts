@@ -323,7 +323,7 @@ export interface Clock {
   /** KnownGood is the last time at which an earlier process of this engine found the server's clock plausible. */
   known_good?: string;
   last_event?: string;
-  /** MaxJumpMS is the setting max_clock_jump; 0: any time of the server is followed. */
+  /** MaxJump is the setting max_clock_jump; 0: any time of the server is followed. */
   max_jump_ms: number;
   /** of the NATS server */
   server_time: string;
@@ -483,7 +483,7 @@ export interface Heartbeat {
   capabilities?: string[];
   health?: Health;
   host?: string;
-  /** IdleMS says that the worker has nothing, that nothing is wrong with it, and that it sends the next heartbeat within so many milliseconds unless that changes: at most the IdleMS of the last reply. 0: it sends one each heartbeat_ms. */
+  /** Idle says that the worker has nothing, that nothing is wrong with it, and that it sends the next heartbeat within so many milliseconds unless that changes: at most the Idle of the last reply. 0: it sends one each heartbeat_ms. */
   idle_ms?: number;
   in_flight?: RunRef[];
   /** Most bounds how many items of a type run at once in the worker, below Slots. */
@@ -506,7 +506,7 @@ export interface HeartbeatReply {
   cancel?: RunRef[];
   /** Fence is the least token of this owner of the log. An assigned item that comes after this reply and has a lesser token was sent by an earlier owner and has been taken back: it must not run. */
   fence?: string;
-  /** IdleMS is how long a worker may be silent that has nothing and with which nothing is wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so. */
+  /** Idle is how long a worker may be silent that has nothing and with which nothing is wrong; see Heartbeat. 0: it sends a heartbeat each heartbeat_ms even so. */
   idle_ms?: number;
   reason?: string;
   should_drain: boolean;
@@ -622,7 +622,7 @@ export interface Item {
   dedup_key?: string;
   dedup_window_ms?: number;
   error?: ItemError;
-  /** EstimatedDurationMS is the likely duration of a run, from its submission. */
+  /** EstimatedDuration is the likely duration of a run, from its submission. */
   estimated_duration_ms?: number;
   expires_at?: string;
   finished_at?: string;
@@ -783,7 +783,7 @@ export interface Node {
   /** address of its HTTP server */
   http?: string;
   lag_events: number;
-  /** LagMS is how long its store has made no step although there are events to project. */
+  /** Lag is how long its store has made no step although there are events to project. */
   lag_ms?: number;
   /** LeadsLog is set if the node's own NATS server leads the event stream. */
   leads_log?: boolean;
@@ -882,7 +882,7 @@ export interface Pause {
   /** at most 256 bytes */
   reason?: string;
   type: string;
-  /** when it ends by itself; at most one of Until and ForMS */
+  /** when it ends by itself; at most one of Until and For */
   until?: string;
 }
 
@@ -1000,7 +1000,7 @@ export interface ReadEvents {
   tenant?: string;
   /** only of these types */
   types?: string[];
-  /** WaitMS is the time to wait for an event if there is none yet; at most 60,000. */
+  /** Wait is the time to wait for an event if there is none yet; at most a minute. */
   wait_ms?: number;
 }
 
@@ -1130,7 +1130,7 @@ export interface Reported {
   position?: string;
   /** State is that of the item. A refusal has it only where the run was cancelled. */
   state?: ItemState;
-  /** TimeoutMS bounds the attempt, from its start. */
+  /** Timeout bounds the attempt, from its start. */
   timeout_ms?: number;
 }
 
@@ -1266,7 +1266,7 @@ export interface ScheduleName {
 
 /** Schedule is periodic work. */
 export interface ScheduleRecord {
-  /** with EveryMS: a tick, from which the others are counted */
+  /** with Every: a tick, from which the others are counted */
   anchor?: string;
   /** five fields, or @hourly and the like */
   cron?: string;
@@ -1392,7 +1392,7 @@ export interface StateAt {
   at_time?: string;
 }
 
-/** StateDurations is the time that an item has spent in each state, up to its last event, in milliseconds. The sum is the time from its created event to its last, less the time between an end and a replay. */
+/** StateDurations is the time that an item has spent in each state, up to its last event, in whole milliseconds. The sum is the time from its created event to its last, less the time between an end and a replay. */
 export interface StateDurations {
   /** queued and not due: a delay, a backoff, a snooze */
   backed_off_ms?: number;
@@ -1430,7 +1430,7 @@ export interface StatsReply {
   /** MaxQueued bounds the items queued or waiting over all types; 0: no limit. */
   max_queued?: number;
   mean_run_ms: number;
-  /** PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all. */
+  /** PerSecond, MeanRun, Ages and Scheduled: as of a type, over all. */
   per_second: PerSecond;
   position: string;
   /** Recoveries counts what the engine has repaired since it started, by cause (see [Recoveries]); zeros are left out. RecoveriesHour and RecoveriesDay count those of the last hour and the last day. */
@@ -1484,11 +1484,11 @@ export interface Submit {
   batch?: string;
   capabilities?: string[];
   dedup_key?: string;
-  /** DedupPolicy says what becomes of it if its dedup key is taken, and DedupWindowMS how long the key stays taken once it has completed. Left out, they are the type's. */
+  /** DedupPolicy says what becomes of it if its dedup key is taken, and DedupWindow how long the key stays taken once it has completed. Left out, they are the type's. */
   dedup_policy?: "merge" | "distinct" | "supersede" | "defer";
   dedup_window_ms?: number;
   delay_ms?: number;
-  /** EstimatedDurationMS is the likely duration of a run. The estimated waits of the items behind it go by it; unlike timeout_ms it bounds nothing. */
+  /** EstimatedDuration is the likely duration of a run. The estimated waits of the items behind it go by it; unlike timeout_ms it bounds nothing. */
   estimated_duration_ms?: number;
   /** ExpiresAt is the time at which the item is cancelled if it has not started. */
   expires_at?: string;
@@ -1618,6 +1618,7 @@ export interface TypeSettings {
   group_by?: string;
   /** items of one group that run at once; 0: no limit */
   group_capacity?: number;
+  /** how long a run goes on without word of its worker; of ack types the ack-wait */
   lease_ms: number;
   max_attempts: number;
   max_attempts_set?: boolean;
@@ -1671,7 +1672,7 @@ export interface TypeStats {
   max_queued?: number;
   /** of the last minute's completed runs; 0 if there were none */
   mean_run_ms: number;
-  /** Ages.OldestMS */
+  /** Ages.Oldest */
   oldest_queued_ms?: number;
   /** nil: it is not */
   paused?: PauseInfo;
@@ -1740,7 +1741,7 @@ export interface VerifyReply {
   total: number;
 }
 
-/** Wait asks for an item once it is terminal, or as it is after TimeoutMS (at most 300,000; 0 means 30,000). */
+/** Wait asks for an item once it is terminal, or as it is after Timeout (at most 5 minutes; 0 means 30 s). */
 export interface Wait {
   id: string;
   min_position?: string;

@@ -18,6 +18,7 @@ import (
 // TailCommand returns `tail`, as a program and as a command; called is its name.
 func TailCommand(a *App, called string) *cobra.Command {
 	var o streamwright.TailOptions
+	var kinds []string
 	cmd := &cobra.Command{
 		Use:   called[strings.LastIndexByte(called, ' ')+1:],
 		Short: "Show the engine's events, live",
@@ -31,6 +32,13 @@ func TailCommand(a *App, called string) *cobra.Command {
 			if cmd.Flags().Changed("since") && cmd.Flags().Changed("from-seq") {
 				return cli.Usagef("--since and --from-seq both say where to begin: give one of them")
 			}
+			for _, name := range kinds {
+				k, err := events.ParseKind(name)
+				if err != nil {
+					return cli.Usagef("--kind: %v", err)
+				}
+				o.Kinds = append(o.Kinds, k)
+			}
 			err := a.tail(cmd.Context(), o)
 			if errors.Is(cmd.Context().Err(), context.Canceled) {
 				return nil // interrupted, which is how a tail ends
@@ -40,7 +48,7 @@ func TailCommand(a *App, called string) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Types, "type", nil, "only events of this `type` (repeatable)")
-	f.StringSliceVar(&o.Kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
+	f.StringSliceVar(&kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
 	f.StringVar(&o.ID, "id", "", "only events of the item with this `id`")
 	f.StringVar(&o.Tenant, "tenant", "", "only events of items of this `tenant`")
 	f.Func("label", "only events of items with this label, `key=value`", Pair(&o.Label))

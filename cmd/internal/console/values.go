@@ -91,11 +91,20 @@ func ParseMoment(s string) (time.Time, error) {
 }
 
 // Priority decodes a priority: a number, or low, medium or high.
-func Priority(dst **wire.Priority) func(string) error {
-	return parsed(dst, func(s string) (*wire.Priority, error) {
+func Priority(dst *int) func(string) error {
+	return parsed(dst, func(s string) (int, error) {
 		p, err := events.ParsePriority(s)
-		return new(wire.Priority(p)), err
+		return PriorityOf(wire.Priority(p)), err
 	})
+}
+
+// PriorityOf returns a priority as the client has it: [streamwright.Lowest] for 0. One that
+// is out of range stays so.
+func PriorityOf(p wire.Priority) int {
+	if p <= 0 {
+		return int(p) - 1
+	}
+	return int(p)
 }
 
 // State decodes the name of an item's state.
