@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/natscluster"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -282,6 +283,10 @@ func TestWhatIsAbandonedGoesToTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	need.Eventually(t, "both messages in the stream", func() bool {
+		info, err := s.Info(t.Context())
+		return err == nil && info.State.Msgs == 2
+	})
 	for i, id := range []string{events.ID{1}.String(), ""} {
 		m, err := s.GetMsg(t.Context(), uint64(i+1))
 		if err != nil {
