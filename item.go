@@ -76,6 +76,15 @@ func priority(p int) *wire.Priority {
 	return new(wire.Priority(p))
 }
 
+// PriorityOf returns what [Item].Priority and its like say for a priority as the engine
+// shows it, 0 to 9: [Lowest] for 0. A negative one stays out of range.
+func PriorityOf(shown int) int {
+	if shown <= 0 {
+		return shown - 1
+	}
+	return shown
+}
+
 // Submission returns the item as it goes over the wire, for programs that don't send
 // it with a [Client]. It is encoded, but not checked against the engine's bounds:
 // command.OfSubmit of wire/command does that. The error is an *[Error].

@@ -2,21 +2,19 @@ package events
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"time"
+
+	"github.com/streamwright/streamwright/events/quickjson"
 )
 
 // Duration is a [time.Duration] that JSON has in whole milliseconds, rounded up: a
 // positive one never becomes 0.
 type Duration struct{ time.Duration }
 
-// maxMillis is the longest Duration, 292 years, in milliseconds.
-const maxMillis = math.MaxInt64 / int64(time.Millisecond)
-
 // Millis returns a Duration of n milliseconds, or the longest that there is.
 func Millis(n int64) Duration {
-	return Duration{time.Duration(min(max(n, -maxMillis), maxMillis)) * time.Millisecond}
+	return Duration{time.Duration(min(max(n, -quickjson.MaxMillis), quickjson.MaxMillis)) * time.Millisecond}
 }
 
 // DurationOf returns d rounded up to whole milliseconds.
@@ -25,7 +23,7 @@ func DurationOf(d time.Duration) Duration { return Millis(Duration{d}.Millisecon
 // Milliseconds returns d as JSON has it: unlike [time.Duration.Milliseconds], rounded up.
 func (d Duration) Milliseconds() int64 {
 	ms := d.Duration.Milliseconds()
-	if d.Duration > time.Duration(ms)*time.Millisecond && ms < maxMillis {
+	if d.Duration > time.Duration(ms)*time.Millisecond && ms < quickjson.MaxMillis {
 		ms++
 	}
 	return ms
@@ -46,7 +44,7 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &ms); err != nil {
 		return err
 	}
-	if ms < -maxMillis || ms > maxMillis {
+	if ms < -quickjson.MaxMillis || ms > quickjson.MaxMillis {
 		return Refuse(CodeBadTime, "a duration of %d ms is too long: give at most 292 years", ms)
 	}
 	*d = Millis(ms)

@@ -22,7 +22,7 @@ type Backoff struct {
 // TypeSettings are a type's settings, all filled in.
 type TypeSettings struct {
 	Capacity    int      `json:"capacity"` // items dispatched or running at most
-	Lease       Duration `json:"lease_ms"` // how long a run goes on without word of its worker; of ack types the ack-wait
+	Lease       Duration `json:"lease_ms"` // a run ends after so long without a word from its worker; for ack types, the ack-wait
 	Timeout     Duration `json:"timeout_ms"`
 	MaxAttempts Attempt  `json:"max_attempts"`
 	Backoff     Backoff  `json:"backoff"`

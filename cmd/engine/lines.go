@@ -156,7 +156,7 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 		item.Params = s.Params
 	}
 	if s.Priority != nil {
-		item.Priority = console.PriorityOf(*s.Priority)
+		item.Priority = streamwright.PriorityOf(int(*s.Priority))
 	}
 	if !s.Delay.IsZero() || !s.AvailableAt.IsZero() {
 		item.Delay, item.AvailableAt = s.Delay.Duration, s.AvailableAt

@@ -184,12 +184,12 @@ func (r *Reader) Positive(n int64) int64 {
 	return n
 }
 
-// maxMillis is what a [time.Duration] holds at most.
-const maxMillis = math.MaxInt64 / int64(time.Millisecond)
+// MaxMillis is the longest [time.Duration], 292 years, in milliseconds.
+const MaxMillis = math.MaxInt64 / int64(time.Millisecond)
 
 // Millis returns n milliseconds, and gives up on more than there is room for.
 func (r *Reader) Millis(n int64) time.Duration {
-	r.bad = r.bad || n > maxMillis || n < -maxMillis
+	r.bad = r.bad || n > MaxMillis || n < -MaxMillis
 	return time.Duration(n) * time.Millisecond
 }
 

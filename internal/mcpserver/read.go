@@ -88,7 +88,7 @@ type waitIn struct {
 	Seconds float64 `json:"timeout_seconds,omitempty" jsonschema:"how long to wait, up to 120; 30 if left out"`
 }
 
-// time is how long to wait.
+// time bounds the wait.
 func (w waitIn) time() time.Duration {
 	return time.Duration(min(max(cmp.Or(w.Seconds, 30), 0), 120) * float64(time.Second))
 }
@@ -327,7 +327,7 @@ func (t *tools) types(ctx context.Context, in typesIn) (any, error) {
 		types = append(types, b)
 	}
 	if count == 0 && in.Type != "" {
-		return nil, fmt.Errorf("there is no type %q: list_types without it shows those there are", in.Type)
+		return nil, fmt.Errorf("there is no type %q: leave type out to list them all", in.Type)
 	}
 	return map[string]any{"count": count, "types": types}, nil
 }

@@ -37,7 +37,7 @@ type Options struct {
 	Logger *slog.Logger // nil: none
 }
 
-// tools is what the handlers of the tools share.
+// tools holds what the handlers share.
 type tools struct {
 	c       *streamwright.Client
 	server  *mcp.Server
@@ -93,7 +93,7 @@ func HTTP(s *mcp.Server, token string, log *slog.Logger) http.Handler {
 	}, nil)(h)
 }
 
-// effect is what a tool does, for those that a client shows or asks before.
+// effect says what a tool changes. Clients show it, and ask a person first.
 type effect int
 
 const (
@@ -104,9 +104,9 @@ const (
 
 // add adds a tool.
 func add[In any](t *tools, e effect, name, about string, do func(context.Context, In) (any, error)) {
-	no, yes := false, e == destroys
+	open, destructive := false, e == destroys
 	mcp.AddTool(t.server, &mcp.Tool{Name: name, Description: about, Annotations: &mcp.ToolAnnotations{
-		ReadOnlyHint: e == reads, DestructiveHint: &yes, OpenWorldHint: &no,
+		ReadOnlyHint: e == reads, DestructiveHint: &destructive, OpenWorldHint: &open,
 	}}, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		within := MaxCall
 		if w, waits := any(in).(waitIn); waits {
@@ -122,7 +122,7 @@ func add[In any](t *tools, e effect, name, about string, do func(context.Context
 			}
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: nothing was answered within %s", err, within)
+			err = fmt.Errorf("%w: it took longer than %s", err, within)
 		}
 		return nil, nil, err
 	})

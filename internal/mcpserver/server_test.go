@@ -58,7 +58,7 @@ func connect(t *testing.T, allow wire.Roles) *client {
 	return &client{t, e, s, c}
 }
 
-// call calls a tool, whose answer it reads into out; text is what it was refused for.
+// call calls a tool and reads its answer into out. If the tool refuses, call returns the reason.
 func (c *client) call(tool string, args map[string]any, out any) (text string) {
 	c.t.Helper()
 	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
@@ -360,6 +360,12 @@ func TestOperating(t *testing.T) {
 	var it state
 	if c.must("reschedule_item", map[string]any{"id": id, "priority": 1, "now": true}, &it); it.Priority != 1 {
 		t.Errorf("%+v", it)
+	}
+	if c.must("reschedule_item", map[string]any{"id": id, "priority": 0}, &it); it.Priority != 0 {
+		t.Errorf("%+v", it)
+	}
+	if said := c.call("reschedule_item", map[string]any{"id": id, "priority": -1}, nil); !strings.Contains(said, "priority") {
+		t.Errorf("priority -1: %q", said)
 	}
 }
 

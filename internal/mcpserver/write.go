@@ -40,13 +40,10 @@ func (t *tools) submit(ctx context.Context, in submitIn) (any, error) {
 
 // priority is the client's form of a priority, of which nil is none.
 func priority(p *int) int {
-	switch {
-	case p == nil:
+	if p == nil {
 		return 0
-	case *p == 0:
-		return streamwright.Lowest
 	}
-	return *p
+	return streamwright.PriorityOf(*p)
 }
 
 type reasonIn struct {
@@ -140,7 +137,10 @@ func (t *tools) one(ctx context.Context, tool string, in oneIn, would string, do
 	call := callOf(tool, in)
 	if token == "" {
 		it, err := t.c.Get(ctx, in.ID)
-		return t.confirm.propose(call, fmt.Sprintf(would, in.ID), briefOf(it)), err
+		if err != nil {
+			return nil, err
+		}
+		return t.confirm.propose(call, fmt.Sprintf(would, in.ID), briefOf(it)), nil
 	}
 	if err := t.confirm.use(token, call); err != nil {
 		return nil, err
@@ -180,7 +180,11 @@ func (t *tools) many(ctx context.Context, in manyIn) (any, error) {
 		if err := t.confirm.use(token, call); err != nil {
 			return nil, err
 		}
-		return t.c.Bulk(ctx, b, nil)
+		did, err := t.c.Bulk(ctx, b, nil)
+		if err != nil {
+			err = fmt.Errorf("%d items were changed before this ended it: %w", did.Changed, err)
+		}
+		return did, err
 	}
 	b.DryRun = true
 	meant, err := t.c.Bulk(ctx, b, nil)

@@ -1618,7 +1618,7 @@ export interface TypeSettings {
   group_by?: string;
   /** items of one group that run at once; 0: no limit */
   group_capacity?: number;
-  /** how long a run goes on without word of its worker; of ack types the ack-wait */
+  /** a run ends after so long without a word from its worker; for ack types, the ack-wait */
   lease_ms: number;
   max_attempts: number;
   max_attempts_set?: boolean;

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // The functions below decode the values of flags: each returns what
@@ -94,17 +94,8 @@ func ParseMoment(s string) (time.Time, error) {
 func Priority(dst *int) func(string) error {
 	return parsed(dst, func(s string) (int, error) {
 		p, err := events.ParsePriority(s)
-		return PriorityOf(wire.Priority(p)), err
+		return streamwright.PriorityOf(int(p)), err
 	})
-}
-
-// PriorityOf returns a priority as the client has it: [streamwright.Lowest] for 0. One that
-// is out of range stays so.
-func PriorityOf(p wire.Priority) int {
-	if p <= 0 {
-		return int(p) - 1
-	}
-	return int(p)
 }
 
 // State decodes the name of an item's state.
