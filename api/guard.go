@@ -80,7 +80,7 @@ func (g *guard) check(subject string, req micro.Request) (reason, detail, told s
 // server. Who asks names the subject, and a server does not check whether he
 // may publish there; the engine may, and would do it for him.
 func (g *guard) mayAnswer(to string) bool {
-	return !strings.HasPrefix(to, "$") && !strings.HasPrefix(to, g.names.Prefix+".") && (g.own == "" || !strings.HasPrefix(to, g.own))
+	return !strings.HasPrefix(to, "$") && !g.names.OwnsSubject(to) && (g.own == "" || !strings.HasPrefix(to, g.own))
 }
 
 // due reports whether a refusal is to be logged, and how many of its reason

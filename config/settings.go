@@ -64,11 +64,11 @@ func (s *Server) fields() []field {
 		at("durability", &s.Durability, choice(Always, Interval), Always, "when an acknowledged write is on disk: `always` before the acknowledgement, `interval` within a second; `--durability`"),
 		zero("nats_url", &s.NATSURL, text.that(checkNATSURL), "", "an existing NATS to use instead of embedding one; `--nats-url`"),
 		at("prefix", &s.Prefix, text.that(func(s string) error {
-			if len(s) > MaxPrefixLen || !namePattern.MatchString(s) {
-				return fmt.Errorf("is %q: it must be at most %d characters of a-z and 0-9, with single - or _ between them", s, MaxPrefixLen)
+			if len(s) > MaxPrefixLen || !namePattern.MatchString(s) || strings.Contains(s, "-") {
+				return fmt.Errorf("is %q: it must be at most %d characters of a-z and 0-9, with single _ between them", s, MaxPrefixLen)
 			}
 			return nil
-		}), "work", "the first token of every subject; streams have it in capitals"),
+		}), "work", "the first token of every subject; streams have it in capitals. Those of the namespace acme begin with `work-acme` and `WORK-ACME`"),
 		at("dedup_bucket", &s.NoDedupBucket, unless, false, "keep the KV bucket of taken dedup keys, for others to read"),
 		at("log_level", &s.LogLevel, choice("debug", "info", "warn", "error"), "info", "the least level that is logged: `debug`, `info`, `warn`, `error`"),
 		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`; `--log-format`"),

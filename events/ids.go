@@ -212,6 +212,21 @@ func ParseType(s string) (Type, error) {
 	return Type(s), nil
 }
 
+// Namespace names a log of its own, with everything that belongs to it, such as "acme".
+type Namespace string
+
+// DefaultNamespace is there by itself, and has the list of the others.
+const DefaultNamespace Namespace = "default"
+
+// ParseNamespace checks a namespace's name: at most 32 characters of a-z and 0-9 with single
+// - between them.
+func ParseNamespace(s string) (Namespace, error) {
+	if len(s) > MaxNamespaceLen || !words(s, "-") {
+		return "", fmt.Errorf("%q is no namespace: use at most %d characters of a-z and 0-9, with single - between them", Clip(s, 80), MaxNamespaceLen)
+	}
+	return Namespace(s), nil
+}
+
 // ParseWorkerID checks a worker's name: 1 to 128 characters of A-Z a-z 0-9 and
 // inner - _ and single dots, so that it can end a subject.
 func ParseWorkerID(s string) (WorkerID, error) {

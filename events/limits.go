@@ -8,6 +8,7 @@ import (
 // server takes in one message, and defaults for what a type does not set.
 const (
 	MaxTypeLen       = 63
+	MaxNamespaceLen  = 32
 	MaxWorkerIDLen   = 128
 	MaxKeyLen        = 512  // dedup and idempotency keys, and Nats-Msg-Id, in bytes
 	MaxNameLen       = 256  // source, trigger, tenant, error code, reason, in bytes

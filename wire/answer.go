@@ -53,12 +53,21 @@ func (n Names) answered(header map[string][]string, body []byte) bool {
 	return false
 }
 
-// Owns reports whether a stream is one of the engine's, by its name.
+// OwnsSubject reports whether a subject is one of the engine's, in any of its namespaces.
+func (n Names) OwnsSubject(subject string) bool { return follows(subject, n.root(), ".-") }
+
+// follows reports whether s begins with root and one of the separators.
+func follows(s, root, separators string) bool {
+	rest, ok := strings.CutPrefix(s, root)
+	return ok && rest != "" && strings.IndexByte(separators, rest[0]) >= 0
+}
+
+// Owns reports whether a stream is one of the engine's, in any of its namespaces, by its name.
 func (n Names) Owns(stream string) bool {
-	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {
-		if strings.HasPrefix(stream, prefix) {
-			return true
+	for _, kind := range []string{"KV_", "OBJ_"} {
+		if bucket, ok := strings.CutPrefix(stream, kind); ok {
+			return follows(bucket, n.ImportDomain(), "_-")
 		}
 	}
-	return false
+	return follows(stream, n.Account(), "_-")
 }

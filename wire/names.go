@@ -7,9 +7,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Names spells the subjects and streams of one engine. Subjects begin with Prefix,
-// streams with Prefix in capitals. Domain is the JetStream domain that has the
+// Names spells the subjects and streams of one namespace of an engine. Subjects begin with
+// Prefix, streams with Prefix in capitals. Domain is the JetStream domain that has the
 // streams; it is empty if that is the domain of the connected server.
+//
+// The prefix of the default namespace is the engine's own. That of another is the engine's,
+// a hyphen, and its name: "work-acme". An engine's prefix has no hyphen, so no two namespaces
+// have the same names.
 type Names struct{ Prefix, Domain string }
 
 // Default are the names under the prefix "work".
@@ -21,6 +25,21 @@ func WithPrefix(p string) Names {
 		return Default
 	}
 	return Names{Prefix: p}
+}
+
+// Namespace returns the names of a namespace of the same engine.
+func (n Names) Namespace(ns events.Namespace) Names {
+	n.Prefix = n.root()
+	if ns != events.DefaultNamespace {
+		n.Prefix += "-" + string(ns)
+	}
+	return n
+}
+
+// root is the prefix of the engine's default namespace.
+func (n Names) root() string {
+	root, _, _ := strings.Cut(n.Prefix, "-")
+	return root
 }
 
 // In returns the names with the streams in a JetStream domain.
@@ -39,8 +58,8 @@ func (n Names) JetStream(request string) string {
 }
 
 // ImportDomain is the JetStream domain under which accounts other than the
-// engine's import its streams: the prefix, as one word.
-func (n Names) ImportDomain() string { return strings.ReplaceAll(n.Prefix, ".", "_") }
+// engine's import its streams, those of all namespaces: the engine's prefix, as one word.
+func (n Names) ImportDomain() string { return strings.ReplaceAll(n.root(), ".", "_") }
 
 // Entries returns the prefix of the subjects to which a bucket's entries are
 // published. With a Domain, the server maps them to the subjects of the bucket's
@@ -53,11 +72,9 @@ func (n Names) Entries(bucket string) string {
 	return n.JetStream(entries)
 }
 
-// Account is the NATS account that has the streams and that the engine is in,
-// where its users have accounts of their own.
-func (n Names) Account() string {
-	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(n.Prefix))
-}
+// Account is the NATS account that has the streams, those of all namespaces, and that the
+// engine is in, where its users have accounts of their own.
+func (n Names) Account() string { return strings.ToUpper(n.ImportDomain()) }
 
 // UserAccount is the NATS account of one user.
 func (n Names) UserAccount(user string) string { return n.Account() + "_" + user }
@@ -67,7 +84,9 @@ func (n Names) UserAccount(user string) string { return n.Account() + "_" + user
 // account without JetStream.
 func (n Names) Imported() Names { return n.In(n.ImportDomain()) }
 
-func (n Names) stream(s string) string { return n.Account() + "_" + s }
+func (n Names) stream(s string) string {
+	return strings.ToUpper(strings.ReplaceAll(n.Prefix, ".", "_")) + "_" + s
+}
 
 func (n Names) subject(parts ...string) string { return n.Prefix + "." + strings.Join(parts, ".") }
 
