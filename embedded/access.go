@@ -16,14 +16,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
-	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
@@ -32,11 +30,8 @@ import (
 // guard knows who may use the engine, and how much.
 type guard struct {
 	*base
-	ledger *ledger
-
 	auth      *httpauth.Authenticator
 	httpTLS   atomic.Pointer[tls.Config] // for new connections
-	quotas    *quota.Book                // nil: there are none
 	userRoles userRoles
 	reloading sync.Mutex    // one reload at a time
 	given     config.Config // before its connection was resolved
@@ -56,6 +51,7 @@ func (g *guard) open() error {
 		}
 	}
 	g.auth = auth
+	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
 	if g.cfg.Server.NATSURL != "" {
 		return nil
 	}
@@ -276,19 +272,6 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 // hasAccounts reports whether each user is in an account of its own, so that the
 // server tells who asks.
 func (s *server) hasAccounts() bool { return s != nil && s.isolated }
-
-// openQuotas makes what counts against the quotas, if there are any.
-func (g *guard) openQuotas() {
-	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
-	g.quotas = quota.New(quota.Config{
-		Settings: g.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(g.ledger.store, t) }, Refused: g.ledger.metrics.QuotaRefused,
-		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
-		Now: func() time.Time { return time.Now().Add(time.Duration(g.ledger.advanced.Load())) },
-	})
-	if g.quotas != nil && g.auth.Open() && !g.srv.hasAccounts() {
-		g.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
-	}
-}
 
 // userRoles are the roles of the NATS users.
 type userRoles struct {

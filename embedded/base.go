@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -33,6 +34,7 @@ type base struct {
 	outside  *outside
 	srv      *server       // nil: an existing NATS is used
 	nc       *nats.Conn    // the engine's own
+	room     *room.Watch   // set before any log is opened
 	copies   copies        // set once the server is there
 	starting *api.Starting // answers until the API does; nil without an engine
 }

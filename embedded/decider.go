@@ -1,8 +1,11 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -30,7 +33,10 @@ type decider struct {
 	ledger *ledger
 
 	dispatcher *dispatcher.Engine
-	space      *room.Watch
+	unheed     func() // ends heedRoom
+
+	mu    sync.Mutex // guards holds
+	holds holds
 	items      *itemlog.Log
 	mirror     *mirror
 	janitor    *blobs.Janitor
@@ -261,18 +267,42 @@ func (b *base) share(setting string, wanted, usual int64) int64 {
 	return kept
 }
 
-// watchSpace begins to watch the room that the engine has.
-func (d *decider) watchSpace() {
-	c := room.Config{Least: uint64(max(d.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: d.log, Dir: d.dir.root(), Told: func(full bool, hold string) {
-		d.dispatcher.HoldDispatch(hold)
-		d.dispatcher.PauseIntake(full)
-	}}
-	if d.srv != nil {
-		c.Used = func() (uint64, uint64, bool) { return storageUsed(d.srv.ns(), d.o.Memory) }
-		c.Failed, c.Restart = d.srv.fault, d.srv.restart
+// watchRoom begins to watch the room that the process has.
+func (b *base) watchRoom() {
+	c := room.Config{Least: uint64(max(b.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: b.log, Dir: b.dir.root()}
+	if b.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(b.srv.ns(), b.o.Memory) }
+		c.Failed, c.Restart = b.srv.fault, b.srv.restart
 	}
-	d.space = room.Start(c)
-	d.ledger.lease.full = d.space.Full
+	b.room = room.Start(c)
+}
+
+// heedRoom has the dispatcher do without what there is no room for.
+func (d *decider) heedRoom() {
+	d.unheed = d.room.Listen(func(full bool, hold string) {
+		d.hold(func(h *holds) { h.room = hold })
+		d.dispatcher.PauseIntake(full)
+	})
+}
+
+// holds are the reasons why nothing new is begun; empty: there is none.
+type holds struct{ room, pause string }
+
+// hold changes the reasons, and tells the dispatcher.
+func (d *decider) hold(change func(*holds)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.holds)
+	d.dispatcher.HoldDispatch(cmp.Or(d.holds.room, d.holds.pause))
+}
+
+// set puts the settings of a namespace into force.
+func (d *decider) set(info events.NamespaceInfo) {
+	why := ""
+	if info.Paused {
+		why = fmt.Sprintf("the namespace %s is paused: `engine namespace resume %s`", info.Name, info.Name)
+	}
+	d.hold(func(h *holds) { h.pause = why })
 }
 
 // storageUsed returns how much the server's streams hold, and may.
