@@ -37,6 +37,10 @@ type base struct {
 	room     *room.Watch   // set before any log is opened
 	copies   copies        // set once the server is there
 	starting *api.Starting // answers until the API does; nil without an engine
+	// other says that this is a namespace beside the default one, and info are its settings
+	// when it began to run.
+	other bool
+	info  events.NamespaceInfo
 }
 
 func newBase(o Options) *base {

@@ -34,13 +34,13 @@ type decider struct {
 
 	dispatcher *dispatcher.Engine
 	unheed     func() // ends heedRoom
-
-	mu    sync.Mutex // guards holds
-	holds holds
 	items      *itemlog.Log
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	spans      *itemspans.Recorder // nil: nothing is traced
+
+	mu   sync.Mutex // guards held
+	held reasons
 }
 
 // newDispatcher makes the dispatcher, and what its hooks need.
@@ -156,7 +156,7 @@ func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.De
 // newJanitor makes what looks after the object store of large documents.
 func (d *decider) newJanitor() (err error) {
 	d.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
-		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.documentBytes()},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
 			it, err := d.ledger.store.Item(id)
 			return it != nil, err
@@ -164,6 +164,14 @@ func (d *decider) newJanitor() (err error) {
 		Undecided: d.undecided, Logger: d.log,
 	})
 	return err
+}
+
+// documentBytes bounds the object store of large documents; -1: by the storage alone.
+func (d *decider) documentBytes() int64 {
+	if d.other {
+		return cmp.Or(d.info.Limits.MaxDocumentBytes, -1)
+	}
+	return d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)
 }
 
 // startBlobs makes the object store, and has it looked after.
@@ -233,8 +241,11 @@ const (
 	maxIntakeBytes = 1 << 30
 	// sideShare is the part of the storage that the intake, and the items' logs,
 	// may each reserve: the server sets a stream's byte limit aside in full, and
-	// the rest is for the truth.
-	sideShare = 8
+	// the rest is for the truth. Namespaces beside the default one may reserve
+	// otherShare of it each, at least otherLeast bytes.
+	sideShare  = 8
+	otherShare = 1024
+	otherLeast = 8 << 20
 )
 
 // storage returns how much the server has for the streams that hold what the engine
@@ -261,6 +272,9 @@ func (b *base) share(setting string, wanted, usual int64) int64 {
 		return wanted
 	}
 	kept := min(wanted, max(total/sideShare, 1))
+	if b.other {
+		kept = min(wanted, max(total/otherShare, otherLeast))
+	}
 	if kept < wanted && wanted != usual {
 		b.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
 	}
@@ -280,20 +294,20 @@ func (b *base) watchRoom() {
 // heedRoom has the dispatcher do without what there is no room for.
 func (d *decider) heedRoom() {
 	d.unheed = d.room.Listen(func(full bool, hold string) {
-		d.hold(func(h *holds) { h.room = hold })
+		d.hold(func(h *reasons) { h.room = hold })
 		d.dispatcher.PauseIntake(full)
 	})
 }
 
-// holds are the reasons why nothing new is begun; empty: there is none.
-type holds struct{ room, pause string }
+// reasons say why nothing new is begun; empty: there is none.
+type reasons struct{ room, pause string }
 
 // hold changes the reasons, and tells the dispatcher.
-func (d *decider) hold(change func(*holds)) {
+func (d *decider) hold(change func(*reasons)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	change(&d.holds)
-	d.dispatcher.HoldDispatch(cmp.Or(d.holds.room, d.holds.pause))
+	change(&d.held)
+	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause))
 }
 
 // set puts the settings of a namespace into force.
@@ -302,7 +316,7 @@ func (d *decider) set(info events.NamespaceInfo) {
 	if info.Paused {
 		why = fmt.Sprintf("the namespace %s is paused: `engine namespace resume %s`", info.Name, info.Name)
 	}
-	d.hold(func(h *holds) { h.pause = why })
+	d.hold(func(h *reasons) { h.pause = why })
 }
 
 // storageUsed returns how much the server's streams hold, and may.

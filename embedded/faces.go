@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,6 +52,10 @@ type faces struct {
 	quotas  *quota.Book // nil: there are none
 	service *api.Service
 	http    *rest.Server // says, until it is that of the API, that the engine starts
+	opening sync.Mutex   // held while HTTP is opened
+	handles http.Handler // what http answers; nil: it is not made yet
+	closed  bool         // guarded by opening; HTTP is not to be opened any more
+	at      string       // where another namespace's HTTP listens, through which this one answers
 	live    *live.Hub    // nil without HTTP
 	bridge  *bridge.Bridge
 }
@@ -330,7 +335,7 @@ func (f *faces) serveHTTP(ctx context.Context) error {
 func (f *faces) beginHTTP() {
 	if f.live != nil {
 		f.live.Start()
-		f.service.ServesHTTP(f.site)
+		f.service.ServesHTTP(f.at)
 	}
 }
 

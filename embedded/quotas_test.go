@@ -271,7 +271,7 @@ func TestNoQuotasByDefault(t *testing.T) {
 	for range 300 {
 		m.granted(m.ask("ann", wire.APISubmit, one))
 	}
-	if e.guard.quotas != nil {
+	if e.faces.quotas != nil {
 		t.Error("there are quotas by default")
 	}
 }

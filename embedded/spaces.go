@@ -266,12 +266,15 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	b, err := t.home.namespace(t.name)
+	t.mu.Lock()
+	info := t.info
+	t.mu.Unlock()
+	b, err := t.home.namespace(info)
 	if err != nil {
 		return nil, nil, err
 	}
 	s := newSpace(b, t.home.guard)
-	s.faces.replicas = t.home.faces.replicas
+	s.faces.replicas, s.faces.at = t.home.faces.replicas, t.home.faces.addr()
 	s.faces.knowNode()
 	life := &lifecycle{log: b.log}
 	f := s.faces
@@ -304,12 +307,16 @@ func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
 
 // namespace returns the base of another namespace: with its own names and folder, without
 // what engine.toml says of the default one alone, and without a connection yet.
-func (b *base) namespace(name events.Namespace) (*base, error) {
-	ns := *b
+func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
+	ns, name := *b, info.Name
+	ns.other, ns.info = true, info
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix
 	ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, config.DedupHook{}, config.Leaf{}
+	if n := info.Limits.MaxQueued; n > 0 {
+		ns.cfg.Limits.MaxQueued = n
+	}
 	ns.o.DedupHook, ns.o.Score, ns.o.Role, ns.o.WaitingForNodes, ns.o.RestoreFrom = nil, nil, nil, nil, ""
 	var err error
 	ns.dir, err = b.dir.namespace(name)
