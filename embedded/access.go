@@ -205,8 +205,8 @@ const processUser = "_process"
 
 func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 	return access.Grant{
-		Names: o.Names, User: u.Name, Roles: u.Roles, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
-		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles).Account(),
+		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
+		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles.Union()).Account(),
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *server) userOf(named string) (string, bool) {
 // need. It also makes the users of this process: the engine's, and its
 // clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
-	process := access.Grant{Names: o.Names, User: processUser, Roles: access.All, Account: o.Names.UserAccount(s.named(processUser))}
+	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}
 	if s.isolated {
 		a.Grants = append(a.Grants, process)
@@ -259,7 +259,7 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 		byName[account.Name] = account
 	}
 	engine := byName[o.Names.Account()]
-	client := &natsserver.NkeyUser{Nkey: s.public[0], Account: engine, Permissions: clientPermissions(o.Names, o.Partitions)}
+	client := &natsserver.NkeyUser{Nkey: s.public[0], Account: engine, Permissions: clientPermissions(o.Names, o.Namespaces, o.Partitions)}
 	if s.isolated {
 		client.Account, client.Permissions = byName[process.Account], natsPermissions(process.Permissions())
 	}
@@ -290,33 +290,41 @@ func (g *guard) openQuotas() {
 	}
 }
 
-// userRoles are the roles of the NATS users.
+// userRoles are the roles of the NATS users, by namespace.
 type userRoles struct {
-	p atomic.Pointer[map[string]access.Roles]
+	p atomic.Pointer[map[string]access.Memberships]
 }
 
 func (r *userRoles) set(n config.NATS, l config.Leaf) {
-	roles := make(map[string]access.Roles, len(n.Users)+len(l.Sites))
+	roles := make(map[string]access.Memberships, len(n.Users)+len(l.Sites))
 	for _, u := range n.Users {
 		roles[u.Name] = u.Roles
 	}
 	for _, s := range l.Sites {
-		roles[s.Name] = s.Grants()
+		roles[s.Name] = access.InDefault(s.Grants())
 	}
 	r.p.Store(&roles)
 }
 
-// of returns the roles of a NATS user; none for this process itself, which has
-// no quota. One that the configuration does not name is in an account that an
-// operator has added: it may have any.
-func (r *userRoles) of(user string) access.Roles {
-	if user == processUser {
-		return 0
+// in returns what tells the roles of a NATS user in a namespace: none for this process itself,
+// which has no quota.
+func (r *userRoles) in(ns events.Namespace) func(user string) access.Roles {
+	return func(user string) access.Roles {
+		if user == processUser {
+			return 0
+		}
+		return r.of(user).In(ns)
 	}
-	if roles, known := (*r.p.Load())[user]; known {
-		return roles
+}
+
+// of returns the roles of a NATS user in all namespaces: every one for this process itself.
+// One that the configuration does not name is in an account that an operator has added: it may
+// have any.
+func (r *userRoles) of(user string) access.Memberships {
+	if m, known := (*r.p.Load())[user]; known {
+		return m
 	}
-	return access.All
+	return access.Everywhere(access.All)
 }
 
 // typeExists reports whether the store has a type. One that it can't tell of is

@@ -148,7 +148,7 @@ func (f *faces) newService(c api.Config) (err error) {
 	defaults := f.cfg.TypeDefaults()
 	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
 	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
-	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.guard.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.of
+	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.guard.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.in(events.DefaultNamespace)
 	c.Full, c.Storage = f.decider.space.Full, f.decider.space.Use
 	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
 	if f.service, err = api.New(c); err != nil {
