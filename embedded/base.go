@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,6 +86,9 @@ func (b *base) serverParts() []part {
 func (b *base) names() wire.Names {
 	return wire.WithPrefix(b.cfg.Server.Prefix).In(b.cfg.Connect.Domain)
 }
+
+// namespaceName returns the namespace that this is the base of.
+func (b *base) namespaceName() events.Namespace { return cmp.Or(b.info.Name, events.DefaultNamespace) }
 
 // clientNames returns the names as the clients of this process have them.
 func (b *base) clientNames() wire.Names {

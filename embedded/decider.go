@@ -74,7 +74,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		return err
 	}
 	if d.srv != nil && !d.ledger.lease.shared() {
-		c.Door = submap.New(d.srv.ns, d.names().Account())
+		c.Door, c.DoorLate = submap.New(d.srv.ns, d.names().Account()), d.other
 	}
 	if d.ledger.lease.shared() {
 		c.Lease, c.Registered = d.ledger.lease, d.mirror.workers.List

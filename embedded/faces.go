@@ -46,6 +46,7 @@ type faces struct {
 
 	replicas *replicaWatch
 	sites    *sites
+	listed   func() // is called when the list of namespaces has changed; nil: it has none
 	// others returns what answers for another namespace; nil: there are none.
 	others  func(*http.Request, events.Namespace) (http.Handler, error)
 	face    *clusterFace
@@ -78,6 +79,9 @@ func (f *faces) hooks() dispatcher.Hooks {
 			}
 			if f.live != nil {
 				f.live.Projected(c)
+			}
+			if f.listed != nil && c.Namespaces() {
+				f.listed()
 			}
 			f.decider.items.Projected(c)
 		},
@@ -169,7 +173,7 @@ func (f *faces) newService(c api.Config) (err error) {
 	defaults := f.cfg.TypeDefaults()
 	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
 	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
-	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.of
+	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.in(f.namespaceName())
 	c.Full, c.Storage = f.room.Full, f.room.Use
 	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
 	if f.service, err = api.New(c); err != nil {
@@ -363,7 +367,7 @@ func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
 		return nil, err
 	}
 	s, err := rest.New(rest.Config{
-		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth, Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
 		return nil, err

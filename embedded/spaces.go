@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type spaces struct {
 
 func newSpaces(home *space) *spaces {
 	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
-	home.faces.others = s.handler
+	home.faces.others, home.faces.listed = s.handler, s.changed
 	return s
 }
 
@@ -74,6 +75,13 @@ func (s *spaces) follow() error {
 	list, err := s.home.ledger.store.Namespaces()
 	if err != nil {
 		return err
+	}
+	names := make([]events.Namespace, len(list))
+	for i, info := range list {
+		names[i] = info.Name
+	}
+	if err := s.home.srv.hold(names); err != nil {
+		return fmt.Errorf("tell the NATS server of the namespaces: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,16 +131,26 @@ func (s *spaces) get(name events.Namespace) *tenant {
 	return s.by[name]
 }
 
-// handler returns what answers over HTTP for a namespace.
+// handler returns what answers over HTTP for a namespace. The page and the documentation are
+// those of the default one, and so don't show whether there is such a namespace; what is in
+// one is for those alone who have a role in it.
 func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, error) {
-	if name == events.DefaultNamespace {
-		return s.home.faces.handler(r.Context())
+	home := s.home.faces
+	path := strings.TrimPrefix(r.URL.Path, "/ns/"+string(name))
+	probe := path == "/healthz" || path == "/readyz"
+	if name == events.DefaultNamespace || !probe && path != "/metrics" && !strings.HasPrefix(path, "/api/") {
+		return home.handler(r.Context())
 	}
 	t := s.get(name)
 	if t == nil {
-		return nil, events.Refuse(events.CodeNotFound, "there is no namespace %q: `engine namespace list` shows those that there are", name)
+		return nil, s.home.guard.auth.Missing(r, string(name))
 	}
 	now, state := t.now()
+	if now == nil || probe { // whose answers need no role
+		if _, err := s.home.guard.auth.In(name).Authenticate(r); err != nil {
+			return nil, err
+		}
+	}
 	if now == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "%s", state)
 	}

@@ -91,6 +91,8 @@ type Config struct {
 	// Door, if set, maps subjects of the server's account: plain publishes are then decided
 	// at once. It needs Alone, and has no effect beside a dedup hook, which takes its time.
 	Door door.Mapping
+	// DoorLate has the door open only behind the first plain publish of an ownership.
+	DoorLate bool
 	// Heard reports whether anybody subscribes to a subject of the live feed; nil: it is not
 	// known, and all events are told.
 	Heard func(subject string) bool
