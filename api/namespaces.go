@@ -26,6 +26,7 @@ func (a *namespaceAPI) handle(h *handlers) {
 	on(h, wire.APINamespaces, a.list)
 	on(h, wire.APINamespace, a.show)
 	on(h, wire.APINamespaceSet, a.set)
+	on(h, wire.APINamespaceChange, a.change)
 	on(h, wire.APINamespaceRemove, a.remove)
 }
 
@@ -104,12 +105,22 @@ func (a *namespaceAPI) info(ctx context.Context, n events.NamespaceInfo) wire.Na
 	return info
 }
 
-// set adds or changes a namespace, and answers with it as it is then.
+// set adds a namespace, or changes one.
 func (a *namespaceAPI) set(ctx context.Context, _ *call, req wire.NamespaceSet) (any, error) {
+	return a.changed(ctx, core.SetNamespace{Name: events.Namespace(req.Name), Source: events.SourceAPI, Change: req.NamespaceChange})
+}
+
+// change changes a namespace that is there.
+func (a *namespaceAPI) change(ctx context.Context, _ *call, req wire.NamespaceChange) (any, error) {
+	return a.changed(ctx, core.SetNamespace{Name: events.Namespace(req.Name), Source: events.SourceAPI, Change: req.NamespaceChange, Existing: true})
+}
+
+// changed decides a change, and answers with the namespace as it is then.
+func (a *namespaceAPI) changed(ctx context.Context, cmd core.SetNamespace) (any, error) {
 	if err := a.hasList(); err != nil {
 		return nil, err
 	}
-	o, err := a.one(ctx, core.SetNamespace{Name: events.Namespace(req.Name), Source: events.SourceAPI, Change: req.NamespaceChange, Existing: req.Existing})
+	o, err := a.one(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +128,7 @@ func (a *namespaceAPI) set(ctx context.Context, _ *call, req wire.NamespaceSet) 
 	if err := a.await(ctx, reply.Position); err != nil {
 		return nil, err
 	}
-	reply.Namespace, err = a.find(ctx, req.Name)
+	reply.Namespace, err = a.find(ctx, string(cmd.Name))
 	return reply, err
 }
 

@@ -61,7 +61,7 @@ func TestNamespaces(t *testing.T) {
 	if again := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme"}); !again.Repeat || again.Namespace.Weight != 20 {
 		t.Errorf("%+v", again)
 	}
-	if paused := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "paused": true, "existing": true, "limits": map[string]any{"connections": 3}}); !paused.Namespace.Paused || paused.Namespace.Limits != (events.NamespaceLimits{MaxQueued: 7, Connections: 3}) {
+	if paused := ask[wire.NamespaceReply](r, wire.APINamespaceChange, map[string]any{"name": "acme", "paused": true, "limits": map[string]any{"connections": 3}}); !paused.Namespace.Paused || paused.Namespace.Limits != (events.NamespaceLimits{MaxQueued: 7, Connections: 3}) {
 		t.Errorf("%+v", paused.Namespace)
 	}
 	set = ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "aaa"})
@@ -133,7 +133,7 @@ func TestRefusedNamespaces(t *testing.T) {
 		"show default":   {wire.APINamespace, map[string]any{"name": "default"}, events.CodeBadRequest, "always there"},
 		"remove default": {wire.APINamespaceRemove, map[string]any{"name": "default", "force": true}, events.CodeBadRequest, "always there"},
 		"no name":        {wire.APINamespaceSet, map[string]any{}, events.CodeBadRequest, "is no namespace"},
-		"pause nobody":   {wire.APINamespaceSet, map[string]any{"name": "acme", "paused": true, "existing": true}, events.CodeNotFound, "acme"},
+		"pause nobody":   {wire.APINamespaceChange, map[string]any{"name": "acme", "paused": true}, events.CodeNotFound, "acme"},
 		"weight":         {wire.APINamespaceSet, map[string]any{"name": "acme", "weight": 0}, events.CodeBadRequest, "weight is 0: it must be 1 to 100"},
 		"unknown field":  {wire.APINamespaceSet, map[string]any{"name": "acme", "wait": 1}, events.CodeBadRequest, "wait"},
 		"unknown limit":  {wire.APINamespaceSet, map[string]any{"name": "acme", "limits": map[string]any{"max_logs": 1}}, events.CodeBadRequest, "max_logs"},
@@ -164,6 +164,7 @@ func TestNamespacesOfAnotherNamespace(t *testing.T) {
 		wire.APINamespaces:      func() (any, error) { return a.list(t.Context(), nil, wire.StatsRequest{}) },
 		wire.APINamespace:       func() (any, error) { return a.show(t.Context(), nil, wire.NamespaceGet{}) },
 		wire.APINamespaceSet:    func() (any, error) { return a.set(t.Context(), nil, wire.NamespaceSet{}) },
+		wire.APINamespaceChange: func() (any, error) { return a.change(t.Context(), nil, wire.NamespaceChange{}) },
 		wire.APINamespaceRemove: func() (any, error) { return a.remove(t.Context(), nil, wire.NamespaceRemove{}) },
 	} {
 		if _, err := fn(); events.CodeOf(err) != events.CodeBadRequest || !strings.Contains(err.Error(), "ask the namespace default (work)") {

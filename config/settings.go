@@ -252,7 +252,7 @@ func (n *Namespace) fields() []field {
 		zero("max_document_size", &n.MaxDocumentBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "the engine's `blob_max_size`", "bound of its object store of large params and results"),
 		zero("connections", &n.Connections, integer[int](0, events.MaxConnections), "no limit", "connections of its users that are open at once"),
 		zero("requests_per_second", &n.RequestsPerSecond, integer[int](0, events.MaxRequestsRate), "no limit", "requests of all its users together"),
-		zero("node", &n.Node, text.that(checkNodeName), "any", "the node that should own its log"),
+		zero("node", &n.Node, text.that(checkNodeName), "any node", "the node that should own its log"),
 	}
 }
 

@@ -67,6 +67,7 @@ const (
 	APINamespaces      = "namespaces"
 	APINamespace       = "namespace"
 	APINamespaceSet    = "namespace_set"
+	APINamespaceChange = "namespace_change"
 	APINamespaceRemove = "namespace_remove"
 
 	APICut         = "cut"
@@ -356,14 +357,18 @@ var endpoints = func() []Endpoint {
 			{ID: "get-namespace", Method: get, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
 				Summary: "Show a namespace", About: "Its settings, and how it is at the node that answers."},
 		}},
-		{Name: APINamespaceSet, Roles: operates, Refuses: fixed, Request: typeOf[NamespaceSet](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+		{Name: APINamespaceSet, Roles: operates, Refuses: inFile, Request: typeOf[NamespaceSet](), Reply: typeOf[NamespaceReply](), Routes: []Route{
 			{ID: "put-namespace", Method: put, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
-				Summary: "Add or change a namespace", About: "What the body leaves out stays as it is; a body without anything adds the namespace if it is not there. A namespace of engine.toml can't be changed (set_in_file)."},
-			{ID: "pause-namespace", Method: post, Path: v1 + "/namespaces/{name}/pause", Tag: "namespaces", Fixed: map[string]any{"paused": true, "existing": true},
+				Summary: "Add or change a namespace", About: "What the body leaves out stays as it is, or is the default of a new one; setting the same again changes nothing. A namespace of engine.toml can't be changed (set_in_file)."},
+		}},
+		{Name: APINamespaceChange, Roles: operates, Refuses: fixed, Request: typeOf[NamespaceChange](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+			{ID: "patch-namespace", Method: patch, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
+				Summary: "Change a namespace", About: "One that is there; what the body leaves out stays as it is. A namespace of engine.toml can't be changed (set_in_file)."},
+			{ID: "pause-namespace", Method: post, Path: v1 + "/namespaces/{name}/pause", Tag: "namespaces", Fixed: map[string]any{"paused": true},
 				Hidden: []string{"limits", "node", "weight"}, Summary: "Pause a namespace", About: "It stops, and keeps what it holds."},
-			{ID: "resume-namespace", Method: post, Path: v1 + "/namespaces/{name}/resume", Tag: "namespaces", Fixed: map[string]any{"paused": false, "existing": true},
+			{ID: "resume-namespace", Method: post, Path: v1 + "/namespaces/{name}/resume", Tag: "namespaces", Fixed: map[string]any{"paused": false},
 				Hidden: []string{"limits", "node", "weight"}, Summary: "Resume a paused namespace", About: "It goes on where it was."},
-			{ID: "move-namespace", Method: post, Path: v1 + "/namespaces/{name}/move", Tag: "namespaces", Fixed: map[string]any{"existing": true},
+			{ID: "move-namespace", Method: post, Path: v1 + "/namespaces/{name}/move", Tag: "namespaces",
 				Hidden: []string{"limits", "paused", "weight"}, Summary: "Move a namespace to a node", About: "The node should own the namespace's log from then on. An empty name leaves the choice to the nodes."},
 		}},
 		{Name: APINamespaceRemove, Roles: operates, Once: true, Refuses: removes, Request: typeOf[NamespaceRemove](), Reply: typeOf[NamespaceRemoval](), Routes: []Route{

@@ -6,13 +6,17 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// NamespaceSet adds a namespace, or changes one: a log of its own in the same engine. What
-// it leaves out stays as it is, or is the default of a new one. Existing refuses a name that
-// is not there, rather than add it.
+// NamespaceSet adds a namespace, a log of its own in the same engine, or changes one. What
+// it leaves out stays as it is, or is the default of a new one.
 type NamespaceSet struct {
 	Name string `json:"name"` // a-z and 0-9 with single - between them, at most 32 bytes
 	events.NamespaceChange
-	Existing bool `json:"existing,omitempty"`
+}
+
+// NamespaceChange changes a namespace that is there. What it leaves out stays as it is.
+type NamespaceChange struct {
+	Name string `json:"name"` // the namespace's name
+	events.NamespaceChange
 }
 
 // NamespaceGet asks for one namespace, answered with a NamespaceInfo.
@@ -25,10 +29,10 @@ type NamespaceGet struct {
 // it are live, and while what it holds is not known, unless Force is set. DryRun removes
 // nothing, and answers as if it did.
 type NamespaceRemove struct {
-	Name   string `json:"name"` // the namespace's name
-	Force  bool   `json:"force,omitempty"`
-	DryRun bool   `json:"dry_run,omitempty"`
-	By     string `json:"by,omitempty"` // who asks, at most 256 bytes
+	Name   string `json:"name"`              // the namespace's name
+	Force  bool   `json:"force,omitempty"`   // destroy live items, and what is not known
+	DryRun bool   `json:"dry_run,omitempty"` // remove nothing, and answer as if it did
+	By     string `json:"by,omitempty"`      // who asks, at most 256 bytes
 }
 
 // NamespaceInfo is a namespace, and how it is.

@@ -771,6 +771,18 @@ export interface MergedProvenance {
   trigger?: string;
 }
 
+/** NamespaceChange changes a namespace that is there. What it leaves out stays as it is. */
+export interface NamespaceChange {
+  limits?: NamespaceLimitsChange;
+  /** the namespace's name */
+  name: string;
+  /** empty: any */
+  node?: string;
+  paused?: boolean;
+  /** 1 to 100 */
+  weight?: number;
+}
+
 /** NamespaceGet asks for one namespace, answered with a NamespaceInfo. */
 export interface NamespaceGet {
   min_position?: string;
@@ -835,7 +847,9 @@ export interface NamespaceRemoval {
 export interface NamespaceRemove {
   /** who asks, at most 256 bytes */
   by?: string;
+  /** remove nothing, and answer as if it did */
   dry_run?: boolean;
+  /** destroy live items, and what is not known */
   force?: boolean;
   /** the namespace's name */
   name: string;
@@ -849,9 +863,8 @@ export interface NamespaceReply {
   repeat?: boolean;
 }
 
-/** NamespaceSet adds a namespace, or changes one: a log of its own in the same engine. What it leaves out stays as it is, or is the default of a new one. Existing refuses a name that is not there, rather than add it. */
+/** NamespaceSet adds a namespace, a log of its own in the same engine, or changes one. What it leaves out stays as it is, or is the default of a new one. */
 export interface NamespaceSet {
-  existing?: boolean;
   limits?: NamespaceLimitsChange;
   /** a-z and 0-9 with single - between them, at most 32 bytes */
   name: string;
