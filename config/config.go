@@ -40,6 +40,8 @@ type Config struct {
 	Quotas quota.Settings
 	// Schedules holds the schedules that the file owns, by name.
 	Schedules map[string]Schedule
+	// Namespaces holds the namespaces that the file owns, by name.
+	Namespaces map[events.Namespace]Namespace
 }
 
 // Server says where and how the engine runs. Flags of the command line override

@@ -57,7 +57,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		Log: d.ledger.eventLog, Store: d.ledger.store, Conn: d.nc, Names: d.names(), Owner: d.nodeName(), Version: Version,
 		Alone: !d.ledger.lease.shared(), Sites: d.cfg.Leaf.SiteNames(), MemoryOnly: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, Several: d.copies.several, Defaults: d.cfg.TypeDefaults(), MaxRunning: d.cfg.Limits.MaxRunning,
 		Limits:    d.cfg.EngineLimits(),
-		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), Logger: d.log, Hooks: hooks,
+		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), FileNamespaces: d.cfg.FileNamespaces(), Logger: d.log, Hooks: hooks,
 		MaxParams: d.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: d.share("", maxIntakeBytes, maxIntakeBytes),
 		Heartbeat: d.cfg.Workers.HeartbeatInterval, Gone: d.cfg.Workers.DeadAfter, Sweep: d.cfg.Workers.SweepInterval,
 		ProbeInterval: d.cfg.Workers.ProbeInterval, ProbeTimeout: d.cfg.Workers.ProbeTimeout, ProbeFailures: d.cfg.Workers.ProbeFailures,

@@ -120,6 +120,14 @@ func (n NamespaceInfo) bad(format string, args ...any) error {
 	return Refuse(CodeBadRequest, "namespace %s: "+format, append([]any{n.Name}, args...)...)
 }
 
+// MayRemove refuses with a CodeSetInFile if engine.toml sets the namespace.
+func (n NamespaceInfo) MayRemove() error {
+	if n.Source == SourceFile {
+		return Refuse(CodeSetInFile, "engine.toml sets the namespace %s: take it out there, restart the engine, and remove it then", n.Name)
+	}
+	return nil
+}
+
 // CheckOtherNamespace refuses the name of a namespace that can't be added or removed: an
 // invalid one, and the default one, with a CodeBadRequest.
 func CheckOtherNamespace(name Namespace) error {

@@ -93,8 +93,8 @@ func (c RemoveNamespace) decide(d *decider) (Decision, error) {
 	switch {
 	case cur == nil:
 		return Decision{}, noNamespace(c.Name)
-	case cur.Source == events.SourceFile:
-		return Decision{}, events.Refuse(events.CodeSetInFile, "engine.toml sets the namespace %s: take it out there, restart the engine, and remove it then", c.Name)
+	case cur.MayRemove() != nil:
+		return Decision{}, cur.MayRemove()
 	case !c.CreatedAt.IsZero() && !c.CreatedAt.Equal(cur.CreatedAt):
 		return Decision{}, events.Refuse(events.CodeWrongState, "namespace %s was removed and added again meanwhile: look at it, and ask again", c.Name)
 	}
