@@ -51,7 +51,11 @@ func TestProjectedTellsOfNamespaces(t *testing.T) {
 	}
 	decide(a, set("acme"), set("beta"))
 	both(2)
-	decide(a, core.RemoveNamespace{Name: "acme"})
+	list, err := a.store.Namespaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decide(a, core.RemoveNamespace{Name: "acme"}, core.ForgetNamespace{Name: "acme", CreatedAt: list[0].CreatedAt})
 	both(1)
 
 	l.set("b", false)

@@ -14,6 +14,7 @@ import (
 //
 //	namespace NAME [weight=N] [paused=BOOL] [queued=N] [node=NAME] [existing]
 //	remove-namespace NAME
+//	forget-namespace NAME    what it held is destroyed
 //	namespace-file   the process ends, and another starts with a file of namespaces: a name and a weight a line
 //	namespaces       where they are
 func (st *story) namespaceVerb(td *datadriven.TestData) string {
@@ -27,6 +28,16 @@ func (st *story) namespaceVerb(td *datadriven.TestData) string {
 		return st.outcome(st.do(c))
 	case "remove-namespace":
 		return st.outcome(st.do(core.RemoveNamespace{Name: events.Namespace(td.CmdArgs[0].Key), By: "ops"}))
+	case "forget-namespace":
+		c := core.ForgetNamespace{Name: events.Namespace(td.CmdArgs[0].Key)}
+		list, err := st.cfg.Store.Namespaces()
+		st.ok(err)
+		for _, n := range list {
+			if n.Name == c.Name {
+				c.CreatedAt = n.CreatedAt
+			}
+		}
+		return st.outcome(st.do(c))
 	case "namespace-file":
 		st.cfg.FileNamespaces = nil
 		for line := range strings.Lines(td.Input) {
@@ -58,6 +69,9 @@ func scan[T any](st *story, td *datadriven.TestData, name string, to **T) {
 
 func namespaceText(n events.NamespaceInfo) string {
 	out := fmt.Sprintf("%s of the %s: weight %d", n.Name, n.Source, n.Weight)
+	if n.Removing {
+		out += ", being removed for " + n.RemovedBy
+	}
 	if n.Paused {
 		out += ", paused"
 	}

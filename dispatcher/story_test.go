@@ -66,7 +66,7 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		st.configure(td)
 	case "schedule", "unschedule", "hold", "go-on", "fire", "down", "jump", "file", "schedules":
 		line = st.scheduleVerb(td)
-	case "namespace", "namespaces", "remove-namespace", "namespace-file":
+	case "namespace", "namespaces", "remove-namespace", "forget-namespace", "namespace-file":
 		line = st.namespaceVerb(td)
 	case "clock":
 		return st.clockVerb(td)

@@ -310,6 +310,21 @@ func (d *decider) hold(change func(*reasons)) {
 	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause))
 }
 
+// decide decides a command, and returns why it was refused.
+func (d *decider) decide(ctx context.Context, cmd core.Command) error {
+	done := make(chan error, 1)
+	err := d.dispatcher.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { done <- o[0].Err })
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // set puts the settings of a namespace into force.
 func (d *decider) set(info events.NamespaceInfo) {
 	why := ""

@@ -46,7 +46,8 @@ type faces struct {
 
 	replicas *replicaWatch
 	sites    *sites
-	listed   func() // is called when the list of namespaces has changed; nil: it has none
+	list     api.Namespaces // nil: this namespace has no list of others
+	listed   func()         // is called when the list of namespaces has changed; nil: it has none
 	// others returns what answers for another namespace; nil: there are none.
 	others  func(*http.Request, events.Namespace) (http.Handler, error)
 	face    *clusterFace
@@ -156,6 +157,7 @@ func (f *faces) openAPI(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},
+		Namespaces:  f.list,
 		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
 		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
 		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,

@@ -13,9 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/wire"
 )
 
 const (
@@ -42,7 +46,7 @@ type spaces struct {
 
 func newSpaces(home *space) *spaces {
 	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
-	home.faces.others, home.faces.listed = s.handler, s.changed
+	home.faces.others, home.faces.listed, home.faces.list = s.handler, s.changed, s
 	return s
 }
 
@@ -86,17 +90,16 @@ func (s *spaces) follow() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, info := range list {
-		t := s.by[info.Name]
-		if t == nil {
-			t = newTenant(s.home, info, s.starts)
-			s.by[info.Name] = t
+		if s.by[info.Name] == nil {
+			s.by[info.Name] = newTenant(s.home, info, s.starts)
 		}
-		t.set(info)
+		s.by[info.Name].set(info)
 	}
 	for name, t := range s.by {
-		if !slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name }) {
-			delete(s.by, name)
+		if !slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name && info.CreatedAt.Equal(t.createdAt) }) {
+			delete(s.by, name) // another of its name has come, which the next look finds
 			s.ended.Go(t.end)
+			s.changed()
 		}
 	}
 	return nil
@@ -160,11 +163,13 @@ func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, 
 // tenant is a namespace beside the default one. It runs until it is stopped: one that fails
 // to start, or ends by itself, is started again.
 type tenant struct {
-	name   events.Namespace
-	home   *space
-	starts chan struct{}
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when nothing of it runs any more
+	name      events.Namespace
+	createdAt time.Time
+	home      *space
+	starts    chan struct{}
+	cancel    context.CancelFunc
+	ended     chan struct{} // closed when nothing of it runs any more
+	remove    chan struct{} // closed when it is to be removed
 
 	mu      sync.Mutex // guards what follows
 	info    events.NamespaceInfo
@@ -177,7 +182,7 @@ type tenant struct {
 // newTenant begins to run a namespace.
 func newTenant(home *space, info events.NamespaceInfo, starts chan struct{}) *tenant {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &tenant{name: info.Name, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), info: info}
+	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), info: info}
 	go t.run(ctx)
 	return t
 }
@@ -199,6 +204,9 @@ func (t *tenant) now() (s *space, state string) {
 func (t *tenant) set(info events.NamespaceInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if info.Removing && !t.info.Removing {
+		close(t.remove)
+	}
 	t.info = info
 	if t.space != nil {
 		t.space.decider.set(info)
@@ -224,13 +232,14 @@ func (t *tenant) end() {
 	}
 }
 
-// run runs the namespace until ctx ends.
+// run runs the namespace until ctx ends, or it is to be removed. Then it destroys what the
+// namespace holds, and takes it off the list.
 func (t *tenant) run(ctx context.Context) {
 	defer close(t.ended)
 	for again := spaceRetry; ctx.Err() == nil; again = min(2*again, maxSpaceRetry) {
 		begun := time.Now()
 		err := t.once(ctx)
-		if ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			t.stopErr = err
 			return
 		}
@@ -245,8 +254,12 @@ func (t *tenant) run(ctx context.Context) {
 	}
 }
 
-// once starts the namespace, and stops it when ctx ends, or it has ended by itself.
+// once does what is to be done with the namespace, until ctx ends: nil says that nothing is
+// left to do. An error is that of a start, of an end by itself, or of the stop.
 func (t *tenant) once(ctx context.Context) error {
+	if t.isRemoved() {
+		return t.destroy(ctx)
+	}
 	s, life, err := t.open(ctx)
 	if err != nil {
 		return err
@@ -258,6 +271,7 @@ func (t *tenant) once(ctx context.Context) error {
 	s.log.Info("the namespace runs")
 	select {
 	case <-ctx.Done():
+	case <-t.remove:
 	case <-s.decider.dispatcher.Done():
 	}
 	t.mu.Lock()
@@ -270,10 +284,76 @@ func (t *tenant) once(ctx context.Context) error {
 		defer cancel()
 	}
 	err = life.stop(end)
-	if err == nil && ctx.Err() == nil {
-		err = errors.New("its engine has ended by itself")
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case t.isRemoved():
+		return t.destroy(ctx)
 	}
-	return err
+	return errors.Join(errors.New("its engine has ended by itself"), err)
+}
+
+// isRemoved reports whether the namespace is to be removed.
+func (t *tenant) isRemoved() bool {
+	select {
+	case <-t.remove:
+		return true
+	default:
+		return false
+	}
+}
+
+// destroyLook is the time between two looks whether another node has taken the namespace off
+// the list.
+const destroyLook = time.Second
+
+// destroy destroys what the namespace holds here. The owner of the default namespace's log
+// destroys the streams as well, and takes the namespace off the list; others wait for that.
+func (t *tenant) destroy(ctx context.Context) error {
+	dir, err := t.home.dir.namespace(t.name)
+	if err == nil && dir != nil {
+		err = os.RemoveAll(dir.path)
+	}
+	if err != nil {
+		return fmt.Errorf("destroy the folder: %w", err)
+	}
+	for ; !t.home.ledger.lease.owns.Load(); err = sleep.For(ctx, destroyLook) {
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.dropStreams(ctx); err != nil {
+		return fmt.Errorf("destroy the streams: %w", err)
+	}
+	t.home.log.Warn("the namespace was removed, with all that it held", "namespace", string(t.name))
+	return t.home.decider.decide(ctx, core.ForgetNamespace{Name: t.name, CreatedAt: t.createdAt})
+}
+
+// dropStreams deletes all streams of the namespace.
+func (t *tenant) dropStreams(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, spaceStopTimeout)
+	defer cancel()
+	names := t.home.names().Namespace(t.name)
+	js, err := connect.JetStream(t.home.nc, names)
+	if err != nil {
+		return err
+	}
+	list := js.StreamNames(ctx)
+	var own []string
+	for name := range list.Name() {
+		if names.OwnsAlone(name) {
+			own = append(own, name)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	for _, name := range own {
+		if err := js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // open starts the namespace in its turn.
@@ -306,6 +386,64 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 		{"the heir", nil, s.ledger.lease.choose},
 	})
 	return s, life, life.start(ctx, parts...)
+}
+
+// Removed implements [api.Namespaces]: the list says so.
+func (*spaces) Removed(events.Namespace) {}
+
+// State implements [api.Namespaces].
+func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.NamespaceState, err error) {
+	t := s.get(name)
+	if t == nil {
+		return wire.NamespaceState{State: wire.NamespaceStarting}, nil
+	}
+	now, why := t.now()
+	t.mu.Lock()
+	removing, failed := t.info.Removing, t.failed
+	t.mu.Unlock()
+	switch {
+	case removing:
+		return wire.NamespaceState{State: wire.NamespaceRemoving}, nil
+	case now == nil && failed != nil:
+		return wire.NamespaceState{State: wire.NamespaceFailed, Error: why}, nil
+	case now == nil:
+		return wire.NamespaceState{State: wire.NamespaceStarting}, nil
+	}
+	return now.state(ctx)
+}
+
+// state says how the namespace is.
+func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
+	st = wire.NamespaceState{State: wire.NamespaceRunning, Owner: s.nodeName(), States: map[string]int64{}}
+	if by, standsBy := s.decider.dispatcher.StandsBy(); standsBy {
+		st.Owner = by.Owner
+	}
+	types, err := s.ledger.store.Types()
+	if err != nil {
+		return st, err
+	}
+	for _, t := range types {
+		for state, n := range t.Counts {
+			if n != 0 {
+				st.States[events.ItemState(state).String()] += n
+			}
+		}
+	}
+	meta, err := s.ledger.store.Meta()
+	if err != nil {
+		return st, err
+	}
+	st.LastAt = meta.LastAt
+	js, err := connect.JetStream(s.nc, s.names())
+	if err != nil {
+		return st, err
+	}
+	stream, err := js.Stream(ctx, s.names().EventStream(0))
+	if err != nil {
+		return st, err
+	}
+	st.LogBytes = int64(stream.CachedInfo().State.Bytes)
+	return st, nil
 }
 
 // namespaceFolder has the folders of the namespaces beside the default one.

@@ -15,9 +15,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -44,11 +45,20 @@ func TestScratch(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("rss before", rss(), "goroutines", runtime.NumGoroutine())
-	for i := range n {
-		projector.StubNamespaces = append(projector.StubNamespaces, events.NamespaceInfo{Name: events.Namespace(fmt.Sprintf("acme-%d", i))})
-	}
 	begun := time.Now()
-	e.spaces.changed()
+	var cmds []core.Command
+	for i := range n {
+		cmds = append(cmds, core.SetNamespace{Name: events.Namespace(fmt.Sprintf("acme-%d", i)), Source: events.SourceAPI})
+	}
+	if err := e.decider.dispatcher.Do(t.Context(), cmds, func(o []dispatcher.Outcome) {
+		for _, x := range o {
+			if x.Err != nil {
+				fmt.Println(x.Err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
 	need.Eventually(t, "all run", func() bool {
 		for i := range n {
 			tn := e.spaces.get(events.Namespace(fmt.Sprintf("acme-%d", i)))
@@ -93,7 +103,10 @@ func TestScratch(t *testing.T) {
 	}
 	if f := os.Getenv("CPUIDLE"); f != "" {
 		before := cpuNow()
-		pf, _ := os.Create("/tmp/w/idle.out"); pprof.StartCPUProfile(pf); time.Sleep(20 * time.Second); pprof.StopCPUProfile()
+		pf, _ := os.Create("/tmp/w/idle.out")
+		pprof.StartCPUProfile(pf)
+		time.Sleep(20 * time.Second)
+		pprof.StopCPUProfile()
 		fmt.Println("cpu idle 10 s", cpuNow()-before)
 	}
 	_ = wire.Default
@@ -111,4 +124,89 @@ func cpuNow() time.Duration {
 	fmt.Sscan(f[13], &u)
 	fmt.Sscan(f[14], &s)
 	return time.Duration(u+s) * 10 * time.Millisecond
+}
+
+func TestScratchCluster(t *testing.T) {
+	engines := startEngines(t, clusterOptions(t, 3)...)
+	owner := func() *Engine {
+		for _, e := range engines {
+			if e != nil && e.ledger.lease.owns.Load() {
+				return e
+			}
+		}
+		return nil
+	}
+	need.Eventually(t, "an owner", func() bool { return owner() != nil })
+	names := []events.Namespace{"a", "b", "c", "d"}
+	begun := time.Now()
+	for _, n := range names {
+		if err := owner().decider.dispatcher.Do(t.Context(), []core.Command{core.SetNamespace{Name: n, Source: events.SourceAPI}}, func([]dispatcher.Outcome) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(e *Engine, n events.Namespace) *space {
+		tn := e.spaces.get(n)
+		if tn == nil {
+			return nil
+		}
+		s, _ := tn.now()
+		return s
+	}
+	need.Eventually(t, "all run everywhere", func() bool {
+		for _, e := range engines {
+			for _, n := range names {
+				if run(e, n) == nil {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	fmt.Println("all in", time.Since(begun))
+	show := func() {
+		for _, n := range names {
+			for i, e := range engines {
+				if e == nil {
+					continue
+				}
+				if s := run(e, n); s != nil && s.ledger.lease.owns.Load() {
+					fmt.Println(n, "owned by", i)
+				}
+			}
+		}
+	}
+	show()
+	for _, n := range names {
+		nc, err := engines[0].Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		c, err := streamwright.New(nc, streamwright.WithPrefix("work-"+string(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := c.Submit(context.Background(), streamwright.Item{Type: "email", Params: map[string]int{"a": 1}})
+		fmt.Println(h, err)
+	}
+	begun = time.Now()
+	fmt.Println("stop", engines[1].Stop(t.Context()), time.Since(begun))
+	engines[1] = nil
+	need.Eventually(t, "owned by others", func() bool {
+		for _, n := range names {
+			owned := false
+			for _, e := range engines {
+				if e != nil {
+					s := run(e, n)
+					owned = owned || s != nil && s.ledger.lease.owns.Load()
+				}
+			}
+			if !owned {
+				return false
+			}
+		}
+		return true
+	})
+	fmt.Println("after", time.Since(begun))
+	show()
 }

@@ -23,6 +23,10 @@ type NamespaceInfo struct {
 	Source string          `json:"source"`         // file, api
 	// CreatedAt is when it was added. One that is removed and added again has another.
 	CreatedAt time.Time `json:"created_at"`
+	// Removing says that it is being removed: what it holds is destroyed, and then it is taken
+	// off the list. RemovedBy is who asked for that.
+	Removing  bool   `json:"removing,omitempty"`
+	RemovedBy string `json:"removed_by,omitempty"` // at most 256 bytes
 }
 
 // NamespaceLimits bounds what a namespace uses. 0 sets no limit beside the engine's.
@@ -145,8 +149,8 @@ type NamespaceSet struct {
 	Namespace NamespaceInfo `json:"namespace"`
 }
 
-// NamespaceRemoved is the payload of namespace_removed. What the namespace holds is
-// destroyed once it is durable.
+// NamespaceRemoved is the payload of namespace_removed: what the namespace held has been
+// destroyed, and the name is free.
 type NamespaceRemoved struct {
 	Name Namespace `json:"name"`
 	By   string    `json:"by,omitempty"`

@@ -62,6 +62,16 @@ func follows(s, root, separators string) bool {
 	return ok && rest != "" && strings.IndexByte(separators, rest[0]) >= 0
 }
 
+// OwnsAlone reports whether a stream is one of this namespace's alone, by its name.
+func (n Names) OwnsAlone(stream string) bool {
+	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {
+		if strings.HasPrefix(stream, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // Owns reports whether a stream is one of the engine's, in any of its namespaces, by its name.
 func (n Names) Owns(stream string) bool {
 	for _, kind := range []string{"KV_", "OBJ_"} {

@@ -29,6 +29,8 @@ func (c SetNamespace) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	case cur == nil && c.Existing:
 		return Decision{}, noNamespace(c.Name)
+	case cur != nil && cur.Removing:
+		return Decision{}, events.Refuse(events.CodeWrongState, "namespace %s is being removed: wait until it is off the list, or choose another name", c.Name)
 	case cur == nil && d.state.namespaces.len() >= events.MaxNamespaces:
 		return Decision{}, events.Refuse(events.CodeTooLarge, "namespace %s would be one too many: an engine has at most %d; remove one that is no longer needed", c.Name, events.MaxNamespaces)
 	case cur != nil && *cur == next:
@@ -72,8 +74,8 @@ func (c ReleaseNamespace) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{d.namespaceSet(next)}}, nil
 }
 
-// RemoveNamespace takes a namespace off the list. Whoever holds its data destroys it once
-// the event is durable.
+// RemoveNamespace begins to remove a namespace: from then on it is not changed any more, and
+// whoever holds its data destroys it.
 type RemoveNamespace struct {
 	Name events.Namespace
 	By   string // who asks, at most 256 bytes
@@ -97,8 +99,30 @@ func (c RemoveNamespace) decide(d *decider) (Decision, error) {
 		return Decision{}, cur.MayRemove()
 	case !c.CreatedAt.IsZero() && !c.CreatedAt.Equal(cur.CreatedAt):
 		return Decision{}, events.Refuse(events.CodeWrongState, "namespace %s was removed and added again meanwhile: look at it, and ask again", c.Name)
+	case cur.Removing:
+		return Decision{Repeat: true}, nil
 	}
-	return Decision{Events: []events.Event{d.typeEvent("", &events.NamespaceRemoved{Name: c.Name, By: c.By})}}, nil
+	next := *cur
+	next.Removing, next.RemovedBy = true, c.By
+	return Decision{Events: []events.Event{d.namespaceSet(next)}}, nil
+}
+
+// ForgetNamespace takes a namespace that is being removed off the list, once what it held is
+// destroyed.
+type ForgetNamespace struct {
+	Name      events.Namespace
+	CreatedAt time.Time
+}
+
+func (c ForgetNamespace) decide(d *decider) (Decision, error) {
+	cur := d.state.namespaces.get(string(c.Name))
+	switch {
+	case cur == nil || !c.CreatedAt.Equal(cur.CreatedAt):
+		return Decision{Repeat: true}, nil
+	case !cur.Removing:
+		return Decision{}, events.Refuse(events.CodeWrongState, "namespace %s is not being removed", c.Name)
+	}
+	return Decision{Events: []events.Event{d.typeEvent("", &events.NamespaceRemoved{Name: c.Name, By: cur.RemovedBy})}}, nil
 }
 
 func applyNamespaceSet(a *applier, b *events.NamespaceSet) error {

@@ -22,10 +22,17 @@ func goldenNamespaces(w *world) {
 	w.now = w.now.Add(time.Minute)
 	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI, Existing: true, Change: events.NamespaceChange{Paused: new(true)}})
 	w.do(ReleaseNamespace{Name: "acme"})
-	w.do(RemoveNamespace{Name: "gone", By: "ops"})
-	w.do(RemoveNamespace{Name: "beta"})
+	w.removeNamespace("gone", "ops")
+	w.removeNamespace("beta", "")
 	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI}) // another one
 	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(1)}})
+}
+
+// removeNamespace removes a namespace, and takes it off the list.
+func (w *world) removeNamespace(name events.Namespace, by string) {
+	w.t.Helper()
+	w.do(RemoveNamespace{Name: name, By: by})
+	w.do(ForgetNamespace{Name: name, CreatedAt: w.namespace(name).CreatedAt})
 }
 
 // largestNamespace makes the largest events that a namespace can have.
@@ -35,13 +42,19 @@ func largestNamespace(w *world, long func(int) string) {
 		MaxQueued: events.MaxMaxQueued, MaxLogBytes: events.MaxBound, MaxDocumentBytes: events.MaxBound, Connections: events.MaxConnections, RequestsPerSecond: events.MaxRequestsRate,
 	}}
 	w.do(SetNamespace{Name: name, Source: events.SourceAPI, Change: full.Change()})
-	w.do(RemoveNamespace{Name: name, By: long(events.MaxNameLen)})
+	w.removeNamespace(name, long(events.MaxNameLen))
 }
 
 // namespaceCommand adds, changes and removes namespaces, rightly and amiss.
 func (s *sim) namespaceCommand() Command {
 	name := events.Namespace(pick(s, "namespace", "a", "a", "a", "b", "b", "default", "No Name"))
-	switch pick(s, "namespace command", "set", "set", "set", "set", "release", "remove") {
+	switch pick(s, "namespace command", "set", "set", "set", "set", "release", "remove", "forget") {
+	case "forget":
+		c := ForgetNamespace{Name: name, CreatedAt: s.now}
+		if n, ok := s.live.Namespace(name); ok && !s.chance("another", 20) {
+			c.CreatedAt = n.CreatedAt
+		}
+		return c
 	case "release":
 		return ReleaseNamespace{Name: name}
 	case "remove":
@@ -116,7 +129,20 @@ func TestNamespaces(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	w.refused(events.CodeWrongState, RemoveNamespace{Name: "acme", CreatedAt: w.now})
+	w.refused(events.CodeWrongState, ForgetNamespace{Name: "acme", CreatedAt: added})
 	w.do(RemoveNamespace{Name: "acme", By: "ops", CreatedAt: added})
+	want.Removing, want.RemovedBy = true, "ops"
+	if got := w.namespace("acme"); got != want {
+		t.Fatalf("while it is removed: %+v", got)
+	}
+	if d := w.do(RemoveNamespace{Name: "acme"}); !d.Repeat {
+		t.Fatalf("removed again: %+v", d)
+	}
+	w.refused(events.CodeWrongState, SetNamespace{Name: "acme", Source: events.SourceAPI})
+	if d := w.do(ForgetNamespace{Name: "acme", CreatedAt: w.now}); !d.Repeat {
+		t.Fatalf("another one forgotten: %+v", d)
+	}
+	w.do(ForgetNamespace{Name: "acme", CreatedAt: added})
 	w.refused(events.CodeNotFound, RemoveNamespace{Name: "acme"})
 	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI})
 	if got := w.namespace("acme"); !got.CreatedAt.Equal(w.now) || got.Paused || got.Weight != events.DefaultWeight {
@@ -152,10 +178,10 @@ func TestNamespacesOutliveACut(t *testing.T) {
 	for _, name := range []events.Namespace{"kept", "changed", "removed", "removed-before"} {
 		w.do(SetNamespace{Name: name, Source: events.SourceAPI})
 	}
-	w.do(RemoveNamespace{Name: "removed-before"})
+	w.removeNamespace("removed-before", "")
 	w.do(BeginCut{})
 	w.do(SetNamespace{Name: "changed", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(2)}})
-	w.do(RemoveNamespace{Name: "removed"})
+	w.removeNamespace("removed", "")
 	w.do(SetNamespace{Name: "added", Source: events.SourceAPI})
 	w.endRound()
 	if got := w.s.Namespaces(); len(got) != 3 || got[1].Weight != 2 {
@@ -182,7 +208,7 @@ func TestTheFileOwnsItsNamespaces(t *testing.T) {
 	if got := w.namespace("acme"); got.Source != events.SourceAPI || got.Weight != 3 {
 		t.Fatalf("%+v", got)
 	}
-	w.do(RemoveNamespace{Name: "acme"})
+	w.removeNamespace("acme", "")
 	w.refused(events.CodeNotFound, ReleaseNamespace{Name: "acme"})
 }
 
@@ -225,7 +251,7 @@ func TestNamespacesAreBounded(t *testing.T) {
 		w.do(SetNamespace{Name: events.Namespace(fmt.Sprintf("n%d", i)), Source: events.SourceAPI})
 	}
 	w.refused(events.CodeTooLarge, SetNamespace{Name: "more", Source: events.SourceAPI})
-	w.do(RemoveNamespace{Name: "n7"})
+	w.removeNamespace("n7", "")
 	w.do(SetNamespace{Name: "more", Source: events.SourceAPI})
 }
 
