@@ -155,7 +155,7 @@ func (a *namespaceAPI) remove(ctx context.Context, _ *call, req wire.NamespaceRe
 	if req.DryRun {
 		return reply, nil
 	}
-	if err := unused(info); err != nil && !req.Force {
+	if err := info.Unused(); err != nil && !req.Force {
 		return nil, err
 	}
 	o, err := a.one(ctx, core.RemoveNamespace{Name: info.Name, By: req.By, CreatedAt: info.CreatedAt})
@@ -168,17 +168,4 @@ func (a *namespaceAPI) remove(ctx context.Context, _ *call, req wire.NamespaceRe
 	}
 	reply.Removed, reply.Position = true, wire.PositionOf(o.Position)
 	return reply, nil
-}
-
-// unused refuses to remove a namespace with live items, or one that may have some.
-func unused(n *wire.NamespaceInfo) error {
-	switch {
-	case n.State == nil:
-		return events.Refuse(events.CodeWrongState, "what namespace %s holds is not known to this engine: use force to remove it all the same", n.Name)
-	case n.State.Live() > 0:
-		return events.Refuse(events.CodeWrongState, "namespace %s has %s that have not ended: cancel them or wait, or use force to destroy them", n.Name, events.Count(n.State.Live(), "item"))
-	case n.State.State != wire.NamespaceRunning:
-		return events.Refuse(events.CodeWrongState, "namespace %s is %s, so what it holds is not known: wait, or use force to remove it all the same", n.Name, n.State.State)
-	}
-	return nil
 }

@@ -93,7 +93,7 @@ func TestRemoveNamespace(t *testing.T) {
 	h.set("acme", wire.NamespaceStarting, nil)
 	refused(events.CodeWrongState, "is starting", map[string]any{})
 	h.set("acme", wire.NamespaceRunning, map[string]int64{"queued": 1, "waiting": 2, "running": 3, "completed": 4})
-	refused(events.CodeWrongState, "6 items that have not ended", map[string]any{})
+	refused(events.CodeWrongState, "6 items not ended", map[string]any{})
 	would, err := remove(map[string]any{"dry_run": true, "force": true})
 	if err != nil || would.Removed || would.Namespace.State.States["waiting"] != 2 || would.Namespace.State.LogBytes != 4096 {
 		t.Fatalf("%+v, %v", would, err)

@@ -35,7 +35,9 @@ func TestProjectedTellsOfNamespaces(t *testing.T) {
 	b.startEngine()
 	t.Cleanup(func() { b.stopEngine(); b.nc.Close() })
 	b.stands("a")
-	set := func(name events.Namespace) core.Command { return core.SetNamespace{Name: name, Source: events.SourceAPI} }
+	set := func(name events.Namespace) core.Command {
+		return core.SetNamespace{Name: name, Source: events.SourceAPI}
+	}
 	decide := func(h *harness, cmds ...core.Command) {
 		t.Helper()
 		out, err := h.eng.all(h.ctx(), cmds)

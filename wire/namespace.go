@@ -27,11 +27,11 @@ type NamespaceGet struct {
 
 // NamespaceRemove removes a namespace with all that it holds. It is refused while items of
 // it are live, and while what it holds is not known, unless Force is set. DryRun removes
-// nothing, and answers as if it did.
+// nothing, and answers what would be destroyed, live or not.
 type NamespaceRemove struct {
 	Name   string `json:"name"`              // the namespace's name
 	Force  bool   `json:"force,omitempty"`   // destroy live items, and what is not known
-	DryRun bool   `json:"dry_run,omitempty"` // remove nothing, and answer as if it did
+	DryRun bool   `json:"dry_run,omitempty"` // remove nothing, and answer what would be destroyed
 	By     string `json:"by,omitempty"`      // who asks, at most 256 bytes
 }
 
@@ -39,6 +39,20 @@ type NamespaceRemove struct {
 type NamespaceInfo struct {
 	events.NamespaceInfo
 	State *NamespaceState `json:"state,omitempty"` // left out: the engine that answers holds none but the default one
+}
+
+// Unused returns a CodeWrongState if the namespace has items that have not ended, or may have
+// some: then only force removes it.
+func (n *NamespaceInfo) Unused() error {
+	switch {
+	case n.State == nil:
+		return events.Refuse(events.CodeWrongState, "what namespace %s holds is not known to this engine: use force to remove it all the same", n.Name)
+	case n.State.Live() > 0:
+		return events.Refuse(events.CodeWrongState, "namespace %s has %s not ended: cancel them or wait, or use force to destroy them", n.Name, events.Count(n.State.Live(), "item"))
+	case n.State.State != NamespaceRunning:
+		return events.Refuse(events.CodeWrongState, "namespace %s is %s, so what it holds is not known: wait, or use force to remove it all the same", n.Name, n.State.State)
+	}
+	return nil
 }
 
 // The values of [NamespaceState].State.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -179,19 +178,7 @@ func (a *app) printMeant(meant streamwright.BulkResult, b streamwright.Bulk, did
 // confirmed asks a question and reports whether the answer is yes. The end of ctx, an
 // interrupt, is a no.
 func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string) bool {
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() { // a read of a terminal can't be ended: it lasts as long as the program
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		answer <- line
-	}()
-	line := ""
-	select {
-	case line = <-answer:
-	case <-ctx.Done():
-		fmt.Fprintln(out)
-	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	switch strings.ToLower(answer(ctx, in, out, question+" [y/N] ")) {
 	case "y", "yes":
 		return true
 	}

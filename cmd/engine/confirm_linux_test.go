@@ -46,6 +46,60 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
+// converse runs the program on a terminal, types something at a question, and returns its
+// exit code and all that it has shown.
+func converse(t *testing.T, question, typed string, args ...string) (code int, text string) {
+	t.Helper()
+	person, program := terminal(t)
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	program.Close()
+	seen := make(chan string, 1)
+	asked := make(chan struct{})
+	go func() {
+		var all bytes.Buffer
+		buf := make([]byte, 4096)
+		for waiting := true; ; {
+			n, err := person.Read(buf)
+			all.Write(buf[:n])
+			if waiting && bytes.Contains(all.Bytes(), []byte(question)) {
+				waiting = false
+				close(asked)
+			}
+			if err != nil { // EIO: the program has ended
+				seen <- all.String()
+				return
+			}
+		}
+	}()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("it ended without a question: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("no question came")
+	}
+	time.Sleep(300 * time.Millisecond) // long enough for a spinner to cover the question
+	if _, err := io.WriteString(person, typed); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		<-ended
+		t.Fatalf("%q does not end it", typed)
+	}
+	text = <-seen
+	return cmd.ProcessState.ExitCode(), text
+}
+
 // A bulk command on a terminal asks once its bar is gone, and an interrupt at the
 // question ends it without a change.
 func TestConfirmOnATerminal(t *testing.T) {
@@ -60,55 +114,9 @@ func TestConfirmOnATerminal(t *testing.T) {
 		typed, says string
 		code        int
 	}{{"\x03", "nothing was changed", 1}, {"n\n", "nothing was changed", 1}, {"y\n", "12 items cancelled", 0}} {
-		person, program := terminal(t)
-		cmd := exec.Command(os.Args[0], "cancel", "--type", "email")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		program.Close()
-		seen := make(chan string, 1)
-		asked := make(chan struct{})
-		go func() {
-			var all bytes.Buffer
-			buf := make([]byte, 4096)
-			for waiting := true; ; {
-				n, err := person.Read(buf)
-				all.Write(buf[:n])
-				if waiting && bytes.Contains(all.Bytes(), []byte("[y/N] ")) {
-					waiting = false
-					close(asked)
-				}
-				if err != nil { // EIO: the program has ended
-					seen <- all.String()
-					return
-				}
-			}
-		}()
-		select {
-		case <-asked:
-		case err := <-ended:
-			t.Fatalf("it ended without a question: %v", err)
-		case <-time.After(time.Minute):
-			t.Fatal("no question came")
-		}
-		time.Sleep(300 * time.Millisecond) // long enough for a spinner to cover the question
-		if _, err := io.WriteString(person, of.typed); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			_ = cmd.Process.Kill()
-			<-ended
-			t.Fatalf("%q does not end it", of.typed)
-		}
-		text := <-seen
+		code, text := converse(t, "[y/N] ", of.typed, "cancel", "--type", "email")
 		_, after, _ := strings.Cut(text, "[y/N] ")
-		if code := cmd.ProcessState.ExitCode(); code != of.code || !strings.Contains(after, of.says) {
+		if code != of.code || !strings.Contains(after, of.says) {
 			t.Errorf("%q: exit code %d, and after the question %q", of.typed, code, after)
 		}
 		if answer, _, _ := strings.Cut(after, "\n"); strings.Contains(answer, "counted") {
@@ -132,4 +140,21 @@ func TestBulkOfAnUnknownType(t *testing.T) {
 	engine(t, "", "types", "pause", "later").wants(t, 0, "later is paused") // before its first item
 	engine(t, "", "types").wants(t, 0, "later", "paused")
 	engine(t, "", "cancel", "--type", "later", "--yes").wants(t, 0, "0 items cancelled")
+}
+
+// What is destroyed for good is named once more before.
+func TestRemoveNamespaceOnATerminal(t *testing.T) {
+	url := realEngine(t)
+	engine(t, "", "namespaces", "add", "acme", "--server", url).wants(t, 0)
+	for _, of := range []struct {
+		typed, says string
+		code        int
+	}{{"\x03", "nothing was changed", 1}, {"y\n", "nothing was changed", 1}, {"acme\n", "removed acme", 0}} {
+		code, text := converse(t, "to go on: ", of.typed, "namespaces", "remove", "acme", "--force", "--server", url)
+		before, after, _ := strings.Cut(text, "to go on: ")
+		if code != of.code || !strings.Contains(after, of.says) || !strings.Contains(before, "namespace acme and all that it holds") {
+			t.Errorf("%q: exit code %d, %q", of.typed, code, text)
+		}
+	}
+	engine(t, "", "namespaces", "show", "acme", "--server", url).wants(t, 1, "acme")
 }

@@ -41,7 +41,7 @@ var groups = []struct {
 	}},
 	{"Change items", []func(*app) *cobra.Command{cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
-	{"Control types, workers and schedules", []func(*app) *cobra.Command{typesCommand, workersCommand, schedulesCommand}},
+	{"Control types, workers, schedules and namespaces", []func(*app) *cobra.Command{typesCommand, workersCommand, schedulesCommand, namespacesCommand}},
 	{"Keep the engine in order", []func(*app) *cobra.Command{
 		verifyCommand, rebuildCommand, cutCommand, backupCommand, restoreCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand, versionCommand,
 	}},

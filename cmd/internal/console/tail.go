@@ -101,7 +101,7 @@ var summaryFields = []string{
 	"name", "tick", "skipped", "error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
 	"percent", "children", "existing", "continues", "continuation", "child_policy", "after", "after_policy", "for", "ended", "left", "behind", "by",
 	"dedup_policy", "dedup_window_ms", "parent", "expires_at", "estimated_duration_ms",
-	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced",
+	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced", "paused", "weight", "node",
 }
 
 // list shows the ids of an event: a few, and how many more there are.
@@ -136,8 +136,10 @@ func Summary(ev streamwright.Event, style Style) string {
 	if len(ev.Data) == 0 || json.Unmarshal(ev.Data, &data) != nil {
 		return ""
 	}
-	if s, ok := data["schedule"].(map[string]any); ok {
-		data = s
+	for _, within := range []string{"schedule", "namespace"} {
+		if s, ok := data[within].(map[string]any); ok {
+			data = s
+		}
 	}
 	var parts []string
 	for _, name := range summaryFields {
