@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import threading
 import unittest
@@ -35,7 +36,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if not self.path.startswith("/ns/acme/"):
-            self.send_error(404)
+            refusal = json.dumps({"status": 404, "code": "not_found", "detail": "there is no such namespace"}).encode()
+            self.send_response(404)
+            self.send_header("Content-Type", "application/problem+json")
+            self.send_header("Content-Length", str(len(refusal)))
+            self.end_headers()
+            self.wfile.write(refusal)
             return
         conn = http.client.HTTPConnection(self.server.engine)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
