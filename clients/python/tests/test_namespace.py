@@ -3,6 +3,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
+import socket
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,6 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
         conn = http.client.HTTPConnection(self.server.engine)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
         conn.request(self.command, self.path.removeprefix("/ns/acme"), body or None, headers)
+        assert conn.sock is not None
+        if self.connection in select.select([conn.sock, self.connection], [], [])[0]:
+            conn.sock.shutdown(socket.SHUT_WR)  # the client has hung up, as a worker does that ends
         reply = conn.getresponse()
         self.send_response(reply.status)
         self.send_header("Connection", "close")
