@@ -122,6 +122,8 @@ const (
 	KindRejectedPurged    = events.KindRejectedPurged
 	KindDrainSet          = events.KindDrainSet
 	KindDrainEnded        = events.KindDrainEnded
+	KindNamespaceSet      = events.KindNamespaceSet
+	KindNamespaceRemoved  = events.KindNamespaceRemoved
 	KindTypeForgotten     = events.KindTypeForgotten
 	KindFormatRaised      = events.KindFormatRaised
 )

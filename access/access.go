@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -58,12 +59,19 @@ func ParseRoles(list []string) (set Roles, err error) {
 
 // Identity is the known maker of a request.
 type Identity struct {
-	Name  string // of the token, certificate or user; "anyone" where all is open
-	Roles Roles
+	Name        string // of the token, certificate or user; "anyone" where all is open
+	Roles       Roles  // in the namespace that the request is for
+	Memberships Memberships
 }
 
 // Anyone is the identity of every caller of an engine that is open to all.
-var Anyone = Identity{Name: "anyone", Roles: All}
+var Anyone = Identity{Name: "anyone", Roles: All, Memberships: Everywhere(All)}
+
+// In returns the identity as the maker of a request to a namespace.
+func (id Identity) In(ns events.Namespace) Identity {
+	id.Roles = id.Memberships.In(ns)
+	return id
+}
 
 type identityKey struct{}
 

@@ -57,7 +57,7 @@ func TestIsLoopback(t *testing.T) {
 // nothing but what it is for.
 func TestPermissionsAreOfTheRoles(t *testing.T) {
 	grant := func(r ...Role) Permissions {
-		return Grant{Names: wire.Default, User: "u", Roles: RolesOf(r...)}.Permissions()
+		return Grant{Names: wire.Default, User: "u", Roles: InDefault(RolesOf(r...))}.Permissions()
 	}
 	union := grant(Submit, Work, Read, Operate)
 	var pub, sub []string
@@ -76,14 +76,14 @@ func TestPermissionsAreOfTheRoles(t *testing.T) {
 	if p := grant(); len(p.Publish) != 0 {
 		t.Errorf("no role: %q", p.Publish)
 	}
-	if p := (Grant{Names: wire.Default, User: "u", PublishOnly: true}).Permissions(); !slices.Equal(p.Publish, []string{"work.submit.*"}) {
+	if p := (Grant{Names: wire.Default, User: "u", Roles: InDefault(RolesOf(Submit)), PublishOnly: true}).Permissions(); !slices.Equal(p.Publish, []string{"work.submit.*"}) {
 		t.Errorf("publishes alone: %q", p.Publish)
 	}
 }
 
 // allImports lists the imports of every role, with another prefix and a domain.
 func allImports() []Import {
-	return Grant{Names: wire.WithPrefix("acme").In("hub"), User: "u", Roles: All}.Imports()
+	return Grant{Names: wire.WithPrefix("acme").In("hub"), User: "u", Roles: InDefault(All)}.Imports()
 }
 
 // No role sends to what only the engine may write, and each hears what it is
@@ -117,7 +117,7 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 // itself answers with nothing: the reply subject $JS.ACK is not rewritten.
 func TestAnEmptyAnswerIsForWorkersAlone(t *testing.T) {
 	for _, r := range []Role{Submit, Read, Operate} {
-		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: RolesOf(r)}).Imports() {
+		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: InDefault(RolesOf(r))}).Imports() {
 			if i.Flow == Pull || strings.Contains(i.Subject, "CONSUMER") || strings.Contains(i.Subject, "DIRECT") || strings.HasPrefix(i.Subject, "$JS.ACK") {
 				t.Errorf("%s may ask %s", r, i.Subject)
 			}
@@ -137,7 +137,7 @@ func TestTheAPIIsUnderTheDomain(t *testing.T) {
 // What is stored is an operator's to back up; nobody else reads the streams whole.
 func TestOnlyOperatorsReadStreams(t *testing.T) {
 	for _, r := range []Role{Submit, Work, Read} {
-		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: RolesOf(r)}).Imports() {
+		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: InDefault(RolesOf(r))}).Imports() {
 			if strings.Contains(i.Subject, "STREAM.INFO") || strings.Contains(i.Subject, "STREAM.MSG.GET") && !strings.HasSuffix(i.Subject, "OBJ_work_blobs") {
 				t.Errorf("%s may ask %s", r, i.Subject)
 			}
@@ -147,8 +147,8 @@ func TestOnlyOperatorsReadStreams(t *testing.T) {
 
 // An export is for those who import it.
 func TestExports(t *testing.T) {
-	a := Grant{Names: wire.Default, User: "a", Roles: RolesOf(Submit)}
-	b := Grant{Names: wire.Default, User: "b", Roles: RolesOf(Submit, Work)}
+	a := Grant{Names: wire.Default, User: "a", Roles: InDefault(RolesOf(Submit))}
+	b := Grant{Names: wire.Default, User: "b", Roles: InDefault(RolesOf(Submit, Work))}
 	want := map[string][]string{"work.submit.*": {"WORK_a", "WORK_b"}, "work.api.register": {"WORK_b"}}
 	for _, e := range Exports([]Grant{b, a}) {
 		if w, ok := want[e.Subject]; ok && !slices.Equal(e.Accounts, w) {
@@ -165,7 +165,7 @@ func TestExports(t *testing.T) {
 }
 
 func TestNoDocuments(t *testing.T) {
-	p := Grant{Names: wire.Default, User: "u", Roles: All, NoDocuments: true}.Permissions()
+	p := Grant{Names: wire.Default, User: "u", Roles: InDefault(All), NoDocuments: true}.Permissions()
 	if i := slices.IndexFunc(p.Publish, func(s string) bool { return strings.Contains(s, "blobs") }); i >= 0 {
 		t.Errorf("it has %s", p.Publish[i])
 	}

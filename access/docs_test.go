@@ -61,10 +61,10 @@ func endpointTable() string {
 func permissionLists() string {
 	var b strings.Builder
 	for _, role := range []Role{Submit, Work, Read, Operate, 0} {
-		g := Grant{Names: wire.Default, User: "NAME", Roles: Roles(role), PublishOnly: role == 0}
-		name := "publish"
-		if role != 0 {
-			name = role.String()
+		g := Grant{Names: wire.Default, User: "NAME", Roles: InDefault(Roles(role))}
+		name := role.String()
+		if role == 0 {
+			name, g.Roles, g.PublishOnly = "publish", InDefault(RolesOf(Submit)), true
 		}
 		fmt.Fprintf(&b, "### `%s`\n\n| flow | subject in the user's account | in the engine's, if it differs |\n|---|---|---|\n", name)
 		for _, i := range g.Imports() {

@@ -3,6 +3,7 @@ package access
 import (
 	"slices"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -10,8 +11,9 @@ import (
 // the account that has its streams.
 type EngineGrant struct {
 	Names      wire.Names
-	Partitions int    // at least 1
-	User       string // its inbox prefix is _INBOX or InboxPrefix(User)
+	Namespaces []events.Namespace // beside default
+	Partitions int                // at least 1
+	User       string             // its inbox prefix is _INBOX or InboxPrefix(User)
 	// Subjects lists further subjects that the engine sends requests to: a dedup
 	// hook's.
 	Subjects []string
@@ -20,16 +22,11 @@ type EngineGrant struct {
 }
 
 // Permissions computes what the engine needs, and no more: its own streams,
-// buckets and subjects, and the replies to requests. Replies to other accounts
-// are under _R_.
+// buckets and subjects, in each namespace, and the replies to requests. Replies to other
+// accounts are under _R_.
 func (g EngineGrant) Permissions() Permissions {
-	n := g.Names
-	p := &Permissions{Subscribe: []string{
-		"_INBOX.>", n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
-		n.Control(">"), n.Probe(">"), n.RunOfAll(), // for workers over HTTP
-	}}
-	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
-		n.JetStream("CONSUMER.PAUSE."+n.DispatchStream()+".*"))
+	p := &Permissions{Subscribe: []string{"_INBOX.>", "$JS.EVENT.ADVISORY.STREAM.DELETED.*"}}
+	p.publish(g.Names.JetStream("INFO"), "_R_.>", "_INBOX.>")
 	if own := InboxPrefix(g.User); own != "" {
 		p.subscribe(own + ".>")
 		p.publish(own + ".>") // to the types' commands, if they have no login of their own
@@ -38,6 +35,30 @@ func (g EngineGrant) Permissions() Permissions {
 		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+wire.Service, "$SRV."+verb+"."+wire.Service+".*")
 	}
 	p.publish(g.Subjects...)
+	for _, site := range g.Sites {
+		at := EngineGrant{Names: g.Names.Site(site)}
+		stream := at.Names.SiteStream(site)
+		p.publish(at.Names.JetStream("STREAM.INFO."+stream), at.Names.JetStream("STREAM.PURGE."+stream))
+		p.publish(at.consume(stream)...)
+	}
+	for _, ns := range slices.Concat([]events.Namespace{events.DefaultNamespace}, g.Namespaces) {
+		at := g
+		at.Names = g.Names.Namespace(ns)
+		at.namespace(p)
+		if ns != events.DefaultNamespace {
+			at.remove(p)
+		}
+	}
+	return p.sorted()
+}
+
+// namespace adds what one namespace takes, which has the grant's Names.
+func (g EngineGrant) namespace(p *Permissions) {
+	n := g.Names
+	p.subscribe(n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), "$JS.EVENT.ADVISORY.CONSUMER.DELETED."+n.DispatchStream()+".*",
+		n.Control(">"), n.Probe(">"), n.RunOfAll()) // for workers over HTTP
+	p.publish(n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
+		n.JetStream("CONSUMER.PAUSE."+n.DispatchStream()+".*"))
 	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.DispatchAckStream()} {
 		g.administer(p, s, "DELETE")
 	}
@@ -55,14 +76,18 @@ func (g EngineGrant) Permissions() Permissions {
 		g.administer(p, "KV_"+n.Bucket(b), "DELETE")
 		p.publish(n.Entries(b) + ">")
 	}
-	for _, site := range g.Sites {
-		at := EngineGrant{Names: n.Site(site)}
-		stream := n.SiteStream(site)
-		p.publish(at.Names.JetStream("STREAM.INFO."+stream), at.Names.JetStream("STREAM.PURGE."+stream))
-		p.publish(at.consume(stream)...)
-	}
 	p.publish("$O." + n.Bucket("blobs") + ".>")
-	return p.sorted()
+}
+
+// remove grants what it takes to delete all that a namespace has.
+func (g EngineGrant) remove(p *Permissions) {
+	streams := []string{g.Names.LogStream(), "OBJ_" + g.Names.Bucket("blobs")}
+	for i := range max(g.Partitions, 1) {
+		streams = append(streams, g.Names.EventStream(i))
+	}
+	for _, s := range streams {
+		p.publish(g.Names.JetStream("STREAM.DELETE." + s))
+	}
 }
 
 // administer grants what it takes to make, read and maintain a stream.

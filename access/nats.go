@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -31,10 +32,14 @@ type Grant struct {
 	// reaches the streams.
 	Names wire.Names
 	User  string
-	Roles Roles
+	Roles Memberships
+	// Namespaces exist beside default. Roles in every namespace are rights in these;
+	// those in a named one are rights there, whether it exists or not.
+	Namespaces []events.Namespace
 	// Account is the user's; empty: the one that the names tell.
 	Account string
-	// PublishOnly grants plain publishes of submissions, and none of Roles.
+	// PublishOnly leaves of the role submit plain publishes alone, and of the others
+	// nothing.
 	PublishOnly bool
 	// NoDocuments leaves the object store of large params and results out. Its
 	// server can't restrict a reader to single objects: whoever may read it may
@@ -92,36 +97,51 @@ type Import struct {
 // $JS.API.CONSUMER.CREATE.
 func (g Grant) Imports() []Import {
 	l := &imports{}
-	if g.PublishOnly {
-		l.add(Request, g.Names.SubmitAll())
-		return l.sorted()
-	}
 	if g.Mirror != "" {
 		g.mirror(l)
 		return l.sorted()
 	}
+	for _, ns := range g.Roles.Among(g.Namespaces) {
+		at := g
+		at.Names = g.Names.Namespace(ns)
+		at.namespace(l, g.Roles.In(ns))
+	}
+	return l.sorted()
+}
+
+// namespace adds what roles in one namespace need, which has the grant's Names.
+func (g Grant) namespace(l *imports, roles Roles) {
+	if g.PublishOnly {
+		g.publish(l, roles)
+		return
+	}
 	for _, e := range wire.Endpoints() {
-		if flow := Question; g.Roles.Has(e.Roles) {
+		if flow := Question; roles.Has(e.Roles) {
 			if e.Stream {
 				flow = Long
 			}
 			l.add(flow, g.Names.API(e.Name))
 		}
 	}
-	if g.Roles.Has(Roles(Submit)) && !g.NoPublish {
-		l.add(Request, g.Names.SubmitAll())
+	if !g.NoPublish {
+		g.publish(l, roles)
 	}
-	if g.Roles.Has(Roles(Work)) {
+	if roles.Has(Roles(Work)) {
 		g.work(l)
 	}
-	if g.Roles.Has(Roles(Read)) {
+	if roles.Has(Roles(Read)) {
 		g.read(l)
 	}
-	if g.Roles.Has(Roles(Operate)) {
+	if roles.Has(Roles(Operate)) {
 		g.backup(l)
 	}
-	g.documents(l)
-	return l.sorted()
+	g.documents(l, roles)
+}
+
+func (g Grant) publish(l *imports, roles Roles) {
+	if roles.Has(Roles(Submit)) {
+		l.add(Request, g.Names.SubmitAll())
+	}
 }
 
 func (g Grant) work(l *imports) {
@@ -170,13 +190,13 @@ func (g Grant) backup(l *imports) {
 
 // documents adds the subjects of the object store of large documents. The answer to a
 // MSG.GET is never empty.
-func (g Grant) documents(l *imports) {
-	if g.NoDocuments || !g.Roles.Has(Roles(Submit|Work|Read)) {
+func (g Grant) documents(l *imports, roles Roles) {
+	if g.NoDocuments || !roles.Has(Roles(Submit|Work|Read)) {
 		return
 	}
 	bucket := g.Names.Bucket("blobs")
 	l.jetStream(g.Names, Request, "STREAM.MSG.GET.OBJ_"+bucket)
-	if g.Roles.Has(Roles(Submit | Work)) {
+	if roles.Has(Roles(Submit | Work)) {
 		l.add(Request, "$O."+bucket+".C.*", "$O."+bucket+".M.*")
 	}
 }

@@ -110,6 +110,9 @@ type Config struct {
 	Sites func() []wire.SiteState
 	// Spans says what has become of this process's spans; nil: there are none.
 	Spans func() tracing.SpanCounts
+	// Namespaces knows the other namespaces that this process holds, if it serves the
+	// default one; nil: it holds none.
+	Namespaces Namespaces
 	// Info holds the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
@@ -149,6 +152,7 @@ type Service struct {
 	types     *typeAPI
 	workers   *workerAPI
 	schedules *scheduleAPI
+	spaces    *namespaceAPI
 	dead      *deadAPI
 	rejected  *rejectedAPI
 	proofs    *proofAPI
@@ -201,7 +205,7 @@ func New(cfg Config) (*Service, error) {
 		engine: e, cancel: cancel, guard: newGuard(cfg.Conn, cfg.Names),
 		items:   &itemAPI{engine: e, undecided: make(chan struct{}, MaxUndecided)},
 		submits: &submitAPI{engine: e, spawns: make(chan struct{}, MaxLargeSpawns)},
-		types:   &typeAPI{engine: e}, workers: &workerAPI{engine: e}, schedules: &scheduleAPI{engine: e},
+		types:   &typeAPI{engine: e}, workers: &workerAPI{engine: e}, schedules: &scheduleAPI{engine: e}, spaces: &namespaceAPI{engine: e},
 		dead: &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}, rejected: &rejectedAPI{engine: e},
 		proofs:  &proofAPI{engine: e, proving: make(chan struct{}, 1)},
 		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving),
@@ -228,6 +232,7 @@ func (s *Service) endpoints() map[string]handler {
 	s.types.handle(h)
 	s.workers.handle(h)
 	s.schedules.handle(h)
+	s.spaces.handle(h)
 	s.dead.handle(h)
 	s.rejected.handle(h)
 	s.proofs.handle(h)

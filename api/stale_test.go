@@ -78,7 +78,7 @@ func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
 		if _, err := r.svc.Call(r.ctx(), wire.APIGet, []byte(id(here.ID))); err != nil {
 			t.Errorf("%s: get of what is there: %v", way, err)
 		}
-		for _, endpoint := range []string{wire.APIList, wire.APIDead, wire.APICauses, wire.APIRejected, wire.APISchedules} {
+		for _, endpoint := range []string{wire.APIList, wire.APIDead, wire.APICauses, wire.APIRejected, wire.APISchedules, wire.APINamespaces} {
 			data, err := r.svc.Call(r.ctx(), endpoint, []byte("{}"))
 			var page struct{ Stale string }
 			if err == nil {

@@ -361,7 +361,7 @@ func TestUsers(t *testing.T) {
 	const password = "correct horse battery"
 	e := start(t, t.TempDir(), func(o *embedded.Options) {
 		for _, r := range []access.Role{access.Submit, access.Read, access.Operate} {
-			o.Config.NATS.Users = append(o.Config.NATS.Users, config.NATSUser{Name: r.String(), Password: password, Roles: access.RolesOf(r)})
+			o.Config.NATS.Users = append(o.Config.NATS.Users, config.NATSUser{Name: r.String(), Password: password, Roles: access.InDefault(access.RolesOf(r))})
 		}
 	})
 	as := func(user string) *streamwright.Client {

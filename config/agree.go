@@ -32,6 +32,8 @@ type agreed struct {
 	Defaults      named                 `json:",omitzero"`
 	Types         map[events.Type]named `json:",omitzero"`
 	Schedules     []events.Schedule     `json:",omitzero"`
+
+	Namespaces []events.NamespaceInfo `json:",omitempty"`
 }
 
 // named holds the settings of types that a table of the file names.
@@ -50,7 +52,7 @@ func (c Config) Digest() string {
 		Durability: c.Server.Durability, MaxClockJump: c.Server.MaxClockJump, NoDedupBucket: c.Server.NoDedupBucket,
 		MaxRunning: c.Limits.MaxRunning, LogMaxAge: c.Limits.LogMaxAge, LogMaxBytes: c.Limits.LogMaxBytes, BlobMaxBytes: c.Limits.BlobMaxBytes,
 		CutEvents: c.Retention.CutEvents, Replicas: c.Cluster.Replicas, Placement: c.Cluster.Placement, Limits: c.EngineLimits(),
-		Workers: c.Workers, DedupHook: c.DedupHook, Defaults: namedBy(c.Defaults), Types: map[events.Type]named{}, Schedules: c.FileSchedules(),
+		Workers: c.Workers, DedupHook: c.DedupHook, Defaults: namedBy(c.Defaults), Types: map[events.Type]named{}, Schedules: c.FileSchedules(), Namespaces: c.FileNamespaces(),
 	}
 	for t, of := range c.Types {
 		if len(of.Patch) > 0 {

@@ -25,7 +25,7 @@ func TestDigest(t *testing.T) {
 	for _, other := range []string{
 		"[server]\ndurability = \"interval\"\n", "[defaults]\ncapacity = 9\n", "[types.report]\ncapacity = 9\n", "[types.report]\nlease = \"9s\"\n",
 		"[retention]\ncut_events = 2000\n", "[retention]\ncompleted = \"1h\"\n", "[dedup_hook]\nsubject = \"a.b\"\n", "[pools.gpu]\nslots = 2\n",
-		"[workers]\nstart_timeout = \"9s\"\n", "[worker_circuit]\nconsecutive = 9\n", "[schedules.more]\ntype = \"email\"\nevery = \"2h\"\n",
+		"[workers]\nstart_timeout = \"9s\"\n", "[worker_circuit]\nconsecutive = 9\n", "[namespaces.acme]\n", "[schedules.more]\ntype = \"email\"\nevery = \"2h\"\n",
 	} {
 		got := mustParse(t, other+file).Digest()
 		if was, taken := seen[got]; taken {

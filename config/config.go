@@ -40,6 +40,8 @@ type Config struct {
 	Quotas quota.Settings
 	// Schedules holds the schedules that the file owns, by name.
 	Schedules map[string]Schedule
+	// Namespaces holds the namespaces that the file owns, by name.
+	Namespaces map[events.Namespace]Namespace
 }
 
 // Server says where and how the engine runs. Flags of the command line override
@@ -157,7 +159,7 @@ type HTTP struct {
 // HTTPClient is a client certificate that is known, by one of its names.
 type HTTPClient struct {
 	Name  string
-	Roles access.Roles
+	Roles access.Memberships
 }
 
 // NATS says who may use the embedded NATS server, and how it is reached.
@@ -176,7 +178,7 @@ type NATSUser struct {
 	Password     string // in clear, or as a bcrypt hash
 	PasswordFile string // its first line is the password
 	Nkey         string // public, beginning with U
-	Roles        access.Roles
+	Roles        access.Memberships
 	NoDocuments  bool // without the object store of large params and results
 	NoPublish    bool // without plain publishes, which no quota counts
 }

@@ -142,7 +142,7 @@ var reloaded = map[string]bool{
 }
 
 // NeedsRestart lists the keys, sorted, whose values differ and that a reload does
-// not put into force. For types, pools, quotas and schedules it names the table. Switching TLS on or off needs a restart, since connected clients speak
+// not put into force. For types, pools, quotas, schedules and namespaces it names the table. Switching TLS on or off needs a restart, since connected clients speak
 // the other way.
 func NeedsRestart(old, changed Config) []string {
 	keys := differing("", old.fields(), changed.fields())
@@ -200,6 +200,7 @@ func Table() string {
 	section(&b, "[types.NAME]", "the keys of `[defaults]`, for one type, and", new(Type).ownFields())
 	section(&b, "[types.NAME.exec]", "the long form of `exec`", new(Exec).fields())
 	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](../guides/SCHEDULES.md))", new(Schedule).fields())
+	section(&b, "[namespaces.NAME]", "a log of its own in this engine (see [NAMESPACES.md](../guides/NAMESPACES.md)). One that the file no longer has stays, with what it holds: `engine namespace remove` removes it", new(Namespace).fields())
 	return b.String()
 }
 

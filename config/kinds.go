@@ -281,15 +281,28 @@ func atMost(n int, each func(string) error) kind[[]string] {
 	})
 }
 
-// roles is a list of the names of roles.
-var roles = kind[access.Roles]{name: "strings", parse: func(v any) (access.Roles, error) {
+// roles is a list of roles in namespaces.
+var roles = kind[access.Memberships]{name: "strings", parse: func(v any) (access.Memberships, error) {
 	list, err := texts.parse(v)
+	if err != nil {
+		return access.Memberships{}, err
+	}
+	m, err := access.ParseMemberships(list)
+	if err != nil {
+		return access.Memberships{}, fmt.Errorf("is wrong: %w", err)
+	}
+	return m, nil
+}}
+
+// rolesInDefault is a list of roles in the namespace default.
+var rolesInDefault = kind[access.Roles]{name: "strings", parse: func(v any) (access.Roles, error) {
+	m, err := roles.parse(v)
 	if err != nil {
 		return 0, err
 	}
-	set, err := access.ParseRoles(list)
-	if err != nil {
-		return 0, fmt.Errorf("is wrong: %w", err)
+	set := m.In(events.DefaultNamespace)
+	if m != access.InDefault(set) {
+		return 0, fmt.Errorf("is %q: a site has roles in the namespace default alone, such as submit", m)
 	}
 	return set, nil
 }}

@@ -72,14 +72,14 @@ func (l *Leaf) fields() []field {
 		at("tls_cert", &l.TLSCert, text, "", "certificate file (PEM); sites must use TLS then"),
 		at("tls_key", &l.TLSKey, text, "", "its key file"),
 		at("client_ca", &l.ClientCA, text, "", "the CA file (PEM); sites must show a certificate of it, beside their token"),
-		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here (`submit` and `read` if left out); or `mirror = true`: the site mirrors the log, and may do nothing else"),
+		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here, in the namespace `default` alone (`submit` and `read` if left out); or `mirror = true`: the site mirrors the log, and may do nothing else"),
 	}
 }
 
 func (s *LeafSite) fields() []field {
 	return []field{
 		at("name", &s.Name, text, "", ""), at("token", &s.Token, text, "", ""), at("token_file", &s.TokenFile, text, "", ""),
-		at("roles", &s.Roles, roles, 0, ""), at("mirror", &s.Mirror, truth, false, ""),
+		at("roles", &s.Roles, rolesInDefault, 0, ""), at("mirror", &s.Mirror, truth, false, ""),
 	}
 }
 

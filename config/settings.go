@@ -47,6 +47,7 @@ func (c *Config) fields() []field {
 		each("user_quotas", "user", "what one user may ask", &c.Quotas.Users, parseUser, quotaFields),
 		each("types", "type", "settings of one type", &c.Types, events.ParseType, (*Type).fields),
 		each("schedules", "schedule", "periodic work", &c.Schedules, events.ParseScheduleName, (*Schedule).fields),
+		each("namespaces", "namespace", "a log of its own in this engine", &c.Namespaces, parseNamespace, (*Namespace).fields),
 	}
 }
 
@@ -79,13 +80,13 @@ func (s *Server) fields() []field {
 
 func (h *HTTP) fields() []field {
 	return []field{
-		at("tokens_file", &h.TokensFile, text, "", "the file of bearer tokens, `name token role[,role…]` on a line; `--http-tokens`. The environment's `WORK_TOKENS` may hold more"),
+		at("tokens_file", &h.TokensFile, text, "", "the file of bearer tokens, `name token role[,role…]` on a line; `--http-tokens`. A role is one in the namespace `default`, such as `submit`, or in another, `acme/submit`, or in every one, `*/submit`. The environment's `WORK_TOKENS` may hold more"),
 		at("tls_cert", &h.TLSCert, text, "", "certificate file (PEM) of the server, which speaks HTTPS then"),
 		at("tls_key", &h.TLSKey, text, "", "its key file"),
 		at("client_ca", &h.ClientCA, text, "", "the CA file (PEM) whose client certificates are accepted"),
 		zero("clients", &h.Clients, tables(func(c *HTTPClient) []field {
-			return []field{at("name", &c.Name, text, "", ""), at("roles", &c.Roles, roles, 0, "")}
-		}).that(checkHTTPClients), "none", "client certificates that are known, a table each, `[[http.clients]]`: `name` (the common name, or a DNS name, e-mail address or URI among the alternative names) and `roles`"),
+			return []field{at("name", &c.Name, text, "", ""), at("roles", &c.Roles, roles, access.Memberships{}, "")}
+		}).that(checkHTTPClients), "none", "client certificates that are known, a table each, `[[http.clients]]`: `name` (the common name, or a DNS name, e-mail address or URI among the alternative names) and `roles`, written as in the tokens file"),
 		at("hosts", &h.Hosts, atMost(MaxHTTPHosts, func(string) error { return nil }), nil, "names, beside `localhost` and addresses in numbers, by which an engine that needs no token may be asked"),
 		at("allow_open", &h.AllowOpen, truth, false, "listen beyond this machine without asking who connects; for a network that is closed by other means"),
 	}
@@ -96,7 +97,7 @@ func (n *NATS) fields() []field {
 		at("tls_cert", &n.TLSCert, text, "", "certificate file (PEM) of the embedded NATS server, whose clients must use TLS then"),
 		at("tls_key", &n.TLSKey, text, "", "its key file"),
 		at("client_ca", &n.ClientCA, text, "", "the CA file (PEM); clients must show a certificate of it, beside their login"),
-		zero("users", &n.Users, tables((*NATSUser).fields).that(checkNATSUsers), "none", "who may connect, a table each, `[[nats.users]]`: `name`, one of `password` (12 characters or more, or a bcrypt hash), `password_file` (whose first line is one) and `nkey` (the public one), `roles`, `documents = false` to leave out the object store, and `publish = false` to leave out plain publishes; without users everyone may connect and do what clients do"),
+		zero("users", &n.Users, tables((*NATSUser).fields).that(checkNATSUsers), "none", "who may connect, a table each, `[[nats.users]]`: `name`, one of `password` (12 characters or more, or a bcrypt hash), `password_file` (whose first line is one) and `nkey` (the public one), `roles`, written as in the tokens file, `documents = false` to leave out the object store, and `publish = false` to leave out plain publishes; without users everyone may connect and do what clients do"),
 		at("allow_open", &n.AllowOpen, truth, false, "listen beyond this machine without users; for a network that is closed by other means"),
 	}
 }
@@ -104,7 +105,7 @@ func (n *NATS) fields() []field {
 func (u *NATSUser) fields() []field {
 	return []field{
 		at("name", &u.Name, text, "", ""), at("password", &u.Password, text, "", ""), at("password_file", &u.PasswordFile, text, "", ""),
-		at("nkey", &u.Nkey, text, "", ""), at("roles", &u.Roles, roles, 0, ""),
+		at("nkey", &u.Nkey, text, "", ""), at("roles", &u.Roles, roles, access.Memberships{}, ""),
 		at("documents", &u.NoDocuments, unless, false, ""), at("publish", &u.NoPublish, unless, false, ""),
 	}
 }
@@ -239,6 +240,19 @@ func (s *Schedule) fields() []field {
 		zero("max_attempts", &s.MaxAttempts, integer[int](1, events.MaxAttemptsCeiling), "the type's", "attempts before an item is dead"),
 		zero("timeout", &s.Timeout, span(time.Millisecond, events.MaxTimeout), "the type's", "how long an attempt may run"),
 		at("paused", &s.Paused, truth, false, "it does not tick"),
+	}
+}
+
+func (n *Namespace) fields() []field {
+	return []field{
+		zero("weight", &n.Weight, integer[int](1, events.MaxWeight), strconv.Itoa(events.DefaultWeight), "its share of the machine's CPU among the namespaces of one process: one of 20 gets twice what one of 10 gets, if both have much to do"),
+		at("paused", &n.Paused, truth, false, "it is stopped, and keeps what it holds"),
+		zero("max_queued", &n.MaxQueued, integer[int](0, events.MaxMaxQueued), "no limit", "items queued or waiting, over all its types, beyond which submissions are refused (`queue_full`)"),
+		zero("max_log_size", &n.MaxLogBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "no limit", "bound of its event stream"),
+		zero("max_document_size", &n.MaxDocumentBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "the engine's `blob_max_size`", "bound of its object store of large params and results"),
+		zero("connections", &n.Connections, integer[int](0, events.MaxConnections), "no limit", "connections of its users that are open at once"),
+		zero("requests_per_second", &n.RequestsPerSecond, integer[int](0, events.MaxRequestsRate), "no limit", "requests of all its users together"),
+		zero("node", &n.Node, text.that(checkNodeName), "any node", "the node that should own its log"),
 	}
 }
 
@@ -414,7 +428,7 @@ func checkHTTPClients(clients []HTTPClient) error {
 		switch {
 		case cl.Name == "":
 			fail(i, "name", "has an element %d without a name", i+1)
-		case cl.Roles == 0:
+		case !cl.Roles.Any():
 			fail(i, "roles", "has an element %d (%s) without roles: use some of submit, work, read and operate", i+1, cl.Name)
 		case seen[cl.Name]:
 			fail(i, "name", "has the name %s twice", cl.Name)
@@ -462,7 +476,7 @@ func (u NATSUser) check() (key string, err error) {
 	case u.Nkey != "" && !nkeys.IsValidPublicUserKey(u.Nkey):
 		return "nkey", errors.New("has an nkey that is no user's public key: it begins with U; nk -gen user makes one")
 	}
-	if u.Roles == 0 {
+	if !u.Roles.Any() {
 		return "roles", errors.New("has no roles: use some of submit, work, read and operate")
 	}
 	return "", nil

@@ -119,7 +119,7 @@ func (c Config) checkCounts(ch *checker) {
 		n, most int
 	}{
 		{"pools", len(c.Pools), events.MaxPools}, {"user_quotas", len(c.Quotas.Users), quota.MaxUserQuotas},
-		{"types", len(c.Types), events.MaxTypes}, {"schedules", len(c.Schedules), events.MaxSchedules},
+		{"types", len(c.Types), events.MaxTypes}, {"schedules", len(c.Schedules), events.MaxSchedules}, {"namespaces", len(c.Namespaces), events.MaxNamespaces},
 	} {
 		if of.n > of.most {
 			ch.failf(of.key, "has %d tables: at most %d", of.n, of.most)

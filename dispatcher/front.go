@@ -16,7 +16,7 @@ func openDoor(e *Engine, l *loop) (*door.Door, error) {
 		return nil, nil
 	}
 	front, err := door.Open(door.Config{
-		Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Mapping: e.cfg.Door, Logger: e.cfg.Logger,
+		Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Mapping: e.cfg.Door, Late: e.cfg.DoorLate, Logger: e.cfg.Logger,
 		NewID: e.NewID, Now: e.Now, Rate: e.cfg.Rate, Answered: e.answered.Load, Read: e.read.Load,
 		Take: func(ctx context.Context, b *door.Batch) bool {
 			select {

@@ -236,8 +236,8 @@ func (t ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
 // more.
 func (t ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxEvents-1) }
 
-// decideFirst queues what must be decided before anything else: the types and schedules of
-// engine.toml, and new plans for schedules after the clock was set back. Nothing ticks
+// decideFirst queues what must be decided before anything else: the types, namespaces and
+// schedules of engine.toml, and new plans for schedules after the clock was set back. Nothing ticks
 // until the log has the file's schedules: one that is no longer in the file must not tick
 // again.
 func (l *loop) decideFirst() {
@@ -258,10 +258,29 @@ func (l *loop) decideFirst() {
 		}
 	}
 	first(add(l.cfg.FromFile(l.state), "the settings of a type could not be recorded"))
+	first(add(namespacesFromFile(l.cfg.FileNamespaces, l.state), "a namespace of the file could not be recorded"))
 	file := schedules.FromFile(l.cfg.FileSchedules, l.state)
 	l.schedules.Hold(len(file) > 0)
 	first(&fileSchedules{add(file, "a schedule of the file could not be recorded")})
 	first(add(l.schedules.Replan(), "a schedule could not be planned anew after the clock was set back: set it again"))
+}
+
+// namespacesFromFile returns the commands that make the log's namespaces those of engine.toml.
+// What the file no longer has comes first; it is let go, never removed, since its data would
+// go with it.
+func namespacesFromFile(file []events.NamespaceInfo, state *core.State) (cmds []core.Command) {
+	named := map[events.Namespace]bool{}
+	var set []core.Command
+	for _, n := range file {
+		named[n.Name] = true
+		set = append(set, core.SetNamespace{Name: n.Name, Source: events.SourceFile, Change: n.WithDefaults().Change()})
+	}
+	for _, n := range state.Namespaces() {
+		if n.Source == events.SourceFile && !named[n.Name] {
+			cmds = append(cmds, core.ReleaseNamespace{Name: n.Name})
+		}
+	}
+	return append(cmds, set...)
 }
 
 // fileSchedules lets the schedules tick once all of its commands are decided.

@@ -66,6 +66,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		st.configure(td)
 	case "schedule", "unschedule", "hold", "go-on", "fire", "down", "jump", "file", "schedules":
 		line = st.scheduleVerb(td)
+	case "namespace", "namespaces", "remove-namespace", "namespace-file":
+		line = st.namespaceVerb(td)
 	case "clock":
 		return st.clockVerb(td)
 	case "tick":
@@ -161,6 +163,8 @@ func (st *story) describe(ev *events.Event) string {
 		return who + ": " + b.Reason
 	case *events.ScheduleSet, *events.ScheduleRemoved, *events.ScheduleFired:
 		return st.describeSchedule(b)
+	case *events.NamespaceSet, *events.NamespaceRemoved:
+		return describeNamespace(b)
 	case *events.Snapshot, *events.Carried, *events.Pruned:
 		return st.describeRetention(ev, who)
 	case *events.Rescheduled:

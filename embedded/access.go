@@ -16,14 +16,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
-	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
@@ -32,11 +30,8 @@ import (
 // guard knows who may use the engine, and how much.
 type guard struct {
 	*base
-	ledger *ledger
-
 	auth      *httpauth.Authenticator
 	httpTLS   atomic.Pointer[tls.Config] // for new connections
-	quotas    *quota.Book                // nil: there are none
 	userRoles userRoles
 	reloading sync.Mutex    // one reload at a time
 	given     config.Config // before its connection was resolved
@@ -56,6 +51,7 @@ func (g *guard) open() error {
 		}
 	}
 	g.auth = auth
+	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
 	if g.cfg.Server.NATSURL != "" {
 		return nil
 	}
@@ -205,8 +201,8 @@ const processUser = "_process"
 
 func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 	return access.Grant{
-		Names: o.Names, User: u.Name, Roles: u.Roles, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
-		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles).Account(),
+		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
+		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles.Union()).Account(),
 	}
 }
 
@@ -239,7 +235,7 @@ func (s *server) userOf(named string) (string, bool) {
 // need. It also makes the users of this process: the engine's, and its
 // clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
-	process := access.Grant{Names: o.Names, User: processUser, Roles: access.All, Account: o.Names.UserAccount(s.named(processUser))}
+	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}
 	if s.isolated {
 		a.Grants = append(a.Grants, process)
@@ -259,7 +255,7 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 		byName[account.Name] = account
 	}
 	engine := byName[o.Names.Account()]
-	client := &natsserver.NkeyUser{Nkey: s.public[0], Account: engine, Permissions: clientPermissions(o.Names, o.Partitions)}
+	client := &natsserver.NkeyUser{Nkey: s.public[0], Account: engine, Permissions: clientPermissions(o.Names, o.Namespaces, o.Partitions)}
 	if s.isolated {
 		client.Account, client.Permissions = byName[process.Account], natsPermissions(process.Permissions())
 	}
@@ -277,46 +273,41 @@ func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string
 // server tells who asks.
 func (s *server) hasAccounts() bool { return s != nil && s.isolated }
 
-// openQuotas makes what counts against the quotas, if there are any.
-func (g *guard) openQuotas() {
-	g.userRoles.set(g.cfg.NATS, g.cfg.Leaf)
-	g.quotas = quota.New(quota.Config{
-		Settings: g.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(g.ledger.store, t) }, Refused: g.ledger.metrics.QuotaRefused,
-		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
-		Now: func() time.Time { return time.Now().Add(time.Duration(g.ledger.advanced.Load())) },
-	})
-	if g.quotas != nil && g.auth.Open() && !g.srv.hasAccounts() {
-		g.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
-	}
-}
-
-// userRoles are the roles of the NATS users.
+// userRoles are the roles of the NATS users, by namespace.
 type userRoles struct {
-	p atomic.Pointer[map[string]access.Roles]
+	p atomic.Pointer[map[string]access.Memberships]
 }
 
 func (r *userRoles) set(n config.NATS, l config.Leaf) {
-	roles := make(map[string]access.Roles, len(n.Users)+len(l.Sites))
+	roles := make(map[string]access.Memberships, len(n.Users)+len(l.Sites))
 	for _, u := range n.Users {
 		roles[u.Name] = u.Roles
 	}
 	for _, s := range l.Sites {
-		roles[s.Name] = s.Grants()
+		roles[s.Name] = access.InDefault(s.Grants())
 	}
 	r.p.Store(&roles)
 }
 
-// of returns the roles of a NATS user; none for this process itself, which has
-// no quota. One that the configuration does not name is in an account that an
-// operator has added: it may have any.
-func (r *userRoles) of(user string) access.Roles {
-	if user == processUser {
-		return 0
+// in returns what tells the roles of a NATS user in a namespace: none for this process itself,
+// which has no quota.
+func (r *userRoles) in(ns events.Namespace) func(user string) access.Roles {
+	return func(user string) access.Roles {
+		if user == processUser {
+			return 0
+		}
+		return r.of(user).In(ns)
 	}
-	if roles, known := (*r.p.Load())[user]; known {
-		return roles
+}
+
+// of returns the roles of a NATS user in all namespaces: every one for this process itself.
+// One that the configuration does not name is in an account that an operator has added: it may
+// have any.
+func (r *userRoles) of(user string) access.Memberships {
+	if m, known := (*r.p.Load())[user]; known {
+		return m
 	}
-	return access.All
+	return access.Everywhere(access.All)
 }
 
 // typeExists reports whether the store has a type. One that it can't tell of is
@@ -406,6 +397,28 @@ func (s *server) reload(o serverOptions) error {
 	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
 		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
 	}
+	o.Namespaces = s.given.Namespaces
+	return s.exchange(o)
+}
+
+// hold gives a running server the namespaces that there are, beside the default one. After an
+// error nothing has changed.
+func (s *server) hold(namespaces []events.Namespace) error {
+	if s == nil {
+		return nil // the operator of an existing NATS says who may do what there
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if slices.Equal(s.given.Namespaces, namespaces) {
+		return nil
+	}
+	o := s.given
+	o.Namespaces = namespaces
+	return s.exchange(o)
+}
+
+// exchange gives a running server other options about who may do what. REQUIRES: changing.
+func (s *server) exchange(o serverOptions) error {
 	roots, err := s.apply(o)
 	if err == nil {
 		// nats-server 2.15 starts the imports of an account that a reload has added
@@ -415,6 +428,7 @@ func (s *server) reload(o serverOptions) error {
 	if err != nil {
 		return err
 	}
+	s.given.Access, s.given.Leaf, s.given.Quotas, s.given.Namespaces = o.Access, o.Leaf, o.Quotas, o.Namespaces
 	if len(roots) > 0 {
 		s.disconnectUntrusted(roots, o.Log)
 	}

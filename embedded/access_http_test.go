@@ -187,7 +187,7 @@ func TestRefusesToStartOpen(t *testing.T) {
 	}
 	text, _ := tokens()
 	nothing := func(*config.Config) {}
-	user := config.NATSUser{Name: "a", Password: testPassword, Roles: access.All}
+	user := config.NATSUser{Name: "a", Password: testPassword, Roles: access.InDefault(access.All)}
 	for want, o := range map[string]Options{
 		"serve HTTP on 0.0.0.0:0: everyone who reaches it could do everything: give tokens": {HTTP: "0.0.0.0:0", NATSListen: config.Off},
 		"serve NATS on :0: everyone who reaches it could do everything: give users":         {HTTP: config.Off, NATSListen: ":0"},
@@ -212,10 +212,10 @@ func TestRefusesToStartOpen(t *testing.T) {
 			c.NATS.TLSCert, c.NATS.TLSKey = "absent", "absent"
 		},
 		"read the password of the NATS user a": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "absent", Roles: access.All}}
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "absent", Roles: access.InDefault(access.All)}}
 		},
 		"has a weak password": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.All}}
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.InDefault(access.All)}}
 		},
 	} {
 		if err := start(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}, change); err == nil || !strings.Contains(err.Error(), want) || events.CodeOf(err) != events.CodeBadConfig {

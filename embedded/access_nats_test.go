@@ -38,7 +38,7 @@ func guarded(t *testing.T, change ...func(*config.Config)) *Engine {
 	t.Helper()
 	c := config.Default()
 	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
-		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: r.String(), Password: testPassword, Roles: access.RolesOf(r)})
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: r.String(), Password: testPassword, Roles: access.InDefault(access.RolesOf(r))})
 	}
 	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
 	for _, fn := range change {
@@ -476,9 +476,9 @@ func TestLogins(t *testing.T) {
 	public, _ := pair.PublicKey()
 	e := guarded(t, func(c *config.Config) {
 		c.NATS.Users = append(c.NATS.Users,
-			config.NATSUser{Name: "keyed", Nkey: public, Roles: access.RolesOf(access.Read)},
-			config.NATSUser{Name: "hashed", Password: testPasswordBC, Roles: access.RolesOf(access.Read)},
-			config.NATSUser{Name: "filed", PasswordFile: writeFile(t, "password", testPassword+"\n"), Roles: access.RolesOf(access.Read)},
+			config.NATSUser{Name: "keyed", Nkey: public, Roles: access.InDefault(access.RolesOf(access.Read))},
+			config.NATSUser{Name: "hashed", Password: testPasswordBC, Roles: access.InDefault(access.RolesOf(access.Read))},
+			config.NATSUser{Name: "filed", PasswordFile: writeFile(t, "password", testPassword+"\n"), Roles: access.InDefault(access.RolesOf(access.Read))},
 		)
 	})
 	ctx := testContext(t)

@@ -128,7 +128,7 @@ func TestHTTPClientCertificates(t *testing.T) {
 	c := config.Default()
 	c.HTTP.TLSCert, c.HTTP.TLSKey = ca.issue("engine", hour)
 	c.HTTP.ClientCA = ca.file
-	c.HTTP.Clients = []config.HTTPClient{{Name: "reader", Roles: access.RolesOf(access.Read)}, {Name: "feeder", Roles: access.RolesOf(access.Submit)}}
+	c.HTTP.Clients = []config.HTTPClient{{Name: "reader", Roles: access.InDefault(access.RolesOf(access.Read))}, {Name: "feeder", Roles: access.InDefault(access.RolesOf(access.Submit))}}
 	type client struct {
 		browser *http.Client
 		only    int // status of /metrics with certificates alone; 0: no handshake

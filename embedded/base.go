@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -33,8 +35,13 @@ type base struct {
 	outside  *outside
 	srv      *server       // nil: an existing NATS is used
 	nc       *nats.Conn    // the engine's own
+	room     *room.Watch   // set before any log is opened
 	copies   copies        // set once the server is there
 	starting *api.Starting // answers until the API does; nil without an engine
+	// other says that this is a namespace beside the default one, and info are its settings
+	// when it began to run.
+	other bool
+	info  events.NamespaceInfo
 }
 
 func newBase(o Options) *base {
@@ -79,6 +86,9 @@ func (b *base) serverParts() []part {
 func (b *base) names() wire.Names {
 	return wire.WithPrefix(b.cfg.Server.Prefix).In(b.cfg.Connect.Domain)
 }
+
+// namespaceName returns the namespace that this is the base of.
+func (b *base) namespaceName() events.Namespace { return cmp.Or(b.info.Name, events.DefaultNamespace) }
 
 // clientNames returns the names as the clients of this process have them.
 func (b *base) clientNames() wire.Names {

@@ -76,7 +76,7 @@ func TestNodesProveThemselves(t *testing.T) {
 	for i := range all {
 		c := &all[i].Cluster
 		c.TLSCert, c.TLSKey, c.TLSCA, c.SecretFile = cert, key, ca, good
-		all[i].Config.NATS.Users = []config.NATSUser{{Name: "ops", Password: "0123456789abcdef", Roles: access.All}}
+		all[i].Config.NATS.Users = []config.NATSUser{{Name: "ops", Password: "0123456789abcdef", Roles: access.InDefault(access.All)}}
 	}
 	for name, change := range map[string]func(*config.Cluster){
 		"another secret": func(c *config.Cluster) { c.SecretFile = bad },

@@ -1,8 +1,11 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -30,11 +33,14 @@ type decider struct {
 	ledger *ledger
 
 	dispatcher *dispatcher.Engine
-	space      *room.Watch
+	unheed     func() // ends heedRoom
 	items      *itemlog.Log
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	spans      *itemspans.Recorder // nil: nothing is traced
+
+	mu   sync.Mutex // guards held
+	held reasons
 }
 
 // newDispatcher makes the dispatcher, and what its hooks need.
@@ -51,7 +57,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		Log: d.ledger.eventLog, Store: d.ledger.store, Conn: d.nc, Names: d.names(), Owner: d.nodeName(), Version: Version,
 		Alone: !d.ledger.lease.shared(), Sites: d.cfg.Leaf.SiteNames(), MemoryOnly: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, Several: d.copies.several, Defaults: d.cfg.TypeDefaults(), MaxRunning: d.cfg.Limits.MaxRunning,
 		Limits:    d.cfg.EngineLimits(),
-		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), Logger: d.log, Hooks: hooks,
+		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), FileNamespaces: d.cfg.FileNamespaces(), Logger: d.log, Hooks: hooks,
 		MaxParams: d.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: d.share("", maxIntakeBytes, maxIntakeBytes),
 		Heartbeat: d.cfg.Workers.HeartbeatInterval, Gone: d.cfg.Workers.DeadAfter, Sweep: d.cfg.Workers.SweepInterval,
 		ProbeInterval: d.cfg.Workers.ProbeInterval, ProbeTimeout: d.cfg.Workers.ProbeTimeout, ProbeFailures: d.cfg.Workers.ProbeFailures,
@@ -68,7 +74,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		return err
 	}
 	if d.srv != nil && !d.ledger.lease.shared() {
-		c.Door = submap.New(d.srv.ns, d.names().Account())
+		c.Door, c.DoorLate = submap.New(d.srv.ns, d.names().Account()), d.other
 	}
 	if d.ledger.lease.shared() {
 		c.Lease, c.Registered = d.ledger.lease, d.mirror.workers.List
@@ -150,7 +156,7 @@ func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.De
 // newJanitor makes what looks after the object store of large documents.
 func (d *decider) newJanitor() (err error) {
 	d.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
-		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
+		Conn: d.nc, Names: d.names(), Bucket: blobs.BucketConfig{Memory: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, MaxBytes: d.documentBytes()},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
 			it, err := d.ledger.store.Item(id)
 			return it != nil, err
@@ -158,6 +164,14 @@ func (d *decider) newJanitor() (err error) {
 		Undecided: d.undecided, Logger: d.log,
 	})
 	return err
+}
+
+// documentBytes bounds the object store of large documents; -1: by the storage alone.
+func (d *decider) documentBytes() int64 {
+	if d.other {
+		return cmp.Or(d.info.Limits.MaxDocumentBytes, -1)
+	}
+	return d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)
 }
 
 // startBlobs makes the object store, and has it looked after.
@@ -227,8 +241,11 @@ const (
 	maxIntakeBytes = 1 << 30
 	// sideShare is the part of the storage that the intake, and the items' logs,
 	// may each reserve: the server sets a stream's byte limit aside in full, and
-	// the rest is for the truth.
-	sideShare = 8
+	// the rest is for the truth. Namespaces beside the default one may reserve
+	// otherShare of it each, at least otherLeast bytes.
+	sideShare  = 8
+	otherShare = 1024
+	otherLeast = 8 << 20
 )
 
 // storage returns how much the server has for the streams that hold what the engine
@@ -255,24 +272,51 @@ func (b *base) share(setting string, wanted, usual int64) int64 {
 		return wanted
 	}
 	kept := min(wanted, max(total/sideShare, 1))
+	if b.other {
+		kept = min(wanted, max(total/otherShare, otherLeast))
+	}
 	if kept < wanted && wanted != usual {
 		b.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
 	}
 	return kept
 }
 
-// watchSpace begins to watch the room that the engine has.
-func (d *decider) watchSpace() {
-	c := room.Config{Least: uint64(max(d.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: d.log, Dir: d.dir.root(), Told: func(full bool, hold string) {
-		d.dispatcher.HoldDispatch(hold)
-		d.dispatcher.PauseIntake(full)
-	}}
-	if d.srv != nil {
-		c.Used = func() (uint64, uint64, bool) { return storageUsed(d.srv.ns(), d.o.Memory) }
-		c.Failed, c.Restart = d.srv.fault, d.srv.restart
+// watchRoom begins to watch the room that the process has.
+func (b *base) watchRoom() {
+	c := room.Config{Least: uint64(max(b.cfg.Limits.MinFreeBytes, 0)), Free: FreeSpace, Log: b.log, Dir: b.dir.root()}
+	if b.srv != nil {
+		c.Used = func() (uint64, uint64, bool) { return storageUsed(b.srv.ns(), b.o.Memory) }
+		c.Failed, c.Restart = b.srv.fault, b.srv.restart
 	}
-	d.space = room.Start(c)
-	d.ledger.lease.full = d.space.Full
+	b.room = room.Start(c)
+}
+
+// heedRoom has the dispatcher do without what there is no room for.
+func (d *decider) heedRoom() {
+	d.unheed = d.room.Listen(func(full bool, hold string) {
+		d.hold(func(h *reasons) { h.room = hold })
+		d.dispatcher.PauseIntake(full)
+	})
+}
+
+// reasons say why nothing new is begun; empty: there is none.
+type reasons struct{ room, pause string }
+
+// hold changes the reasons, and tells the dispatcher.
+func (d *decider) hold(change func(*reasons)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.held)
+	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause))
+}
+
+// set puts the settings of a namespace into force.
+func (d *decider) set(info events.NamespaceInfo) {
+	why := ""
+	if info.Paused {
+		why = fmt.Sprintf("the namespace %s is paused: `engine namespace resume %s`", info.Name, info.Name)
+	}
+	d.hold(func(h *reasons) { h.pause = why })
 }
 
 // storageUsed returns how much the server's streams hold, and may.

@@ -100,11 +100,8 @@ type Options struct {
 
 // Engine is an engine with all that belongs to it, in this process.
 type Engine struct {
-	*base
-	guard    *guard
-	ledger   *ledger
-	decider  *decider
-	faces    *faces
+	*space   // the default namespace's
+	spaces   *spaces
 	profiler *profiler
 	life     lifecycle
 }
@@ -140,22 +137,20 @@ func (e *Engine) Stop(ctx context.Context) error { return e.life.stop(ctx) }
 
 func newEngine(o Options) *Engine {
 	b := newBase(o)
-	l := newLedger(b)
-	g := &guard{base: b, ledger: l, given: b.cfg}
-	w := &decider{base: b, ledger: l}
-	f := &faces{base: b, ledger: l, guard: g, decider: w, sites: &sites{base: b, ledger: l}, replicas: &replicaWatch{base: b, lease: l.lease}}
-	return &Engine{base: b, guard: g, ledger: l, decider: w, faces: f, profiler: &profiler{base: b, guard: g}, life: lifecycle{log: b.log}}
+	home := newSpace(b, &guard{base: b, given: b.cfg})
+	home.faces.replicas = &replicaWatch{base: b, lease: home.ledger.lease}
+	return &Engine{space: home, spaces: newSpaces(home), profiler: &profiler{base: b, guard: home.guard}, life: lifecycle{log: b.log}}
 }
 
 // parts returns the parts of an engine in the order of their starts.
 func (e *Engine) parts() []part {
-	b, l, d, f, x := e.base, e.ledger, e.decider, e.faces, &execs{base: e.base}
+	b, f, x := e.base, e.faces, &execs{base: e.base}
 	folder := []part{{"the data folder", b.openDir, b.closeDir}, {"what answers at the start", f.openStarting, f.closeStarting}}
 	if b.restoresFolder() { // which locks it by itself
 		slices.Reverse(folder)
 		folder = slices.Insert(folder, 1, part{"the restore", b.restoreFolder, nil})
 	}
-	return append(folder, []part{
+	return slices.Concat(folder, []part{
 		{"the profiler", e.profiler.start, e.profiler.stop},
 		{"children that are slow to end", nil, x.wait},
 		{"the NATS server", b.startServer, func(context.Context) error { return b.srv.Stop() }},
@@ -163,28 +158,21 @@ func (e *Engine) parts() []part {
 		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
 		{"the answers over NATS at the start", f.startsToAnswer, just(func() { b.starting.Stop() })},
 		{"the look at the NATS servers", b.findServer, nil},
-		{"the store", l.openStore, l.closeStore},
-		{"the buckets", d.openMirror, func(ctx context.Context) error { return d.mirror.stop(ctx) }},
-		{"the lease", l.lease.start, l.lease.stop},
-		{"the event log", l.openLog, func(context.Context) error { return l.eventLog.Close() }},
+		{"the watch on room", just(b.watchRoom), just(func() { b.room.Stop() })},
+	}, e.logParts(), []part{
 		{"the check of JetStream", b.checkStrict, nil},
-		{"the match of store and log", l.matchStore, nil},
-		{"the quotas", just(e.guard.openQuotas), nil},
-		{"the dispatcher", func(context.Context) error { return d.newDispatcher(f.hooks()) }, d.stopDispatcher},
-		{"the watch on room", just(d.watchSpace), just(func() { d.space.Stop() })},
-		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
-		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
-		{"the ownership", d.takeOver, nil},
+	}, e.workParts(), []part{
 		{"the sites", just(func() { f.sites.start(f.service) }), just(f.sites.stop)},
-		{"what is done first", d.settle, nil},
+		{"what is done first", e.decider.settle, nil},
 		{"HTTP", f.serveHTTP, f.stopHTTP},
 		{"the answers", f.answer, nil},
-		{"the heir", nil, l.lease.choose},
+		{"the other namespaces", just(e.spaces.start), e.spaces.stop},
+		{"the heir", nil, e.ledger.lease.choose},
 		{"the ends of children", nil, x.end},
 		{"the commands", nil, x.finish},
 		{"the types' commands", x.start, nil},
 		{"the repair of replicas", nil, just(f.replicas.stop)},
-	}...)
+	})
 }
 
 // Connect opens an in-process connection (or one to the NATS that the engine

@@ -321,9 +321,9 @@ func TestEngineHTTP(t *testing.T) {
 			}
 		}
 	}
-	e.decider.space.Stop() // it looks here alone
-	e.decider.space.SetLeast(1 << 62)
-	e.decider.space.Look()
+	e.room.Stop() // it looks here alone
+	e.room.SetLeast(1 << 62)
+	e.room.Look()
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)
 	}

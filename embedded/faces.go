@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/live"
@@ -44,11 +46,19 @@ type faces struct {
 
 	replicas *replicaWatch
 	sites    *sites
-	face     *clusterFace
-	service  *api.Service
-	http     *rest.Server // says, until it is that of the API, that the engine starts
-	live     *live.Hub    // nil without HTTP
-	bridge   *bridge.Bridge
+	listed   func() // is called when the list of namespaces has changed; nil: it has none
+	// others returns what answers for another namespace; nil: there are none.
+	others  func(*http.Request, events.Namespace) (http.Handler, error)
+	face    *clusterFace
+	quotas  *quota.Book // nil: there are none
+	service *api.Service
+	http    *rest.Server // says, until it is that of the API, that the engine starts
+	opening sync.Mutex   // held while HTTP is opened
+	handles http.Handler // what http answers; nil: it is not made yet
+	closed  bool         // guarded by opening; HTTP is not to be opened any more
+	at      string       // where another namespace's HTTP listens, through which this one answers
+	live    *live.Hub    // nil without HTTP
+	bridge  *bridge.Bridge
 }
 
 // hooks tell the faces and the mirrors what happens.
@@ -69,6 +79,9 @@ func (f *faces) hooks() dispatcher.Hooks {
 			}
 			if f.live != nil {
 				f.live.Projected(c)
+			}
+			if f.listed != nil && c.Namespaces() {
+				f.listed()
 			}
 			f.decider.items.Projected(c)
 		},
@@ -110,6 +123,18 @@ func (f *faces) roleIs(role wire.NodeRole, owner string) {
 	}
 }
 
+// openQuotas makes what counts against the quotas, if there are any.
+func (f *faces) openQuotas() {
+	f.quotas = quota.New(quota.Config{
+		Settings: f.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(f.ledger.store, t) }, Refused: f.ledger.metrics.QuotaRefused,
+		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
+		Now: func() time.Time { return time.Now().Add(time.Duration(f.ledger.advanced.Load())) },
+	})
+	if f.quotas != nil && f.guard.auth.Open() && !f.srv.hasAccounts() {
+		f.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
+	}
+}
+
 // openAPI makes the API, which answers once it is started.
 func (f *faces) openAPI(ctx context.Context) error {
 	var logs *api.Logs
@@ -148,8 +173,8 @@ func (f *faces) newService(c api.Config) (err error) {
 	defaults := f.cfg.TypeDefaults()
 	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
 	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
-	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.guard.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.of
-	c.Full, c.Storage = f.decider.space.Full, f.decider.space.Use
+	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.in(f.namespaceName())
+	c.Full, c.Storage = f.room.Full, f.room.Use
 	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
 	if f.service, err = api.New(c); err != nil {
 		return err
@@ -186,7 +211,9 @@ func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
 
 // answer begins to answer.
 func (f *faces) answer(context.Context) error {
-	f.starting.Stop()
+	if f.starting != nil {
+		f.starting.Stop()
+	}
 	return f.service.Start()
 }
 
@@ -219,7 +246,7 @@ func (d *decider) AsOf(ctx context.Context, through events.Seq, until time.Time,
 // openStarting opens the HTTP server, at which the engine says what it does until it is there,
 // and shows what the node knows of the others.
 func (f *faces) openStarting(context.Context) error {
-	f.face = &clusterFace{base: f.base, lease: f.ledger.lease, watch: f.replicas, settings: f.cfg.Digest(), lacking: map[string]time.Time{}}
+	f.knowNode()
 	c := api.StartingConfig{Node: wire.Node{Node: f.nodeName(), Version: Version, Settings: f.face.settings}, Logger: f.log}
 	if f.cfg.Cluster.On() || f.cfg.Server.NATSURL != "" {
 		c.Cluster = f.face.cluster
@@ -247,6 +274,11 @@ func (f *faces) openStarting(context.Context) error {
 	f.starting.ServesHTTP(s.Addr())
 	f.log.Debug("the engine starts: /healthz shows how far it is", "http", s.Addr())
 	return nil
+}
+
+// knowNode makes what knows the node.
+func (f *faces) knowNode() {
+	f.face = &clusterFace{base: f.base, lease: f.ledger.lease, watch: f.replicas, settings: f.cfg.Digest(), lacking: map[string]time.Time{}}
 }
 
 // closeStarting ends the HTTP server of a start that has failed.
@@ -289,36 +321,73 @@ func (f *faces) serveHTTP(ctx context.Context) error {
 	if f.http == nil {
 		return nil
 	}
-	documents, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	s, err := f.openREST(ctx)
 	if err != nil {
 		return err
 	}
+	f.live.Start()
+	s.Succeed(f.http)
+	f.http, f.handles = s, s.Handler()
+	f.service.ServesHTTP(s.Addr())
+	return nil
+}
+
+// beginHTTP prepares the answers of a namespace that has no port of its own: they come from
+// [faces.handler].
+func (f *faces) beginHTTP() {
+	if f.live != nil {
+		f.live.Start()
+		f.service.ServesHTTP(f.at)
+	}
+}
+
+// handler returns what answers over HTTP, made when it is first asked for.
+func (f *faces) handler(ctx context.Context) (http.Handler, error) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	if f.closed {
+		return nil, events.Refuse(events.CodeUnavailable, "the engine is stopping: ask again")
+	}
+	if f.handles == nil {
+		s, err := f.openREST(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.http, f.handles = s, s.Inside()
+	}
+	return f.handles, nil
+}
+
+// openREST makes what answers over HTTP. It listens nowhere yet.
+func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
+	documents, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
+	if err != nil {
+		return nil, err
+	}
 	s, err := rest.New(rest.Config{
-		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth, Quotas: f.guard.quotas, Version: Version, Logger: f.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mountPage(s)
 	mountBeside(s, f.service, f.live)
 	key, err := f.sessionKey(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := bridge.New(bridge.Config{Key: key, Shared: f.ledger.lease.shared(), Conn: f.nc, Engine: f.service, Names: f.names(), Documents: documents, Gone: f.cfg.Workers.DeadAfter, Logger: f.log.With("part", "bridge")})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := b.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	f.bridge = b
 	s.RegisterWorkers(b)
-	f.live.Start()
-	s.Succeed(f.http)
-	f.http = s
-	f.service.ServesHTTP(s.Addr())
-	return nil
+	return s, nil
 }
 
 // addr returns the address of the HTTP server; empty without one.
@@ -341,10 +410,15 @@ func (f *faces) url() string {
 }
 
 func (f *faces) stopHTTP(ctx context.Context) error {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	f.closed = true
+	if f.live != nil {
+		f.live.Stop()
+	}
 	if f.bridge == nil {
 		return nil
 	}
-	f.live.Stop()
 	return errors.Join(f.bridge.Stop(ctx), f.http.Stop(ctx))
 }
 

@@ -35,7 +35,7 @@ func withUsers(t *testing.T, all []Options, names ...string) {
 
 func operators(names ...string) (users []config.NATSUser) {
 	for _, name := range names {
-		users = append(users, config.NATSUser{Name: name, Password: testPassword, Roles: access.All})
+		users = append(users, config.NATSUser{Name: name, Password: testPassword, Roles: access.InDefault(access.All)})
 	}
 	return users
 }

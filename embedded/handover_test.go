@@ -174,9 +174,9 @@ func TestAFullOwnerHandsTheLogOver(t *testing.T) {
 	need.Seconds(t)
 	owner, others, c := startThree(t)
 	ctx, heir := testContext(t), others[1]
-	others[0].decider.space.SetLeast(1 << 62)
-	need.Eventually(t, "a standby is full", func() bool { return others[0].decider.space.Full() != nil })
-	owner.decider.space.SetLeast(1 << 62)
+	others[0].room.SetLeast(1 << 62)
+	need.Eventually(t, "a standby is full", func() bool { return others[0].room.Full() != nil })
+	owner.room.SetLeast(1 << 62)
 	need.Eventually(t, "the node with room owns the log", heir.ledger.lease.owns.Load)
 	s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: struct{}{}})
 	if err != nil {
@@ -191,14 +191,14 @@ func TestAFullOwnerHandsTheLogOver(t *testing.T) {
 		return err == nil && r.Owner == heir.nodeName() && i >= 0 && r.Nodes[i].TookOverBecause == wire.TakeoverFull && r.Nodes[i].TookOverFrom == owner.nodeName() && r.Nodes[i].LeadsLog
 	})
 
-	heir.decider.space.SetLeast(1 << 62)
-	need.Eventually(t, "all are full", func() bool { return heir.decider.space.Full() != nil })
-	heir.ledger.lease.handOnFull(ctx, heir.decider.space.Full())
+	heir.room.SetLeast(1 << 62)
+	need.Eventually(t, "all are full", func() bool { return heir.room.Full() != nil })
+	heir.ledger.lease.handOnFull(ctx, heir.room.Full())
 	if !heir.ledger.lease.owns.Load() {
 		t.Error("no node has room, and the owner has handed the log over")
 	}
-	owner.decider.space.SetLeast(0)
-	need.Eventually(t, "the first has room again", func() bool { return owner.decider.space.Full() == nil })
-	heir.ledger.lease.handOnFull(ctx, heir.decider.space.Full())
+	owner.room.SetLeast(0)
+	need.Eventually(t, "the first has room again", func() bool { return owner.room.Full() == nil })
+	heir.ledger.lease.handOnFull(ctx, heir.room.Full())
 	need.Eventually(t, "it owns the log again", owner.ledger.lease.owns.Load)
 }

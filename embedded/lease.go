@@ -62,7 +62,6 @@ type lease struct {
 	*base
 	owns    atomic.Bool                       // this engine owns the log
 	working atomic.Pointer[dispatcher.Engine] // nil until it has begun to own it, or to stand by
-	full    func() *api.RoomAlarm             // why there is no room for new work; nil: there is some
 	// call asks an endpoint of the API; nil until there is one.
 	call func(ctx context.Context, endpoint string, data []byte) ([]byte, error)
 
@@ -470,7 +469,7 @@ const (
 // bringTogether has the owner's own server lead the log: an append then needs one way less
 // between the nodes. It is in no hurry, since the change itself holds up appends for a moment.
 func (l *lease) bringTogether(ctx context.Context) {
-	l.watch(ctx, leaderLook, leaderLooks, leaderRest, func() bool { return !l.srv.leadsLog(l.names()) && l.full() == nil }, func() {
+	l.watch(ctx, leaderLook, leaderLooks, leaderRest, func() bool { return !l.srv.leadsLog(l.names()) && l.room.Full() == nil }, func() {
 		l.log.Info("another node's server leads the log: asking for it")
 		try, cancel := context.WithTimeout(ctx, handLogWithin)
 		defer cancel()
@@ -508,7 +507,7 @@ const (
 // leaveFull has an owner without room for new work give the log to a standby that has some.
 // If none has, the owner stays, and refuses new work.
 func (l *lease) leaveFull(ctx context.Context) {
-	l.watch(ctx, fullLook, fullLooks, fullRest, func() bool { return l.full() != nil }, func() { l.handOnFull(ctx, l.full()) })
+	l.watch(ctx, fullLook, fullLooks, fullRest, func() bool { return l.room.Full() != nil }, func() { l.handOnFull(ctx, l.room.Full()) })
 }
 
 // handOnFull gives the log to a standby, as at a stop: the log's leadership first, and then

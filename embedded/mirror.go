@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +25,9 @@ type mirror struct {
 	*base
 	decider *decider
 	dedup   atomic.Pointer[kvstate.Dedup] // nil if switched off, or while the engine stands by
+	// keyless says that the bucket is to be made once a dedup key is taken: namespaces beside
+	// the default one do without until then.
+	keyless atomic.Bool
 	workers *kvstate.Workers
 	owners  *kvstate.Partitions
 
@@ -111,6 +116,23 @@ func (m *mirror) dropDedup() {
 func (m *mirror) projected(c *core.Changes) {
 	if d := m.dedup.Load(); d != nil {
 		d.Feed(c)
+	} else if m.keyless.Load() && slices.ContainsFunc(c.Items, func(i core.ItemChange) bool { return i.New != nil && i.New.DedupKey != "" }) {
+		m.beginDedup()
+	}
+}
+
+// hasKeys reports whether any dedup key is taken.
+func (m *mirror) hasKeys() bool {
+	found := errors.New("found")
+	_, err := query.Of(m.decider.ledger.store).DedupHeld(context.Background(), func(events.Type, string, events.ID, events.ItemState) error { return found })
+	return err != nil
+}
+
+// beginDedup begins to mirror the taken dedup keys.
+func (m *mirror) beginDedup() {
+	m.keyless.Store(false)
+	if err := m.startDedup(); err != nil {
+		m.log.Error("the bucket of taken dedup keys is not written", "error", err)
 	}
 }
 
@@ -127,8 +149,10 @@ func (m *mirror) owned(e events.Epoch) {
 	m.epoch = e
 	m.mu.Unlock()
 	if m.dedup.Load() == nil {
-		if err := m.startDedup(); err != nil {
-			m.log.Error("the bucket of taken dedup keys is not written", "error", err)
+		if m.other && !m.hasKeys() {
+			m.keyless.Store(true)
+		} else {
+			m.beginDedup()
 		}
 	}
 	m.decider.ledger.lease.owned(e)
@@ -137,6 +161,7 @@ func (m *mirror) owned(e events.Epoch) {
 
 // standBy leaves the buckets to the engine that owns the log now.
 func (m *mirror) standBy() {
+	m.keyless.Store(false)
 	m.mu.Lock()
 	m.epoch, m.began = 0, false
 	m.mu.Unlock()
@@ -217,7 +242,7 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 	if gone {
 		clear(shown)
 	}
-	if epoch != 0 && !m.decider.ledger.lease.shared() { // else the lease shows it
+	if epoch != 0 && !m.other && !m.decider.ledger.lease.shared() { // else the lease shows it
 		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.decider.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
 	}
 	live := map[string]bool{}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/nats-io/nats.go"
-	"github.com/streamwright/streamwright/access"
-	"github.com/streamwright/streamwright/config"
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/config"
 )
 
 // The server quotes in its log what clients send, those included who are not let

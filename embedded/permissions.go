@@ -6,18 +6,27 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // clientPermissions returns the permissions of everyone but the engine: all
 // except what the package's comment names.
-func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
-	return &natsserver.Permissions{
-		Publish:   &natsserver.SubjectPermission{Deny: deniedPublishes(n, partitions)},
-		Subscribe: &natsserver.SubjectPermission{Deny: []string{n.API(">"), n.Forward(">"), n.Nodes(), n.MirrorOrigin() + ".>"}},
+//
+// They name the streams and subjects of each namespace: a pattern for those of all would need
+// wildcards within a token, which NATS does not have, or would deny what is a client's own.
+func clientPermissions(n wire.Names, namespaces []events.Namespace, partitions int) *natsserver.Permissions {
+	// Forged advisories would end leases.
+	publish, subscribe := []string{"$JS.EVENT.>"}, []string{}
+	for _, ns := range slices.Concat([]events.Namespace{events.DefaultNamespace}, namespaces) {
+		at := n.Namespace(ns)
+		publish = append(publish, deniedPublishes(at, partitions)...)
+		subscribe = append(subscribe, at.API(">"), at.Forward(">"), at.Nodes(), at.MirrorOrigin()+".>")
 	}
+	return &natsserver.Permissions{Publish: &natsserver.SubjectPermission{Deny: publish}, Subscribe: &natsserver.SubjectPermission{Deny: subscribe}}
 }
 
+// deniedPublishes lists what nobody but the engine may send to, of one namespace.
 func deniedPublishes(n wire.Names, partitions int) []string {
 	deny := []string{
 		n.EventFilter("*", "*", ">"),
@@ -28,8 +37,6 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.Prefix + ".lease.>",
 		n.Forward(">"), // what other nodes have authorised
 		n.MirrorAll(),  // what mirrors take for the log
-		// Forged advisories would end leases.
-		"$JS.EVENT.>",
 	}
 	for _, bucket := range []string{"dedup", "workers", "partitions", "keys"} {
 		deny = append(deny, "$KV."+n.Bucket(bucket)+".>")

@@ -31,7 +31,7 @@ func metered(t *testing.T, q quota.Settings) *Engine {
 	tokens, _ := tokens()
 	c := config.Default()
 	for _, name := range []string{"ann", "bob"} {
-		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: name, Password: testPassword, Roles: access.RolesOf(access.Submit)})
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: name, Password: testPassword, Roles: access.InDefault(access.RolesOf(access.Submit))})
 	}
 	c.Quotas = q
 	return mustStart(t, Options{Config: c, Memory: true, NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0", HTTPTokens: tokens})
@@ -271,7 +271,7 @@ func TestNoQuotasByDefault(t *testing.T) {
 	for range 300 {
 		m.granted(m.ask("ann", wire.APISubmit, one))
 	}
-	if e.guard.quotas != nil {
+	if e.faces.quotas != nil {
 		t.Error("there are quotas by default")
 	}
 }
@@ -279,7 +279,7 @@ func TestNoQuotasByDefault(t *testing.T) {
 // Who may not publish submits by requests, which are counted.
 func TestNoPublish(t *testing.T) {
 	e := guarded(t, func(c *config.Config) {
-		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: "counted", Password: testPassword, Roles: access.RolesOf(access.Submit), NoPublish: true})
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: "counted", Password: testPassword, Roles: access.InDefault(access.RolesOf(access.Submit)), NoPublish: true})
 	})
 	reader, _ := as(t, e, "read")
 	submitted := 0

@@ -36,7 +36,7 @@ func mustReload(t *testing.T, e *Engine, c config.Config) []string {
 
 // user is a NATS user with the test's password.
 func user(name string, roles ...access.Role) config.NATSUser {
-	return config.NATSUser{Name: name, Password: testPassword, Roles: access.RolesOf(roles...)}
+	return config.NATSUser{Name: name, Password: testPassword, Roles: access.InDefault(access.RolesOf(roles...))}
 }
 
 // refusedBy waits until the server has refused a connection its login.
@@ -118,7 +118,7 @@ func TestExchangedPasswordOfAWorker(t *testing.T) {
 	const changed = "another horse, another battery"
 	atEngine, atWorker := writeFile(t, "engine.password", testPassword+"\n"), writeFile(t, "worker.password", testPassword+"\n")
 	c := config.Default()
-	c.NATS.Users = []config.NATSUser{{Name: "work", PasswordFile: atEngine, Roles: access.RolesOf(access.Work)}, user("submit", access.Submit)}
+	c.NATS.Users = []config.NATSUser{{Name: "work", PasswordFile: atEngine, Roles: access.InDefault(access.RolesOf(access.Work))}, user("submit", access.Submit)}
 	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
 	ctx := testContext(t)
 	submitter, _ := as(t, e, "submit")
@@ -360,7 +360,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	c := config.Default()
 	c.HTTP.TokensFile = tokensFile
 	c.NATS.TLSCert, c.NATS.TLSKey = cert, key
-	c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: password, Roles: access.RolesOf(access.Read)}}
+	c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: password, Roles: access.InDefault(access.RolesOf(access.Read))}}
 	log := new(need.Log)
 	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	h := &http.Client{Transport: &http.Transport{}}
@@ -369,17 +369,17 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 
 	for name, change := range map[string]func(*config.Config){
 		"weak password": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.RolesOf(access.Read)}}
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.InDefault(access.RolesOf(access.Read))}}
 		},
 		"no password file": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "/nowhere", Roles: access.RolesOf(access.Read)}}
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "/nowhere", Roles: access.InDefault(access.RolesOf(access.Read))}}
 		},
 		"no users any more": func(c *config.Config) { c.NATS.Users = nil },
 		"bad certificate":   func(c *config.Config) { c.NATS.TLSCert = writeFile(t, "c", "nonsense") },
 		"another's key":     func(c *config.Config) { _, c.NATS.TLSKey = ca.issue("x", time.Now().Add(time.Hour)) },
 		"no tokens":         func(c *config.Config) { c.HTTP.TokensFile = "" },
 		"invalid": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: 1}}
+			c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: access.InDefault(access.RolesOf(access.Submit))}}
 		},
 	} {
 		bad := c

@@ -100,7 +100,7 @@ func TestExchangedClientCA(t *testing.T) {
 	c.HTTP.TLSCert, c.HTTP.TLSKey = ours.issue("engine", hour)
 	c.HTTP.ClientCA = writeFile(t, "clients.pem", "")
 	exchange(t, c.HTTP.ClientCA, former.file)
-	c.HTTP.Clients = []config.HTTPClient{{Name: "reader", Roles: access.RolesOf(access.Read)}}
+	c.HTTP.Clients = []config.HTTPClient{{Name: "reader", Roles: access.InDefault(access.RolesOf(access.Read))}}
 	c.NATS.TLSCert, c.NATS.TLSKey, c.NATS.ClientCA = c.HTTP.TLSCert, c.HTTP.TLSKey, c.HTTP.ClientCA
 	c.NATS.Users = []config.NATSUser{user("a", access.Read)}
 	e := mustStart(t, Options{Memory: true, Config: c, NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0"})

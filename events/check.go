@@ -220,6 +220,10 @@ func (e *Event) Check() error {
 		if e.Worker == "" || e.Type != "" {
 			return fmt.Errorf("it names no worker, or a type")
 		}
+	case ScopeNamespace:
+		if e.Type != "" {
+			return fmt.Errorf("it has a type")
+		}
 	}
 	switch {
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
@@ -296,6 +300,15 @@ func (b *ScheduleRemoved) check(*Event) error {
 	_, err := ParseScheduleName(b.Name)
 	return err
 }
+
+func (b *NamespaceSet) check(*Event) error {
+	if err := CheckOtherNamespace(b.Namespace.Name); err != nil {
+		return err
+	}
+	return inRange(Writable(b.Namespace.CreatedAt))
+}
+
+func (b *NamespaceRemoved) check(*Event) error { return CheckOtherNamespace(b.Name) }
 
 func (b *ScheduleFired) check(*Event) error {
 	if _, err := ParseScheduleName(b.Name); err != nil {

@@ -29,6 +29,8 @@ const (
 	RecordWorker   RecordKind = 'w' // a worker's circuit
 	RecordCause    RecordKind = 'c' // what items have died of
 	RecordDrain    RecordKind = 'd' // that a worker is to drain
+	// RecordNamespace is a [NamespaceInfo]; the default namespace has none.
+	RecordNamespace RecordKind = 'n'
 )
 
 // Record is one of the few things, in number, that belong to the partition as a

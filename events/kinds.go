@@ -46,6 +46,8 @@ const (
 	KindDrainEnded
 	KindTypeForgotten
 	KindFormatRaised
+	KindNamespaceSet
+	KindNamespaceRemoved
 	NumKinds = iota
 )
 
@@ -62,6 +64,7 @@ const (
 	ScopeWorker                      // a worker: Worker
 	ScopeSchedule                    // a schedule: Type, and its name in the payload
 	ScopeCause                       // a cause of deaths
+	ScopeNamespace                   // a namespace: its name in the payload, and no Type
 )
 
 // kinds has the name, the scope and the payload of each kind. The bounds of a
@@ -104,6 +107,8 @@ var kinds = [NumKinds]kindRow{
 	KindDrainEnded:        row[DrainEnded]("drain_ended", ScopeWorker),
 	KindTypeForgotten:     row[TypeForgotten]("type_forgotten", ScopeType),
 	KindFormatRaised:      row[FormatRaised]("format_raised", ScopePartition),
+	KindNamespaceSet:      row[NamespaceSet]("namespace_set", ScopeNamespace),
+	KindNamespaceRemoved:  row[NamespaceRemoved]("namespace_removed", ScopeNamespace),
 }
 
 type kindRow struct {

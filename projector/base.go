@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -53,6 +54,21 @@ func (s *Store) Document(kind events.DocKind, id events.ID) ([]byte, error) {
 // Records implements [core.Base].
 func (s *Store) Records(kind events.RecordKind) ([]events.Record, error) {
 	return look(s, func(v layout.View) ([]events.Record, error) { return v.Records(kind) })
+}
+
+// Namespaces returns the namespaces by name, without the default one, which has no record.
+func (s *Store) Namespaces() ([]events.NamespaceInfo, error) {
+	recs, err := s.Records(events.RecordNamespace)
+	list := make([]events.NamespaceInfo, len(recs))
+	for i := range recs {
+		if err == nil {
+			err = json.Unmarshal(recs[i].Data, &list[i])
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespaces: %w", err)
+	}
+	return list, nil
 }
 
 // Waiters implements [core.Base].

@@ -64,6 +64,12 @@ const (
 	APIScheduleFire   = "schedule_fire"
 	APITicks          = "ticks"
 
+	APINamespaces      = "namespaces"
+	APINamespace       = "namespace"
+	APINamespaceSet    = "namespace_set"
+	APINamespaceChange = "namespace_change"
+	APINamespaceRemove = "namespace_remove"
+
 	APICut         = "cut"
 	APIClock       = "clock"
 	APIClockAccept = "clock_accept"
@@ -156,6 +162,7 @@ var endpoints = func() []Endpoint {
 		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
 		inFile    = []events.Code{events.CodeSetInFile}
 		fixed     = []events.Code{events.CodeNotFound, events.CodeSetInFile}
+		removes   = []events.Code{events.CodeNotFound, events.CodeSetInFile, events.CodeWrongState}
 		sessions  = []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse}
 		position  = []string{"min_position"}
 	)
@@ -339,6 +346,34 @@ var endpoints = func() []Endpoint {
 		{Name: APITicks, Roles: reads, ReadOnly: true, Request: typeOf[Ticks](), Reply: typeOf[TicksReply](), Routes: []Route{
 			{ID: "ticks", Method: get, Path: v1 + "/ticks", Tag: "schedules",
 				Summary: "Show when a schedule would tick next", About: "A preview of a timing: no schedule is needed. Each tick has the offset of the time zone."},
+		}},
+
+		// Namespaces.
+		{Name: APINamespaces, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NamespacesReply](), Routes: []Route{
+			{ID: "namespaces", Method: get, Path: v1 + "/namespaces", Tag: "namespaces",
+				Summary: "List the namespaces", About: "By name, with how each is at the node that answers. The default one is always there, and not among them."},
+		}},
+		{Name: APINamespace, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[NamespaceGet](), Reply: typeOf[NamespaceInfo](), Routes: []Route{
+			{ID: "get-namespace", Method: get, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
+				Summary: "Show a namespace", About: "Its settings, and how it is at the node that answers."},
+		}},
+		{Name: APINamespaceSet, Roles: operates, Refuses: inFile, Request: typeOf[NamespaceSet](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+			{ID: "put-namespace", Method: put, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
+				Summary: "Add or change a namespace", About: "What the body leaves out stays as it is, or is the default of a new one; setting the same again changes nothing. A namespace of engine.toml can't be changed (set_in_file)."},
+		}},
+		{Name: APINamespaceChange, Roles: operates, Refuses: fixed, Request: typeOf[NamespaceChange](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+			{ID: "patch-namespace", Method: patch, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
+				Summary: "Change a namespace", About: "One that is there; what the body leaves out stays as it is. A namespace of engine.toml can't be changed (set_in_file)."},
+			{ID: "pause-namespace", Method: post, Path: v1 + "/namespaces/{name}/pause", Tag: "namespaces", Fixed: map[string]any{"paused": true},
+				Hidden: []string{"limits", "node", "weight"}, Summary: "Pause a namespace", About: "It stops, and keeps what it holds."},
+			{ID: "resume-namespace", Method: post, Path: v1 + "/namespaces/{name}/resume", Tag: "namespaces", Fixed: map[string]any{"paused": false},
+				Hidden: []string{"limits", "node", "weight"}, Summary: "Resume a paused namespace", About: "It goes on where it was."},
+			{ID: "move-namespace", Method: post, Path: v1 + "/namespaces/{name}/move", Tag: "namespaces",
+				Hidden: []string{"limits", "paused", "weight"}, Summary: "Move a namespace to a node", About: "The node should own the namespace's log from then on. An empty name leaves the choice to the nodes."},
+		}},
+		{Name: APINamespaceRemove, Roles: operates, Once: true, Refuses: removes, Request: typeOf[NamespaceRemove](), Reply: typeOf[NamespaceRemoval](), Routes: []Route{
+			{ID: "delete-namespace", Method: del, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
+				Summary: "Remove a namespace with all that it holds", About: "Its items, histories, documents and logs are destroyed, and can't be brought back. Refused while items have not ended, and while what it holds is not known (wrong_state), unless force is set. dry_run removes nothing, and answers what would be destroyed."},
 		}},
 
 		// The engine itself.

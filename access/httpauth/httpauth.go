@@ -19,7 +19,7 @@ import (
 // Client is a client certificate by one of its names.
 type Client struct {
 	Name  string // common name, or a DNS name, e-mail address or URI among its alternative names
-	Roles access.Roles
+	Roles access.Memberships
 }
 
 // Config says who is known.
@@ -144,8 +144,8 @@ func (a *Authenticator) Open() bool { return a.now.Load().open() }
 // a certificate.
 func (a *Authenticator) HasTokens() bool { return len(a.now.Load().tokens) > 0 }
 
-// Authenticate tells who makes a request. The error is an *events.Error:
-// unauthenticated, or forbidden for one that a browser makes on behalf of
+// Authenticate tells who makes a request, as one to the namespace default. The error is an
+// *events.Error: unauthenticated, or forbidden for one that a browser makes on behalf of
 // another site. A token that is sent decides, whatever the certificate says.
 func (a *Authenticator) Authenticate(r *http.Request) (access.Identity, error) {
 	if err := a.origin.Check(r); err != nil {
@@ -165,6 +165,46 @@ func (a *Authenticator) Authenticate(r *http.Request) (access.Identity, error) {
 		return k.byCertificate(r)
 	}
 	return access.Identity{}, k.refuse("the request says not who makes it")
+}
+
+// identity is who makes a request to the namespace default.
+func identity(name string, m access.Memberships) access.Identity {
+	return access.Identity{Name: name, Memberships: m}.In(events.DefaultNamespace)
+}
+
+// NamespaceAuth is an Authenticator for the requests to one namespace.
+type NamespaceAuth struct {
+	a  *Authenticator
+	ns events.Namespace
+}
+
+// In returns what tells who makes a request to a namespace, which need not exist.
+func (a *Authenticator) In(ns events.Namespace) NamespaceAuth { return NamespaceAuth{a, ns} }
+
+// Authenticate tells who makes a request, with its roles in the namespace. It refuses whoever
+// has none there, as [access.NoSuchNamespace], but in default, which is known to exist.
+func (n NamespaceAuth) Authenticate(r *http.Request) (access.Identity, error) {
+	id, err := n.a.Authenticate(r)
+	if err != nil {
+		return access.Identity{}, err
+	}
+	id = id.In(n.ns)
+	if id.Roles == 0 && n.ns != events.DefaultNamespace {
+		return access.Identity{}, access.NoSuchNamespace(string(n.ns))
+	}
+	return id, nil
+}
+
+// Changed is [Authenticator.Changed].
+func (n NamespaceAuth) Changed() context.Context { return n.a.Changed() }
+
+// Missing refuses a request to a namespace that does not exist: to whoever may make requests as
+// [access.NoSuchNamespace], and to others as Authenticate does.
+func (a *Authenticator) Missing(r *http.Request, name string) error {
+	if _, err := a.Authenticate(r); err != nil {
+		return err
+	}
+	return access.NoSuchNamespace(name)
 }
 
 // CheckHost refuses a request whose Host is a name that somebody else may have
@@ -214,7 +254,7 @@ func (k *known) byCertificate(r *http.Request) (access.Identity, error) {
 	}
 	for _, c := range k.cfg.Clients {
 		if slices.Contains(names, c.Name) {
-			return access.Identity{Name: c.Name, Roles: c.Roles}, nil
+			return identity(c.Name, c.Roles), nil
 		}
 	}
 	return access.Identity{}, k.refuse(fmt.Sprintf("no [[http.clients]] has a name of the client certificate (%q)", events.Clip(cert.Subject.CommonName, MaxNameLen)))

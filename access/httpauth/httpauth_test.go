@@ -37,8 +37,8 @@ func TestParseTokens(t *testing.T) {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	for token, want := range map[string]access.Identity{
-		tokenA: {Name: "alice", Roles: access.RolesOf(access.Submit, access.Read)},
-		tokenB: {Name: "bob", Roles: access.RolesOf(access.Operate)},
+		tokenA: identity("alice", access.InDefault(access.RolesOf(access.Submit, access.Read))),
+		tokenB: identity("bob", access.InDefault(access.RolesOf(access.Operate))),
 	} {
 		if got, ok := list.find(token); !ok || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, ok, want)
@@ -254,7 +254,7 @@ func TestCheckListen(t *testing.T) {
 // A certificate counts once it is verified; a token that is sent goes first.
 func TestCertificates(t *testing.T) {
 	spiffe, _ := url.Parse("spiffe://example.org/feeder")
-	clients := []Client{{Name: "feeder", Roles: access.RolesOf(access.Submit)}, {Name: "ops.example.org", Roles: access.RolesOf(access.Operate)}, {Name: spiffe.String(), Roles: access.RolesOf(access.Read)}}
+	clients := []Client{{Name: "feeder", Roles: access.InDefault(access.RolesOf(access.Submit))}, {Name: "ops.example.org", Roles: access.InDefault(access.RolesOf(access.Operate))}, {Name: spiffe.String(), Roles: access.InDefault(access.RolesOf(access.Read))}}
 	a := must(t, Config{Clients: clients, Tokens: "alice " + tokenA + " work"})
 	with := func(cert *x509.Certificate, verified bool, header ...string) (access.Identity, error) {
 		r := request("GET", "https://engine.example/", header...)
@@ -286,4 +286,46 @@ func TestCertificates(t *testing.T) {
 	}
 	_, err = with(feeder, true, "Authorization", "Bearer wrong")
 	wantCode(t, err, events.CodeUnauthenticated)
+}
+
+// A request to a namespace has the roles there. Where its maker has none, the namespace
+// might as well not exist.
+func TestNamespaces(t *testing.T) {
+	tokenC := "tokenC-5550123456-abcdef"
+	a := must(t, Config{Tokens: "alice " + tokenA + " acme/submit,acme/read; bob " + tokenB + " operate; all " + tokenC + " */read"})
+	for _, tc := range []struct {
+		token string
+		ns    events.Namespace
+		roles access.Roles
+		code  events.Code
+	}{
+		{tokenA, "acme", access.RolesOf(access.Submit, access.Read), ""},
+		{tokenA, "beta", 0, events.CodeNotFound},
+		{tokenA, events.DefaultNamespace, 0, ""},
+		{tokenB, "acme", 0, events.CodeNotFound},
+		{tokenB, events.DefaultNamespace, access.RolesOf(access.Operate), ""},
+		{tokenC, "acme", access.RolesOf(access.Read), ""},
+		{tokenC, events.DefaultNamespace, access.RolesOf(access.Read), ""},
+		{"unknown", "acme", 0, events.CodeUnauthenticated},
+		{"unknown", events.DefaultNamespace, 0, events.CodeUnauthenticated},
+	} {
+		r := request("GET", "http://localhost/ns/acme/api/v1/work", "Authorization", "Bearer "+tc.token)
+		id, err := a.In(tc.ns).Authenticate(r)
+		if id.Roles != tc.roles || (err == nil) != (tc.code == "") {
+			t.Errorf("%s in %s: %+v, %v", tc.token, tc.ns, id, err)
+		}
+		if tc.code == "" {
+			continue
+		}
+		wantCode(t, err, tc.code)
+		if missing := a.Missing(r, string(tc.ns)); missing.Error() != err.Error() && tc.ns != events.DefaultNamespace {
+			t.Errorf("%s in %s is told %v, of one that does not exist %v", tc.token, tc.ns, err, missing)
+		}
+	}
+	open := must(t, Config{})
+	if id, err := open.In("acme").Authenticate(request("GET", "http://localhost/")); err != nil || id != access.Anyone {
+		t.Errorf("an open engine: %+v, %v", id, err)
+	}
+	wantCode(t, open.Missing(request("GET", "http://localhost/"), "beta"), events.CodeNotFound)
+	wantCode(t, open.Missing(request("GET", "http://evil.example/"), "beta"), events.CodeForbidden)
 }

@@ -30,7 +30,7 @@ const (
 // Token is one token, known by its hash alone.
 type Token struct {
 	Name  string
-	Roles access.Roles
+	Roles access.Memberships
 	hash  [sha256.Size]byte
 	line  int
 }
@@ -49,7 +49,7 @@ func (t Tokens) find(presented string) (found access.Identity, ok bool) {
 	if match < 0 {
 		return access.Identity{}, false
 	}
-	return access.Identity{Name: t[match].Name, Roles: t[match].Roles}, true
+	return identity(t[match].Name, t[match].Roles), true
 }
 
 // ParseTokens reads lines of the form `name token role[,role…]`. What is behind
@@ -120,9 +120,9 @@ func parseToken(line string) (*Token, error) {
 	if t.hash, err = hashOf(fields[1]); err != nil {
 		return nil, err
 	}
-	t.Roles, err = access.ParseRoles(strings.Split(fields[2], ","))
+	t.Roles, err = access.ParseMemberships(strings.Split(fields[2], ","))
 	if err != nil && len(fields[2]) >= MinTokenLen {
-		err = fmt.Errorf("%s is no list of roles: use some of submit, work, read and operate, with commas between them", quote(fields[2]))
+		err = fmt.Errorf("%s is no list of roles: use some of submit, work, read and operate, or such as acme/submit for the namespace acme, with commas between them", quote(fields[2]))
 	}
 	return t, err
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,7 +32,7 @@ func IdentityOf(ctx context.Context) access.Identity {
 func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, error) {
 	id, err := s.cfg.Auth.Authenticate(r)
 	if err == nil && !id.Roles.Has(needed) {
-		err = events.Refuse(events.CodeForbidden, "%s may not do that: it needs the role %s, and has %s", id.Name, needed, id.Roles)
+		err = events.Refuse(events.CodeForbidden, "%s may not do that: it needs the role %s, and has %s", id.Name, needed, cmp.Or(id.Roles.String(), "none in this namespace"))
 	}
 	return id, err
 }

@@ -60,16 +60,17 @@ const schemaPrefix = "#/components/schemas/"
 
 // The tags of operations.
 const (
-	tagWork      = "work"
-	tagEvents    = "events"
-	tagEngine    = "engine"
-	tagTypes     = "types"
-	tagWorkers   = "workers"
-	tagDead      = "dead letters"
-	tagRejected  = "rejected"
-	tagSchedules = "schedules"
-	tagWorkerAPI = "workers over HTTP"
-	tagOther     = "other"
+	tagWork       = "work"
+	tagEvents     = "events"
+	tagEngine     = "engine"
+	tagTypes      = "types"
+	tagWorkers    = "workers"
+	tagDead       = "dead letters"
+	tagRejected   = "rejected"
+	tagSchedules  = "schedules"
+	tagNamespaces = "namespaces"
+	tagWorkerAPI  = "workers over HTTP"
+	tagOther      = "other"
 )
 
 var tags = [][2]string{
@@ -81,6 +82,7 @@ var tags = [][2]string{
 	{tagDead, "What has failed for good, by cause, and its replay."},
 	{tagRejected, "Submissions that became no item."},
 	{tagSchedules, "Periodic work."},
+	{tagNamespaces, "Logs of their own in the same engine: see docs/guides/NAMESPACES.md."},
 	{tagWorkerAPI, "To be a worker with nothing but HTTP: see docs/guides/HTTPWORKERS.md."},
 	{tagOther, "What is served beside the API."},
 }

@@ -120,6 +120,45 @@ func TestRejected(t *testing.T) {
 	r.refused(400, "bad_request", "seq", "GET", "/api/v1/rejected/first", "")
 }
 
+func TestNamespaces(t *testing.T) {
+	r := start(t, "")
+	set := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{"weight":20,"limits":{"max_queued":7}}`)
+	if set.Namespace == nil || set.Namespace.Name != "acme" || set.Namespace.Limits.MaxQueued != 7 {
+		t.Errorf("set: %+v", set)
+	}
+	if again := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{}`); !again.Repeat || again.Namespace.Weight != 20 {
+		t.Errorf("set again: %+v", again)
+	}
+	if all := want[wire.NamespacesReply](r, http.StatusOK, "GET", "/api/v1/namespaces?min_position="+string(set.Position), ""); len(all.Namespaces) != 1 {
+		t.Errorf("namespaces: %+v", all)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		want               func(*wire.NamespaceInfo) bool
+	}{
+		{"POST", "/pause", "", func(n *wire.NamespaceInfo) bool { return n.Paused }},
+		{"POST", "/resume", "", func(n *wire.NamespaceInfo) bool { return !n.Paused }},
+		{"POST", "/move", `{"node":"node-2"}`, func(n *wire.NamespaceInfo) bool { return n.Node == "node-2" }},
+		{"PATCH", "", `{"limits":{"connections":5}}`, func(n *wire.NamespaceInfo) bool { return n.Limits.Connections == 5 && n.Limits.MaxQueued == 7 }},
+	} {
+		got := want[wire.NamespaceReply](r, http.StatusOK, c.method, "/api/v1/namespaces/acme"+c.path, c.body)
+		if got.Namespace == nil || !c.want(got.Namespace) {
+			t.Errorf("%s: %+v", c.path, got.Namespace)
+		}
+		r.refused(404, "not_found", "nobody", c.method, "/api/v1/namespaces/nobody"+c.path, c.body)
+	}
+	if one := want[wire.NamespaceInfo](r, http.StatusOK, "GET", "/api/v1/namespaces/acme", ""); one.Node != "node-2" || one.State != nil {
+		t.Errorf("namespace: %+v", one)
+	}
+	r.refused(409, "wrong_state", "acme", "DELETE", "/api/v1/namespaces/acme", "")
+	if would := want[wire.NamespaceRemoval](r, http.StatusOK, "DELETE", "/api/v1/namespaces/acme?dry_run=true", ""); would.Removed || would.Namespace.Name != "acme" {
+		t.Errorf("would remove: %+v", would)
+	}
+	gone := want[wire.NamespaceRemoval](r, http.StatusOK, "DELETE", "/api/v1/namespaces/acme?force=true&by=ops", "")
+	r.refused(404, "not_found", "acme", "GET", "/api/v1/namespaces/acme?min_position="+string(gone.Position), "")
+	r.refused(400, "bad_request", "always there", "PUT", "/api/v1/namespaces/default", `{}`)
+}
+
 func TestSchedules(t *testing.T) {
 	r := start(t, "")
 	set := want[wire.ScheduleReply](r, http.StatusOK, "PUT", "/api/v1/schedules/nightly", `{"type":"report","cron":"0 3 * * *"}`)

@@ -57,9 +57,12 @@ type Config struct {
 	// Starting, if set, says why an engine that is not there yet can't answer; then what no
 	// route is known for is refused with that, too.
 	Starting func() error
-	TLS      *tls.Config  // nil: plain HTTP
-	Version  string       // of the engine
-	Logger   *slog.Logger // nil: none
+	// Namespaces returns what answers requests for what is in a namespace, or why nothing does;
+	// nil: nothing is in a namespace.
+	Namespaces func(*http.Request, events.Namespace) (http.Handler, error)
+	TLS        *tls.Config  // nil: plain HTTP
+	Version    string       // of the engine
+	Logger     *slog.Logger // nil: none
 }
 
 // Server is the HTTP server. Mount and API are for before Listen; all else may
@@ -166,6 +169,9 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 func (s *Server) Handler() http.Handler {
 	s.takes = s.doc.takesOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.inNamespace(w, r) {
+			return
+		}
 		r, forget := s.bound(w, r)
 		defer forget()
 		if !linkable(r) {
@@ -175,6 +181,18 @@ func (s *Server) Handler() http.Handler {
 			}
 		}
 		s.route(w, r)
+	})
+}
+
+// Inside answers what is in a namespace, by way of another server's port. Its requests end with
+// Stop, too.
+func (s *Server) Inside() http.Handler {
+	own := s.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.stopping, cancel)()
+		own.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -28,7 +28,7 @@ var (
 	}
 	// known are the operations that answer 200 all the same: they make what they
 	// name, or take away what is not there. They are called last.
-	known = []string{"PATCH /api/v1/types/{type}", "PUT /api/v1/schedules/{name}", "POST /api/v1/types/{type}/pause", "POST /api/v1/workers/{id}/undrain"}
+	known = []string{"PATCH /api/v1/types/{type}", "PUT /api/v1/schedules/{name}", "PUT /api/v1/namespaces/{name}", "POST /api/v1/types/{type}/pause", "POST /api/v1/workers/{id}/undrain"}
 )
 
 var inPath = regexp.MustCompile(`\{(\w+)\}`)

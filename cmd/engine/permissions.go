@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -29,6 +29,7 @@ const kindPublish = "publish"
 // permissionFlags are the flags of the command.
 type permissionFlags struct {
 	users        []string // NAME=ROLE+ROLE…
+	namespaces   []string
 	engine       string
 	subjects     []string
 	passwords    map[string]string // files by user
@@ -50,13 +51,17 @@ user to its roles: put two users into one, and what either is answered can be
 made to reach the other's imports.
 
 The embedded server does the same for [[nats.users]]. Roles are submit, work,
-read and operate; or, by itself, publish, for plain publishes alone.
+read and operate; or, by itself, publish, for plain publishes alone. They are
+those in the namespace default; acme/submit is the role in the namespace acme,
+and */submit that in every one. The engine's user gets all namespaces that are
+named, here or with --namespace: print the accounts again when you add one.
 
 Of passwords only the bcrypt hashes are printed: those of --password-file (- for
 standard input), or new ones, shown once on standard error. A password has 12
 characters or more. With --json there are no logins: it is for those who make
 JWTs.`,
 		Example: "  engine permissions --user feeder=submit --user ops=operate > accounts.conf\n" +
+			"  engine permissions --namespace acme --user feeder=acme/submit --user 'ops=*/operate'\n" +
 			"  engine permissions --user workers=work --certificate workers",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -73,7 +78,7 @@ JWTs.`,
 			}
 			accounts.Login = func(user string) string { return logins[user] }
 			for _, g := range accounts.Grants {
-				a.Printf("# %s: %s\n", g.User, kindOf(g))
+				a.Printf("# %s: %s\n", g.User, strings.ReplaceAll(rolesOf(g), ",", ", "))
 			}
 			a.Printf("%s", accounts.Config())
 			return nil
@@ -81,6 +86,7 @@ JWTs.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&p.users, "user", nil, "a user and its roles, `NAME=ROLE[+ROLE…]`; repeat it for each")
+	f.StringSliceVar(&p.namespaces, "namespace", nil, "the `names` of namespaces, beside those that the users' roles name")
 	f.StringVar(&p.engine, "engine", "engine", "the `name` of the engine's own user")
 	f.StringSliceVar(&p.subjects, "ask", nil, "a `subject` that the engine asks, that of [dedup_hook]")
 	f.Func("password-file", "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input", onePerUser(&p.passwords, "NAME=FILE"))
@@ -97,6 +103,13 @@ func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
 	if !access.IsUser(p.engine) {
 		return out, fmt.Errorf("--engine: %w", badUser(p.engine))
 	}
+	for _, name := range p.namespaces {
+		ns, err := events.ParseNamespace(name)
+		if err != nil {
+			return out, fmt.Errorf("--namespace: %w", err)
+		}
+		out.Engine.Namespaces = append(out.Engine.Namespaces, ns)
+	}
 	names := []string{p.engine}
 	for _, s := range p.users {
 		g, err := parseGrant(s, n)
@@ -108,6 +121,11 @@ func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
 		}
 		g.NoDocuments, g.NoPublish = slices.Contains(p.noDocuments, g.User), slices.Contains(p.noPublish, g.User)
 		names, out.Grants = append(names, g.User), append(out.Grants, g)
+		out.Engine.Namespaces = append(out.Engine.Namespaces, g.Roles.Named()...)
+	}
+	out.Engine.Namespaces = beside(out.Engine.Namespaces)
+	for i := range out.Grants {
+		out.Grants[i].Namespaces = out.Engine.Namespaces
 	}
 	if len(out.Grants) == 0 {
 		return out, errors.New("there is no user: give --user NAME=ROLE, such as --user feeder=submit")
@@ -135,6 +153,12 @@ func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
 	return out, nil
 }
 
+// beside returns the namespaces beside default, sorted and each once.
+func beside(list []events.Namespace) []events.Namespace {
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(ns events.Namespace) bool { return ns == events.DefaultNamespace })
+}
+
 // onePerUser decodes NAME=VALUE, and refuses a second value for a name.
 func onePerUser(dst *map[string]string, form string) func(string) error {
 	return func(s string) error {
@@ -155,7 +179,8 @@ func badUser(name string) error {
 	return fmt.Errorf("invalid name %q: use letters, digits, - and _, at most %d", name, access.MaxUserLen)
 }
 
-// parseGrant reads NAME=ROLE[+ROLE…]. A comma separates roles as well.
+// parseGrant reads NAME=ROLE[+ROLE…], the roles as access.ParseMemberships does. A comma
+// separates them as well.
 func parseGrant(s string, n wire.Names) (g access.Grant, err error) {
 	name, roles, _ := strings.Cut(s, "=")
 	if !access.IsUser(name) {
@@ -163,21 +188,37 @@ func parseGrant(s string, n wire.Names) (g access.Grant, err error) {
 	}
 	g = access.Grant{Names: n, User: name}
 	list := strings.FieldsFunc(roles, func(r rune) bool { return r == '+' || r == ',' })
-	if len(list) == 1 && list[0] == kindPublish {
+	if publishOnly(list) {
 		g.PublishOnly = true
-		return g, nil
+		for i, s := range list {
+			list[i] = strings.TrimSuffix(s, kindPublish) + access.Submit.String()
+		}
 	}
-	if g.Roles, err = access.ParseRoles(list); err != nil {
+	if g.Roles, err = access.ParseMemberships(list); err != nil {
 		return g, fmt.Errorf("%s: %w (publish stands by itself)", name, err)
 	}
 	return g, nil
 }
 
-func kindOf(g access.Grant) string {
-	if g.PublishOnly {
-		return kindPublish
+// publishOnly reports whether all roles of a list are publish, in some namespaces.
+func publishOnly(list []string) bool {
+	for _, s := range list {
+		if s != kindPublish && !strings.HasSuffix(s, "/"+kindPublish) {
+			return false
+		}
 	}
-	return strings.ReplaceAll(g.Roles.String(), ",", ", ")
+	return len(list) > 0
+}
+
+// rolesOf spells the roles of a user as --user takes them, with commas.
+func rolesOf(g access.Grant) string {
+	words := strings.Split(g.Roles.String(), ",")
+	for i, w := range words {
+		if g.PublishOnly {
+			words[i] = strings.TrimSuffix(w, access.Submit.String()) + kindPublish
+		}
+	}
+	return strings.Join(words, ",")
 }
 
 // logins returns what identifies each user to nats-server.
@@ -303,7 +344,7 @@ func jsonAccounts(a access.Accounts) printedAccounts {
 	all := []printedAccount{engine}
 	for _, g := range a.Grants {
 		p := g.Permissions()
-		user := printedAccount{Account: g.Names.UserAccount(g.User), User: g.User, Roles: cmp.Or(g.Roles.String(), kindPublish), Publish: p.Publish, Subscribe: p.Subscribe}
+		user := printedAccount{Account: g.Names.UserAccount(g.User), User: g.User, Roles: rolesOf(g), Publish: p.Publish, Subscribe: p.Subscribe}
 		for _, i := range g.Imports() {
 			user.Imports = append(user.Imports, printedImport{Type: typeOf(i.Flow), Account: engine.Account, Subject: i.Subject, Local: i.Local})
 		}

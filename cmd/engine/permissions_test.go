@@ -114,6 +114,9 @@ func TestPermissionsRefuses(t *testing.T) {
 		"no user \"d\"":       {"--user", "a=work", "--no-documents", "d"},
 		"use NAME=FILE":       {"--user", "a=work", "--password-file", "x"},
 		"given twice":         {"--user", "a=work", "--nkey", "a=U1", "--nkey", "a=U2"},
+		"is no namespace":     {"--user", "a=Acme/work"},
+		"--namespace: \"A\"":  {"--user", "a=work", "--namespace", "A"},
+		"acme/publish":        {"--user", "a=acme/publish+read"},
 		"more than one of":    {"--user", "a=work", "--password-file", "a=x", "--certificate", "a"},
 	} {
 		engine(t, "", append([]string{"permissions", "--certificate", "engine"}, args...)...).wants(t, 2, want)
@@ -124,6 +127,11 @@ func TestPermissionsRefuses(t *testing.T) {
 		t.Errorf("the password is on standard output: %s", fresh.out)
 	}
 	engine(t, "", "permissions", "--json", "--user", "a=work+submit").wants(t, 0, `"account":"WORK","jetstream":true,"user":"engine"`, `"account":"WORK_a","user":"a","roles":"submit,work"`, `"response":"Stream"`)
+	engine(t, "", "permissions", "--json", "--namespace", "beta", "--user", "a=acme/work,read", "--user", "b=*/submit", "--user", "c=submit/publish").wants(t, 0,
+		`"account":"WORK_a","user":"a","roles":"read,acme/work"`, `"subject":"work-beta.submit.*","response":"Singleton","accounts":["WORK_b"]`, `"subject":"work-acme.submit.*","response":"Singleton","accounts":["WORK_b"]`,
+		`"user":"c","roles":"submit/publish","publish":["work-submit.submit.*"]`, `"$JS.API.STREAM.CREATE.WORK-ACME_LOGS"`, `"$JS.API.STREAM.CREATE.WORK-BETA_LOGS"`)
+	engine(t, "", "permissions", "--certificate", "engine,a", "--namespace", "beta", "--user", "a=acme/work").wants(t, 0, "# a: acme/work\n",
+		`"$JS.API.CONSUMER.MSG.NEXT.WORK-ACME_DISPATCH.*" }, to: "$JS.work.API.CONSUMER.MSG.NEXT.WORK-ACME_DISPATCH.*"`)
 	engine(t, "", "permissions", "--certificate", "engine,a", "--js-domain", "hub", "--prefix", "acme", "--user", "a=work").wants(t, 0,
 		`"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*" }, to: "$JS.acme.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*"`)
 }

@@ -91,6 +91,8 @@ type Config struct {
 	// Door, if set, maps subjects of the server's account: plain publishes are then decided
 	// at once. It needs Alone, and has no effect beside a dedup hook, which takes its time.
 	Door door.Mapping
+	// DoorLate has the door open only behind the first plain publish of an ownership.
+	DoorLate bool
 	// Heard reports whether anybody subscribes to a subject of the live feed; nil: it is not
 	// known, and all events are told.
 	Heard func(subject string) bool
@@ -123,6 +125,10 @@ type Config struct {
 	// FileSchedules are the schedules of engine.toml. Differences from the log are recorded
 	// at start, and schedules that the file no longer has are removed.
 	FileSchedules []events.Schedule
+	// FileNamespaces are the namespaces of engine.toml, for the owner of the default
+	// namespace's log. Differences from the log are recorded at start. Namespaces that the
+	// file no longer has stay, with their data; from then on the API may change them.
+	FileNamespaces []events.NamespaceInfo
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
@@ -335,7 +341,25 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("dispatcher: settings of type %s: %w", t, err))
 		}
 	}
-	return errors.Join(append(errs, schedules.CheckFile(c.FileSchedules)...)...)
+	errs = append(errs, schedules.CheckFile(c.FileSchedules)...)
+	return errors.Join(append(errs, c.checkNamespaces()...)...)
+}
+
+// checkNamespaces returns what is wrong with the namespaces of engine.toml.
+func (c *Config) checkNamespaces() (errs []error) {
+	if n := len(c.FileNamespaces); n > events.MaxNamespaces {
+		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d namespaces: at most %d", n, events.MaxNamespaces))
+	}
+	if len(c.FileNamespaces) > 0 && c.Names.Namespace(events.DefaultNamespace) != c.Names {
+		errs = append(errs, fmt.Errorf("dispatcher: the log of %s has no list of namespaces: only that of the namespace %s has", c.Names.Prefix, events.DefaultNamespace))
+	}
+	for _, n := range c.FileNamespaces {
+		n.Source = events.SourceFile
+		if err := n.WithDefaults().Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("dispatcher: %w", err))
+		}
+	}
+	return errs
 }
 
 func (c Config) withProbes() Config {

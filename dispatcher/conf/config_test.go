@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // What the defaults leave to say is only what has none.
@@ -44,8 +45,9 @@ func TestValidate(t *testing.T) {
 		"settings of type a": func(c *Config) {
 			c.FileTypes = map[events.Type]func(events.TypeSettings) events.TypeSettings{"a": func(s events.TypeSettings) events.TypeSettings { s.Capacity = -1; return s }}
 		},
-		"schedule": func(c *Config) { c.FileSchedules = []events.Schedule{{Name: "bad schedule"}} },
-		"dedup":    func(c *Config) { c.Dedup.Fallback = "nothing" },
+		"the namespace default": func(c *Config) { c.FileNamespaces = []events.NamespaceInfo{{Name: "default"}} },
+		"schedule":              func(c *Config) { c.FileSchedules = []events.Schedule{{Name: "bad schedule"}} },
+		"dedup":                 func(c *Config) { c.Dedup.Fallback = "nothing" },
 	} {
 		c := Config{}.WithDefaults()
 		edit(&c)
@@ -69,6 +71,14 @@ func TestValidate(t *testing.T) {
 	}
 	if err := many.Validate(); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("too many types: %v", err)
+	}
+	namespaces := Config{FileNamespaces: make([]events.NamespaceInfo, events.MaxNamespaces+1)}.WithDefaults()
+	if err := namespaces.Validate(); err == nil || !strings.Contains(err.Error(), "1001 namespaces: at most 1000") {
+		t.Errorf("too many namespaces: %v", err)
+	}
+	acme := Config{Names: wire.Default.Namespace("acme"), FileNamespaces: []events.NamespaceInfo{{Name: "beta"}}}.WithDefaults()
+	if err := acme.Validate(); err == nil || !strings.Contains(err.Error(), "work-acme has no list of namespaces") {
+		t.Errorf("namespaces in another than the default: %v", err)
 	}
 }
 

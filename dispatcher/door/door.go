@@ -37,16 +37,19 @@ type Mapping interface {
 	Unmap(from string)
 }
 
-// Config configures a Door. All fields must be set.
+// Config configures a Door. All fields but Late must be set.
 type Config struct {
 	Conn      *nats.Conn
 	Names     wire.Names
 	Partition int
 	Mapping   Mapping
-	Logger    *slog.Logger
-	NewID     func() events.ID
-	Now       func() time.Time   // the partition's time
-	Rate      func(*core.Submit) // prepares a submission for its decision
+	// Late leaves the way to the loop closed until the stream has had a message: the server
+	// looks through all mappings of an account for each message, whosever it is.
+	Late   bool
+	Logger *slog.Logger
+	NewID  func() events.ID
+	Now    func() time.Time   // the partition's time
+	Rate   func(*core.Submit) // prepares a submission for its decision
 	// Take is called with each batch. It returns false if ctx ended before the batch was
 	// taken. Whoever takes a batch ends or abandons it.
 	Take func(context.Context, *Batch) bool
@@ -86,12 +89,13 @@ type Door struct {
 	away  int        // handed to the loop, or about to be
 	back  []*Message // given back by the loop
 	held  []*Message // wait while the way changes
+	late  bool       // the way to the loop is to be opened once a message strays
 }
 
 // Open subscribes to the door's subject. Until Run has opened the way to the loop, messages
 // go to the stream.
 func Open(cfg Config) (*Door, error) {
-	d := &Door{cfg: cfg, gone: make(chan struct{}), wake: make(chan struct{}, 1), turned: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
+	d := &Door{cfg: cfg, late: cfg.Late, gone: make(chan struct{}), wake: make(chan struct{}, 1), turned: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 	d.shut.Store(true)
 	var err error
 	if d.relay, err = newRelay(cfg.Conn); err == nil {
@@ -191,8 +195,12 @@ func (d *Door) Strayed(seq uint64) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.way == toLoop {
+	switch {
+	case d.way == toLoop:
 		d.leave()
+	case d.late:
+		d.late = false
+		signal(d.turned)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,7 @@ type house struct {
 	js     jetstream.JetStream
 	door   *Door
 	taken  chan *Batch
+	late   bool // Config.Late
 
 	answered, read atomic.Uint64
 	position       atomic.Uint64
@@ -80,7 +82,7 @@ func (h *house) connect() *nats.Conn {
 func (h *house) open() (end func()) {
 	var err error
 	h.door, err = Open(Config{
-		Conn: h.nc, Names: wire.Default, Mapping: h.server, Logger: slog.New(slog.DiscardHandler), NewID: func() events.ID { return events.ID{1} },
+		Conn: h.nc, Names: wire.Default, Mapping: h.server, Late: h.late, Logger: slog.New(slog.DiscardHandler), NewID: func() events.ID { return events.ID{1} },
 		Now: time.Now, Rate: func(*core.Submit) {}, Answered: h.answered.Load, Read: h.read.Load,
 		Take: func(ctx context.Context, b *Batch) bool {
 			select {
@@ -249,6 +251,38 @@ func TestOrderHoldsAcrossBothWays(t *testing.T) {
 	}
 	if h.byDoor == 0 || h.byDoor == publishers*each {
 		t.Errorf("%d of %d messages came by the door", h.byDoor, publishers*each)
+	}
+}
+
+// A late door lets the stream have the first messages, and opens behind them.
+func TestALateDoor(t *testing.T) {
+	h := newHouse(t)
+	h.late = true
+	end := h.open()
+	stop := h.readStream()
+	publish := func(body string) (ack jetstream.PubAck) {
+		t.Helper()
+		m, err := h.connect().Request("work.submit.email", []byte(body), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(m.Data, &ack); err != nil {
+			t.Fatal(err)
+		}
+		return ack
+	}
+	if ack := publish("1"); ack.Sequence != 1 {
+		t.Errorf("the first message has the sequence %d, not that of the stream", ack.Sequence)
+	}
+	h.await(toLoop)
+	go func() { h.decideBatch(<-h.taken, func() bool { return false }) }()
+	if _, direct := wire.DirectPosition(publish("2").Sequence); !direct {
+		t.Error("the second message came by the stream")
+	}
+	stop()
+	end()
+	if got := strings.Join(h.decided, " "); got != "1 2" {
+		t.Errorf("decided: %s", got)
 	}
 }
 

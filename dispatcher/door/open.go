@@ -34,6 +34,9 @@ var errBacklog = errors.New("the intake's backlog is not decided yet")
 func (d *Door) keepOpen(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	if d.cfg.Late {
+		timer.Stop()
+	}
 	for {
 		select {
 		case <-ctx.Done():

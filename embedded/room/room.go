@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,6 @@ type Config struct {
 	Least uint64                              // bytes that its disk must have free
 	Free  func(dir string) (uint64, error)    // of the disk
 	Used  func() (used, most uint64, ok bool) // of JetStream's storage; nil: not ours
-	Told  func(full bool, hold string)        // of each change; hold says why nothing new is begun, empty: it is
 	// Failed is the server's first message about a failed write since it was
 	// started, empty for none; nil: the server is not ours.
 	Failed  func() string
@@ -69,6 +69,9 @@ type Watch struct {
 	least atomic.Uint64
 	size  dataSize                      // of Dir
 	full  atomic.Pointer[api.RoomAlarm] // nil: there is room
+
+	mu    sync.Mutex
+	hears []*listener // guarded by mu
 
 	// Owned by whoever calls Look.
 	near        bool      // look again soon
@@ -97,6 +100,33 @@ func newWatch(c Config) *Watch {
 
 // Full returns what is full; nil: there is room.
 func (s *Watch) Full() *api.RoomAlarm { return s.full.Load() }
+
+// listener is one who is told of changes.
+type listener struct{ tell func(full bool, hold string) }
+
+// Listen calls tell with what holds now, and then with each change, one call at a time: whether
+// new work is refused, and why nothing new is begun; empty: it is. Once end has returned it is
+// called no more. tell must not listen, or end that.
+func (s *Watch) Listen(tell func(full bool, hold string)) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &listener{tell}
+	s.hears = append(s.hears, l)
+	tell(told(s.full.Load()))
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hears = slices.DeleteFunc(s.hears, func(o *listener) bool { return o == l })
+	}
+}
+
+// told says what listeners are told of an alarm.
+func told(a *api.RoomAlarm) (full bool, hold string) {
+	if a != nil && a.Hold {
+		hold = a.Why.Message
+	}
+	return a != nil, hold
+}
 
 // SetLeast changes the bytes that the disk must have free.
 func (s *Watch) SetLeast(bytes uint64) { s.least.Store(bytes) }
@@ -139,8 +169,18 @@ func (s *Watch) Look() {
 		}
 		return
 	}
+	if !s.change(now) {
+		s.repair(time.Now())
+	}
+}
+
+// change keeps the alarm of a look, logs and tells what is new, and reports whether nothing
+// new is begun.
+func (s *Watch) change(now *api.RoomAlarm) (hold bool) {
+	s.mu.Lock() // so that who comes now hears of this once, and who has gone does not
+	defer s.mu.Unlock()
 	before := s.full.Swap(now)
-	hold := now != nil && now.Hold
+	hold = now != nil && now.Hold
 	held := before != nil && before.Hold
 	switch {
 	case hold && !held:
@@ -153,15 +193,11 @@ func (s *Watch) Look() {
 		s.c.Log.Info("there is room again: new work is accepted")
 	}
 	if (now == nil) != (before == nil) || hold != held {
-		why := ""
-		if hold {
-			why = now.Why.Message
+		for _, l := range s.hears {
+			l.tell(told(now))
 		}
-		s.c.Told(now != nil, why)
 	}
-	if !hold {
-		s.repair(time.Now())
-	}
+	return hold
 }
 
 // repair restarts a server that could not write a file, now that there is room.

@@ -15,7 +15,6 @@ func TestRoomMarks(t *testing.T) {
 	restarts := 0
 	s := newWatch(Config{
 		Dir: "x", Least: 100, Log: slog.New(slog.DiscardHandler), Free: func(string) (uint64, error) { return free, nil },
-		Told:   func(full bool, hold string) { told = append(told, fmt.Sprint(full, hold != "")) },
 		Failed: func() string { return failed },
 		Restart: func() error {
 			restarts++
@@ -23,6 +22,7 @@ func TestRoomMarks(t *testing.T) {
 			return nil
 		},
 	})
+	end := s.Listen(func(full bool, hold string) { told = append(told, fmt.Sprint(full, hold != "")) })
 	for i, step := range []struct {
 		free       uint64
 		failed     string
@@ -50,6 +50,7 @@ func TestRoomMarks(t *testing.T) {
 			t.Errorf("%d: %d free: full %v, hold %v, told %v, %d restarts", i, step.free, full, hold, told, restarts)
 		}
 	}
+	end()
 	s.nextRestart = time.Now()
 	if s.Look(); restarts != 2 {
 		t.Errorf("%d restarts", restarts)

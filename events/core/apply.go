@@ -149,6 +149,8 @@ var folds = [events.NumKinds]fold{
 	events.KindCauseNoted:        restated(applyCauseNoted),
 	events.KindDrainSet:          restated(applyDrainSet),
 	events.KindDrainEnded:        restated(applyDrainEnded),
+	events.KindNamespaceSet:      restated(applyNamespaceSet),
+	events.KindNamespaceRemoved:  restated(applyNamespaceRemoved),
 }
 
 func onItem[B events.Body](f func(*applier, *entry, *events.Item, B) error) fold {

@@ -60,6 +60,7 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.holdBack(typ, worker, long(events.MaxNameLen))
 	w.largestFlow(typ, long)
 	largestSchedule(w, typ, long)
+	largestNamespace(w, long)
 	w.largestKept(worker, long(events.MaxNameLen))
 	seen := map[events.Kind]int{}
 	for i, data := range w.encoded() {

@@ -18,7 +18,7 @@ func init() {
 		"version": "in `begin`, with `level`: the version of the program that raised it",
 		"meta":    "in `end`: the partition's own record (position, epoch, intake position, counters)",
 		"types":   "all types with settings, pause and circuit; the counters follow from the items",
-		"records": "what else there is of the partition, by `kind` and `key`: schedules, workers' circuits, causes of death, workers marked to drain",
+		"records": "what else there is of the partition, by `kind` and `key`: schedules, workers' circuits, causes of death, workers marked to drain, namespaces",
 		"keys":    "the held keys that follow from no item: rate limits and groups",
 
 		"rejected": "in `rejected`: rejected submissions by `seq`, their event's sequence, with `type`, `at`, what they count as (`size`) and, unless they were purged, their payload (`rejected`)",

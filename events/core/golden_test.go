@@ -91,6 +91,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenAck(w)
 	goldenKeep(w)
 	goldenRaised(w)
+	goldenNamespaces(w)
 	return w
 }
 

@@ -174,7 +174,7 @@ type recordSet interface {
 
 // recordSets are all there are, in the order in which a round states them.
 func (s *State) recordSets() []recordSet {
-	return []recordSet{&s.schedules, &s.workers, &s.causes, &s.drains}
+	return []recordSet{&s.schedules, &s.workers, &s.causes, &s.drains, &s.namespaces}
 }
 
 func (r *records[T]) of() events.RecordKind { return r.kind }

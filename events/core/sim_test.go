@@ -41,6 +41,7 @@ type sim struct {
 	newIDs   int
 	rates    map[events.Type]map[string]*rateModel // since the type was last configured
 	ticks    map[string]events.Schedule            // as its events say
+	spaces   map[events.Namespace]events.NamespaceInfo
 }
 
 const tinyCache = 2
@@ -77,7 +78,7 @@ func pick[T any](s *sim, label string, from ...T) T { return rapid.SampledFrom(f
 
 // step draws one thing to happen.
 func (s *sim) step() {
-	switch rapid.IntRange(0, 20).Draw(s.t, "step") {
+	switch rapid.IntRange(0, 21).Draw(s.t, "step") {
 	case 0, 1, 2, 3:
 		s.do(s.submit())
 	case 4, 5:
@@ -110,6 +111,8 @@ func (s *sim) step() {
 		s.retentionStep()
 	case 19, 20:
 		s.ackStep()
+	case 21:
+		s.do(s.namespaceCommand())
 	}
 }
 
@@ -393,6 +396,8 @@ func (s *sim) apply(ev events.Event) {
 		s.merges[b.Into]++
 	case *events.ScheduleSet, *events.ScheduleRemoved, *events.ScheduleFired:
 		s.scheduleChanged(b)
+	case *events.NamespaceSet, *events.NamespaceRemoved:
+		s.namespaceChanged(b)
 	}
 }
 

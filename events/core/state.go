@@ -67,8 +67,10 @@ type State struct {
 	workers   records[events.Circuit] // of workers that fail, by id
 	causes    causes
 	drains    records[events.Drain] // by worker
-	circuits  circuits
-	pauseEnds map[events.Type]time.Time // of the pauses that end by themselves; follows from types
+
+	namespaces records[events.NamespaceInfo] // without the default one
+	circuits   circuits
+	pauseEnds  map[events.Type]time.Time // of the pauses that end by themselves; follows from types
 
 	drainVersion uint64
 
@@ -131,7 +133,7 @@ func NewState(base Base) (*State, error) {
 		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: newOverlay[events.KeyRef, keyEntry](),
 		docs: newOverlay[docRef, []byte](), keptRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
-		drains: newRecords[events.Drain](events.RecordDrain),
+		drains: newRecords[events.Drain](events.RecordDrain), namespaces: newRecords[events.NamespaceInfo](events.RecordNamespace),
 	}
 	if k, ok := base.(Keeper); ok {
 		s.keeps = k.KeepsPruned()
@@ -148,7 +150,7 @@ func NewState(base Base) (*State, error) {
 	for _, t := range types {
 		s.types[t.Type] = &typeEntry{info: t}
 	}
-	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base), s.drains.load(base)); err != nil {
+	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base), s.drains.load(base), s.namespaces.load(base)); err != nil {
 		return nil, fmt.Errorf("load state: %w", err)
 	}
 	s.loadCircuits()
@@ -395,7 +397,7 @@ func (s *State) TakeChanges() *Changes {
 		k.v.dirty = false
 		s.keys.m[ref] = k
 	}
-	c.Records = s.drains.take(s.causes.take(s.workers.take(s.schedules.take(nil))))
+	c.Records = s.namespaces.take(s.drains.take(s.causes.take(s.workers.take(s.schedules.take(nil)))))
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)

@@ -44,7 +44,7 @@ func (r *rig) start(ctx context.Context) error {
 	// backlog.
 	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
 	if r.Users {
-		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
+		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.InDefault(access.All)}}
 	}
 	routes, err := loopback.Free(r.Nodes)
 	if err != nil {

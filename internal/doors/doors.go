@@ -153,7 +153,7 @@ func (s Server) knock(t *testing.T, nc *nats.Conn, r access.Role, targets []stri
 	}
 	acks := []string{"$JS.ACK." + s.Names.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + s.Names.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
 	worst := append([]string{s.Names.JetStream("STREAM.DELETE." + s.Names.EventStream(0)), s.Names.API(wire.APICut), s.Names.Event(0, "harmed", events.KindCompleted)}, acks...)
-	grant := access.Grant{Names: s.Names, User: r.String(), Roles: access.RolesOf(r)}
+	grant := access.Grant{Names: s.Names, User: r.String(), Roles: access.InDefault(access.RolesOf(r))}
 	for _, i := range grant.Imports() {
 		if i.Flow == access.Messages {
 			continue

@@ -58,7 +58,7 @@ func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 		Login: func(user string) string { return fmt.Sprintf("user: %q, password: %q", user, user) },
 	}
 	for _, role := range []access.Role{access.Read, access.Submit, access.Work} {
-		accounts.Grants = append(accounts.Grants, access.Grant{Names: wire.Default, User: role.String(), Roles: access.RolesOf(role)})
+		accounts.Grants = append(accounts.Grants, access.Grant{Names: wire.Default, User: role.String(), Roles: access.InDefault(access.RolesOf(role))})
 	}
 	text := "listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: \"" + dir + "\" }\n" + accounts.Config()
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {

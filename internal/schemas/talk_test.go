@@ -284,6 +284,7 @@ func (k *talk) operate(id string) {
 	ask[wire.OK](k, wire.APIDrain, `{"worker":"talker"}`)
 	ask[wire.Changed](k, wire.APIUndrain, `{"worker":"talker","by":"ops"}`)
 	k.schedules()
+	k.namespaces()
 	k.rejections()
 	ask[wire.Retention](k, wire.APICut, `{}`)
 	ask[wire.Clock](k, wire.APIClock, `{}`)
@@ -305,6 +306,17 @@ func (k *talk) schedules() {
 	for _, endpoint := range []string{wire.APISchedulePause, wire.APIScheduleResume, wire.APIScheduleRemove} {
 		ask[wire.ScheduleReply](k, endpoint, `{"name":"nightly"}`)
 	}
+}
+
+func (k *talk) namespaces() {
+	k.t.Helper()
+	ask[wire.NamespaceReply](k, wire.APINamespaceSet, `{"name":"acme","weight":20,"node":"","limits":{"max_queued":1000,"max_log_bytes":10485760}}`)
+	ask[wire.NamespaceReply](k, wire.APINamespaceChange, `{"name":"acme","paused":true}`)
+	ask[wire.NamespacesReply](k, wire.APINamespaces, `{}`)
+	ask[wire.NamespaceInfo](k, wire.APINamespace, `{"name":"acme"}`)
+	ask[wire.NamespaceRemoval](k, wire.APINamespaceRemove, `{"name":"acme","dry_run":true}`)
+	ask[wire.NamespaceRemoval](k, wire.APINamespaceRemove, `{"name":"acme","force":true,"by":"ops"}`)
+	k.refused(wire.APINamespaceRemove, `{"name":"acme"}`, "not_found")
 }
 
 // rejections makes a rejected submission and does all to it that can be done.

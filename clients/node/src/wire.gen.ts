@@ -771,6 +771,134 @@ export interface MergedProvenance {
   trigger?: string;
 }
 
+/** NamespaceChange changes a namespace that is there. What it leaves out stays as it is. */
+export interface NamespaceChange {
+  limits?: NamespaceLimitsChange;
+  /** the namespace's name */
+  name: string;
+  /** empty: any */
+  node?: string;
+  paused?: boolean;
+  /** 1 to 100 */
+  weight?: number;
+}
+
+/** NamespaceGet asks for one namespace, answered with a NamespaceInfo. */
+export interface NamespaceGet {
+  min_position?: string;
+  /** the namespace's name */
+  name: string;
+}
+
+/** NamespaceInfo is a namespace, and how it is. */
+export interface NamespaceInfo {
+  /** CreatedAt is when it was added. One that is removed and added again has another. */
+  created_at: string;
+  limits?: NamespaceLimits;
+  name: string;
+  /** the node that should own its log; empty: any */
+  node?: string;
+  paused?: boolean;
+  /** file, api */
+  source: string;
+  /** left out: the engine that answers holds none but the default one */
+  state?: NamespaceState;
+  /** its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight */
+  weight: number;
+}
+
+/** NamespaceLimits bounds what a namespace uses. 0 sets no limit beside the engine's. */
+export interface NamespaceLimits {
+  /** open at once */
+  connections?: number;
+  /** of its object store of large documents */
+  max_document_bytes?: number;
+  /** of its event stream */
+  max_log_bytes?: number;
+  /** items queued or waiting */
+  max_queued?: number;
+  /** of all its users together */
+  requests_per_second?: number;
+}
+
+/** NamespaceLimitsChange changes a namespace's limits. What is nil stays as it is. */
+export interface NamespaceLimitsChange {
+  /** open at once */
+  connections?: number;
+  /** from 1 MiB */
+  max_document_bytes?: number;
+  /** from 1 MiB */
+  max_log_bytes?: number;
+  /** 0: no limit, for all of these */
+  max_queued?: number;
+  /** of all its users together */
+  requests_per_second?: number;
+}
+
+/** NamespaceRemoval answers a removal with the namespace as it was. */
+export interface NamespaceRemoval {
+  namespace: NamespaceInfo;
+  position?: string;
+  /** left out of the answer to a dry run */
+  removed?: boolean;
+}
+
+/** NamespaceRemove removes a namespace with all that it holds. It is refused while items of it are live, and while what it holds is not known, unless Force is set. DryRun removes nothing, and answers as if it did. */
+export interface NamespaceRemove {
+  /** who asks, at most 256 bytes */
+  by?: string;
+  /** remove nothing, and answer as if it did */
+  dry_run?: boolean;
+  /** destroy live items, and what is not known */
+  force?: boolean;
+  /** the namespace's name */
+  name: string;
+}
+
+/** NamespaceReply answers a change of a namespace, which is left out if it has been removed since. */
+export interface NamespaceReply {
+  namespace?: NamespaceInfo;
+  position?: string;
+  /** it was so already */
+  repeat?: boolean;
+}
+
+/** NamespaceSet adds a namespace, a log of its own in the same engine, or changes one. What it leaves out stays as it is, or is the default of a new one. */
+export interface NamespaceSet {
+  limits?: NamespaceLimitsChange;
+  /** a-z and 0-9 with single - between them, at most 32 bytes */
+  name: string;
+  /** empty: any */
+  node?: string;
+  paused?: boolean;
+  /** 1 to 100 */
+  weight?: number;
+}
+
+/** NamespaceState says how a namespace is, as the node that answers knows it. */
+export interface NamespaceState {
+  /** why it is failed or unknown */
+  error?: string;
+  /** of its last event */
+  last_at?: string;
+  /** of its event stream */
+  log_bytes?: number;
+  /** the node that owns its log */
+  owner?: string;
+  /** running, starting, failed, removing, unknown */
+  state: string;
+  /** its items by state, zeros left out */
+  states?: { [key: string]: number };
+}
+
+/** NamespacesReply lists the namespaces, by name, without the default one. */
+export interface NamespacesReply {
+  namespaces: NamespaceInfo[];
+  position?: string;
+  /** as in [Listed] */
+  stale?: string;
+}
+
 /** Node says how one node is. */
 export interface Node {
   /** CutOff says why a standby knows no more of the log; empty: it follows it. */

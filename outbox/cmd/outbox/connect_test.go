@@ -31,7 +31,7 @@ func secured(t *testing.T, g access.Grant) string {
 	t.Helper()
 	g.Names, g.User = wire.Default, "outbox"
 	a := access.Accounts{
-		Names: wire.Default, Grants: []access.Grant{g, {Names: wire.Default, User: "reader", Roles: access.RolesOf(access.Read)}}, Engine: access.EngineGrant{Names: wire.Default, User: "engine"},
+		Names: wire.Default, Grants: []access.Grant{g, {Names: wire.Default, User: "reader", Roles: access.InDefault(access.RolesOf(access.Read))}}, Engine: access.EngineGrant{Names: wire.Default, User: "engine"},
 		Login: func(user string) string { return fmt.Sprintf("user: %q, password: \"the password of %s\"", user, user) },
 	}
 	return natsServer(t, a.Config())
@@ -71,8 +71,8 @@ func write(t *testing.T, path, text string) string {
 // publish.
 func TestRelayLogsIn(t *testing.T) {
 	for name, g := range map[string]access.Grant{
-		"publish": {PublishOnly: true},
-		"submit":  {Roles: access.RolesOf(access.Submit)},
+		"publish": {Roles: access.InDefault(access.RolesOf(access.Submit)), PublishOnly: true},
+		"submit":  {Roles: access.InDefault(access.RolesOf(access.Submit))},
 	} {
 		t.Run(name, func(t *testing.T) { relayed(t, secured(t, g)) })
 	}
@@ -132,7 +132,7 @@ func relayed(t *testing.T, url string) {
 }
 
 func TestRelayIsRefused(t *testing.T) {
-	db, url := pgtest.Start(t).URL(), secured(t, access.Grant{PublishOnly: true})
+	db, url := pgtest.Start(t).URL(), secured(t, access.Grant{Roles: access.InDefault(access.RolesOf(access.Submit)), PublishOnly: true})
 	for want, args := range map[string][]string{
 		"refused the login":  {"--server", url},
 		"has no password":    {"--server", url, "--user", "outbox"},

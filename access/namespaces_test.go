@@ -1,0 +1,105 @@
+package access
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// of reports whether a subject of the engine's account has names of a namespace, and of no
+// other.
+func of(ns events.Namespace, subject string) bool {
+	own, others := wire.Default.Namespace(ns).Prefix, []string{"work", "work-acme", "work-beta"}
+	mark := func(prefix string) bool {
+		stream := strings.ToUpper(prefix)
+		for _, token := range strings.Split(subject, ".") {
+			for _, name := range []string{token, strings.TrimPrefix(token, "OBJ_"), strings.TrimPrefix(token, "KV_")} {
+				if name == prefix || strings.HasPrefix(name, prefix+"_") || strings.HasPrefix(name, stream+"_") {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return !slices.ContainsFunc(others, func(p string) bool { return mark(p) != (p == own) })
+}
+
+// A user's rights are in the namespaces where it has roles, and nothing else: what it
+// imports for one is what another user imports for default, with other names.
+func TestRightsAreInTheNamespacesOfTheRoles(t *testing.T) {
+	namespaces := []events.Namespace{"acme", "beta"}
+	for _, roles := range []Roles{RolesOf(Submit), RolesOf(Work), RolesOf(Read), RolesOf(Operate), All} {
+		grant := func(m Memberships) []Import {
+			return Grant{Names: wire.Default, User: "u", Roles: m, Namespaces: namespaces}.Imports()
+		}
+		inDefault := grant(InDefault(roles))
+		var all []Import
+		for _, ns := range append(namespaces, events.DefaultNamespace) {
+			list := grant(Memberships{}.With(ns, roles))
+			if len(list) != len(inDefault) {
+				t.Errorf("%s in %s: %d imports, %d in default", roles, ns, len(list), len(inDefault))
+			}
+			for _, i := range list {
+				if !of(ns, i.Subject) || i.Local != i.Subject && i.Local != strings.Replace(i.Subject, "$JS.API.", "$JS.work.API.", 1) {
+					t.Errorf("%s in %s imports %s as %s", roles, ns, i.Subject, i.Local)
+				}
+			}
+			all = append(all, list...)
+		}
+		slices.SortFunc(all, Import.compare)
+		if got := grant(Everywhere(roles)); !slices.Equal(got, all) {
+			t.Errorf("%s in every namespace: %d imports, want the %d of each", roles, len(got), len(all))
+		}
+	}
+	publisher := Grant{Names: wire.Default, User: "u", Roles: mustParse(t, "acme/submit,beta/read"), PublishOnly: true}
+	if p := publisher.Permissions(); !slices.Equal(p.Publish, []string{"work-acme.submit.*"}) || slices.Contains(p.Subscribe, "work-beta.event.>") {
+		t.Errorf("publishes alone: %+v", p)
+	}
+}
+
+// The engine has in each namespace what it has in default, and may delete what is there.
+func TestTheEngineHasEveryNamespace(t *testing.T) {
+	g := EngineGrant{Names: wire.Default, Partitions: 1, User: "engine"}
+	alone := g.Permissions()
+	g.Namespaces = []events.Namespace{"acme"}
+	both := g.Permissions()
+	renamed := strings.NewReplacer("work.", "work-acme.", "work_", "work-acme_", "WORK_", "WORK-ACME_")
+	for _, lists := range [][2][]string{{alone.Publish, both.Publish}, {alone.Subscribe, both.Subscribe}} {
+		for _, s := range lists[0] {
+			if !slices.Contains(lists[1], s) || !slices.Contains(lists[1], renamed.Replace(s)) {
+				t.Errorf("it lacks %s or %s", s, renamed.Replace(s))
+			}
+		}
+	}
+	for _, s := range []string{"WORK-ACME_EVENTS_0", "WORK-ACME_LOGS", "OBJ_work-acme_blobs", "KV_work-acme_dedup", "WORK-ACME_INTAKE"} {
+		if !slices.Contains(both.Publish, "$JS.API.STREAM.DELETE."+s) {
+			t.Errorf("it may not delete %s", s)
+		}
+	}
+	if slices.Contains(both.Publish, "$JS.API.STREAM.DELETE.WORK_EVENTS_0") {
+		t.Error("it may delete the log of default")
+	}
+}
+
+// Nobody's account is in the way of another's: an export is for those whose roles are in
+// its namespace.
+func TestExportsOfNamespaces(t *testing.T) {
+	grants := []Grant{
+		{Names: wire.Default, User: "a", Roles: mustParse(t, "acme/submit")},
+		{Names: wire.Default, User: "b", Roles: mustParse(t, "submit")},
+		{Names: wire.Default, User: "all", Roles: mustParse(t, "*/submit"), Namespaces: []events.Namespace{"acme"}},
+	}
+	want := map[string][]string{"work.submit.*": {"WORK_all", "WORK_b"}, "work-acme.submit.*": {"WORK_a", "WORK_all"}}
+	for _, e := range Exports(grants) {
+		if w, ok := want[e.Subject]; ok && !slices.Equal(e.Accounts, w) {
+			t.Errorf("%s is for %q", e.Subject, e.Accounts)
+		}
+		delete(want, e.Subject)
+	}
+	if len(want) > 0 {
+		t.Errorf("not exported: %v", want)
+	}
+}

@@ -1,0 +1,342 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
+)
+
+const (
+	// spaceRetry is the wait before the next try to start a namespace that did not start, or
+	// has ended by itself; it doubles up to maxSpaceRetry.
+	spaceRetry    = time.Second
+	maxSpaceRetry = time.Minute
+	// spaceStopTimeout bounds the stop of one that is started again, or is removed.
+	spaceStopTimeout = 30 * time.Second
+)
+
+// spaces are the namespaces beside the default one, in this process. Those in the list that
+// the default one's log has are started; one that is no more in it is stopped.
+type spaces struct {
+	home   *space // the default namespace
+	wake   chan struct{}
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	starts chan struct{} // holds one for each that starts: they take turns
+
+	mu sync.Mutex // guards by
+	by map[events.Namespace]*tenant
+}
+
+func newSpaces(home *space) *spaces {
+	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
+	home.faces.others, home.faces.listed = s.handler, s.changed
+	return s
+}
+
+// start begins to hold the namespaces.
+func (s *spaces) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.changed()
+	s.ended.Go(func() { s.run(ctx) })
+}
+
+// changed notes that the list has changed.
+func (s *spaces) changed() { signal(s.wake) }
+
+func (s *spaces) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		if err := s.follow(); err != nil {
+			s.home.log.Error("the list of namespaces can't be read", "error", err)
+		}
+	}
+}
+
+// follow starts and stops what the list says.
+func (s *spaces) follow() error {
+	list, err := s.home.ledger.store.Namespaces()
+	if err != nil {
+		return err
+	}
+	names := make([]events.Namespace, len(list))
+	for i, info := range list {
+		names[i] = info.Name
+	}
+	if err := s.home.srv.hold(names); err != nil {
+		return fmt.Errorf("tell the NATS server of the namespaces: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, info := range list {
+		t := s.by[info.Name]
+		if t == nil {
+			t = newTenant(s.home, info, s.starts)
+			s.by[info.Name] = t
+		}
+		t.set(info)
+	}
+	for name, t := range s.by {
+		if !slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name }) {
+			delete(s.by, name)
+			s.ended.Go(t.end)
+		}
+	}
+	return nil
+}
+
+// stop stops all namespaces, side by side.
+func (s *spaces) stop(ctx context.Context) error {
+	s.cancel()
+	s.mu.Lock()
+	all := s.by
+	s.by = map[events.Namespace]*tenant{}
+	s.mu.Unlock()
+	var errs []error
+	var mu sync.Mutex
+	for name, t := range all {
+		s.ended.Go(func() {
+			if err := t.stop(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("stop the namespace %s: %w", name, err))
+			}
+		})
+	}
+	s.ended.Wait()
+	return errors.Join(errs...)
+}
+
+// get returns a namespace; nil if there is none.
+func (s *spaces) get(name events.Namespace) *tenant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[name]
+}
+
+// handler returns what answers over HTTP for a namespace. The page and the documentation are
+// those of the default one, and so don't show whether there is such a namespace; what is in
+// one is for those alone who have a role in it.
+func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, error) {
+	home := s.home.faces
+	path := strings.TrimPrefix(r.URL.Path, "/ns/"+string(name))
+	probe := path == "/healthz" || path == "/readyz"
+	if name == events.DefaultNamespace || !probe && path != "/metrics" && !strings.HasPrefix(path, "/api/") {
+		return home.handler(r.Context())
+	}
+	t := s.get(name)
+	if t == nil {
+		return nil, s.home.guard.auth.Missing(r, string(name))
+	}
+	now, state := t.now()
+	if now == nil || probe { // whose answers need no role
+		if _, err := s.home.guard.auth.In(name).Authenticate(r); err != nil {
+			return nil, err
+		}
+	}
+	if now == nil {
+		return nil, events.Refuse(events.CodeUnavailable, "%s", state)
+	}
+	return now.faces.handler(r.Context())
+}
+
+// tenant is a namespace beside the default one. It runs until it is stopped: one that fails
+// to start, or ends by itself, is started again.
+type tenant struct {
+	name   events.Namespace
+	home   *space
+	starts chan struct{}
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when nothing of it runs any more
+
+	mu      sync.Mutex // guards what follows
+	info    events.NamespaceInfo
+	space   *space // nil: it does not run
+	failed  error  // why not; nil: it starts
+	stopCtx context.Context
+	stopErr error
+}
+
+// newTenant begins to run a namespace.
+func newTenant(home *space, info events.NamespaceInfo, starts chan struct{}) *tenant {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &tenant{name: info.Name, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), info: info}
+	go t.run(ctx)
+	return t
+}
+
+// now returns the namespace as it runs; nil if it does not, and then why.
+func (t *tenant) now() (s *space, state string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.space != nil:
+		return t.space, ""
+	case t.failed != nil:
+		return nil, fmt.Sprintf("the namespace %s has failed, and is started again: %v", t.name, t.failed)
+	}
+	return nil, fmt.Sprintf("the namespace %s is starting: ask again", t.name)
+}
+
+// set puts settings into force.
+func (t *tenant) set(info events.NamespaceInfo) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.info = info
+	if t.space != nil {
+		t.space.decider.set(info)
+	}
+}
+
+// stop stops it, cutting short what is under way when ctx ends.
+func (t *tenant) stop(ctx context.Context) error {
+	t.mu.Lock()
+	t.stopCtx = ctx
+	t.mu.Unlock()
+	t.cancel()
+	<-t.ended
+	return t.stopErr
+}
+
+// end stops one that is not to be held any more.
+func (t *tenant) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), spaceStopTimeout)
+	defer cancel()
+	if err := t.stop(ctx); err != nil {
+		t.home.log.Warn("a namespace did not stop in peace", "namespace", string(t.name), "error", err)
+	}
+}
+
+// run runs the namespace until ctx ends.
+func (t *tenant) run(ctx context.Context) {
+	defer close(t.ended)
+	for again := spaceRetry; ctx.Err() == nil; again = min(2*again, maxSpaceRetry) {
+		begun := time.Now()
+		err := t.once(ctx)
+		if ctx.Err() != nil {
+			t.stopErr = err
+			return
+		}
+		if time.Since(begun) > maxSpaceRetry {
+			again = spaceRetry
+		}
+		t.mu.Lock()
+		t.failed = err
+		t.mu.Unlock()
+		t.home.log.Error("a namespace does not run: trying again", "namespace", string(t.name), "error", err, "in", again)
+		_ = sleep.For(ctx, again)
+	}
+}
+
+// once starts the namespace, and stops it when ctx ends, or it has ended by itself.
+func (t *tenant) once(ctx context.Context) error {
+	s, life, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.space, t.failed = s, nil
+	s.decider.set(t.info)
+	t.mu.Unlock()
+	s.log.Info("the namespace runs")
+	select {
+	case <-ctx.Done():
+	case <-s.decider.dispatcher.Done():
+	}
+	t.mu.Lock()
+	t.space = nil
+	end := t.stopCtx
+	t.mu.Unlock()
+	if end == nil {
+		var cancel context.CancelFunc
+		end, cancel = context.WithTimeout(context.WithoutCancel(ctx), spaceStopTimeout)
+		defer cancel()
+	}
+	err = life.stop(end)
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("its engine has ended by itself")
+	}
+	return err
+}
+
+// open starts the namespace in its turn.
+func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
+	select {
+	case t.starts <- struct{}{}:
+		defer func() { <-t.starts }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	t.mu.Lock()
+	info := t.info
+	t.mu.Unlock()
+	b, err := t.home.namespace(info)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newSpace(b, t.home.guard)
+	s.faces.replicas, s.faces.at = t.home.faces.replicas, t.home.faces.addr()
+	s.faces.knowNode()
+	life := &lifecycle{log: b.log}
+	f := s.faces
+	parts := slices.Concat([]part{
+		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
+		{"the link", just(func() { f.face.link.Store(&link{b.srv, b.nc}) }), nil},
+	}, s.logParts(), s.workParts(), []part{
+		{"what is done first", s.decider.settle, nil},
+		{"HTTP", just(f.beginHTTP), f.stopHTTP},
+		{"the answers", f.answer, nil},
+		{"the heir", nil, s.ledger.lease.choose},
+	})
+	return s, life, life.start(ctx, parts...)
+}
+
+// namespaceFolder has the folders of the namespaces beside the default one.
+const namespaceFolder = "namespaces"
+
+// namespace returns the folder of a namespace, in that of the process, which has the lock.
+func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
+	if d == nil {
+		return nil, nil
+	}
+	sub := &dataDir{path: filepath.Join(d.path, namespaceFolder, string(name))}
+	if err := os.MkdirAll(sub.path, 0o700); err != nil {
+		return nil, fmt.Errorf("open the folder of the namespace %s: %w", name, err)
+	}
+	return sub, nil
+}
+
+// namespace returns the base of another namespace: with its own names and folder, without
+// what engine.toml says of the default one alone, and without a connection yet.
+func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
+	ns, name := *b, info.Name
+	ns.other, ns.info = true, info
+	ns.starting, ns.nc = nil, nil
+	ns.log = b.log.With("namespace", string(name))
+	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix
+	ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, config.DedupHook{}, config.Leaf{}
+	if n := info.Limits.MaxQueued; n > 0 {
+		ns.cfg.Limits.MaxQueued = n
+	}
+	ns.o.DedupHook, ns.o.Score, ns.o.Role, ns.o.WaitingForNodes, ns.o.RestoreFrom = nil, nil, nil, nil, ""
+	var err error
+	ns.dir, err = b.dir.namespace(name)
+	return &ns, err
+}
