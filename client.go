@@ -46,6 +46,9 @@ type Client struct {
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	set := newSettings(opts)
 	login, err := set.resolve(&url)
+	if err == nil {
+		err = set.enter()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +92,9 @@ func New(nc *nats.Conn, opts ...Option) (*Client, error) {
 	set := newSettings(opts)
 	if len(set.connecting) > 0 {
 		return nil, events.Refuse(events.CodeBadConfig, "new client: the connection is there already, so %s can't apply to it: give it to nats.Connect, or let streamwright.Connect make the connection", strings.Join(set.connecting, ", "))
+	}
+	if err := set.enter(); err != nil {
+		return nil, err
 	}
 	return newClient(nc, set)
 }
@@ -149,6 +155,9 @@ func (c *Client) ObservePosition(p Position) {
 // Names returns the names of the engine's subjects and streams, for a worker on the
 // same connection.
 func (c *Client) Names() Names { return c.set.names }
+
+// Namespace returns the namespace that the client speaks to.
+func (c *Client) Namespace() Namespace { return c.set.names.InNamespace() }
 
 // change makes a request that is answered with wire.Changed.
 func (c *Client) change(ctx context.Context, op string, req any) (bool, error) {

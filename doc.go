@@ -16,6 +16,11 @@
 //	_, err = c.Types().Pause(ctx, "email", streamwright.PauseOptions{Reason: "provider is down"})
 //	stats, err := c.Engine().Stats(ctx)
 //
+// # Namespaces
+//
+// An engine may have several logs, each with items, types and workers of its own. A client
+// speaks to one of them, [WithNamespace]; a [workers.Worker] may serve several.
+//
 // # What holds
 //
 //   - An item is submitted once. The client chooses its id before the first

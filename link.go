@@ -301,7 +301,7 @@ func (l *link) failed(op string, err error) error {
 	case errors.As(err, &refused):
 		return err
 	case errors.Is(err, nats.ErrNoResponders):
-		return noEngine{repeat.Untaken(events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where()))}
+		return noEngine{repeat.Untaken(events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: %s", l.set.names.API("*"), l.where(), l.whyNone()))}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return events.Refuse(events.CodeTimeout, "no reply to %s from the engine at %s in time", op, l.where())
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):
@@ -312,6 +312,14 @@ func (l *link) failed(op string, err error) error {
 		return err
 	}
 	return events.Refuse(events.CodeUnavailable, "%s at %s: %v", op, l.where(), err)
+}
+
+// whyNone returns what to look at when no engine answers.
+func (l *link) whyNone() string {
+	if ns := l.set.names.InNamespace(); ns != events.DefaultNamespace {
+		return fmt.Sprintf("is there a namespace %s (`engine namespace list`), and is `engine serve` running there?", ns)
+	}
+	return "is `engine serve` running there?"
 }
 
 // where names the servers for an error text.

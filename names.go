@@ -187,7 +187,16 @@ const (
 	BulkReschedule = wire.BulkReschedule
 )
 
+// DefaultNamespace is the namespace of an engine that has no others.
+const DefaultNamespace = events.DefaultNamespace
+
+// ParseNamespace checks a namespace's name: at most 32 characters of a-z and 0-9 with single
+// - between them.
+func ParseNamespace(s string) (Namespace, error) { return events.ParseNamespace(s) }
+
 type (
+	// Namespace names a log of its own in an engine, with its own items, types and workers.
+	Namespace = events.Namespace
 	// Duration is a duration in what the engine answers: a [time.Duration] that JSON has
 	// in milliseconds.
 	Duration = events.Duration

@@ -31,6 +31,7 @@ type Option func(*settings)
 
 type settings struct {
 	names      wire.Names
+	namespace  string // empty: the one that names are of
 	name       string
 	tryTimeout time.Duration
 	patience   time.Duration
@@ -60,6 +61,19 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
+// enter makes the names those of the namespace, if one is given.
+func (s *settings) enter() error {
+	if s.namespace == "" {
+		return nil
+	}
+	ns, err := events.ParseNamespace(s.namespace)
+	if err != nil {
+		return events.WithCode(events.CodeBadConfig, err)
+	}
+	s.names = s.names.Namespace(ns)
+	return nil
+}
+
 // resolve reads the context, if one is named, finds out the server's URL and
 // makes the options of the login.
 func (s *settings) resolve(url *string) ([]nats.Option, error) {
@@ -78,6 +92,13 @@ func (s *settings) resolve(url *string) ([]nats.Option, error) {
 // WithPrefix speaks to the engine of another subject prefix than "work".
 func WithPrefix(prefix string) Option {
 	return func(s *settings) { s.names = wire.WithPrefix(prefix) }
+}
+
+// WithNamespace speaks to a namespace of the engine, such as "acme"; it is
+// [DefaultNamespace] without. Connect and New refuse a name that can't be one. Whether the
+// namespace exists, the first request shows.
+func WithNamespace(namespace string) Option {
+	return func(s *settings) { s.namespace = namespace }
 }
 
 // WithName names the connection in the server's monitoring.

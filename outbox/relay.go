@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -40,7 +41,10 @@ type Config struct {
 	DB     *pgxpool.Pool // the relay takes one connection of it, and opens another to LISTEN
 	NATS   *nats.Conn    // whose user may publish to work.submit.>
 	Prefix string        // of the engine's subjects; empty: work
-	Domain string        // the JetStream domain that has the engine's streams; empty: the server's
+	// Namespace is the engine's namespace that gets the items; empty: the default one, or
+	// that of Prefix.
+	Namespace events.Namespace
+	Domain    string // the JetStream domain that has the engine's streams; empty: the server's
 	// Batch is the number of items published in one transaction, 1 to MaxBatch;
 	// 0: DefaultBatch.
 	Batch int
@@ -87,6 +91,13 @@ func NewRelay(cfg Config) (*Relay, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	names := wire.WithPrefix(cfg.Prefix).In(cfg.Domain)
+	if cfg.Namespace != "" {
+		ns, err := events.ParseNamespace(string(cfg.Namespace))
+		if err != nil {
+			return nil, fmt.Errorf("make outbox relay: %w", err)
+		}
+		names = names.Namespace(ns)
+	}
 	js, err := connect.JetStream(cfg.NATS, names, jetstream.WithPublishAsyncMaxPending(cfg.Batch), jetstream.WithPublishAsyncTimeout(ackTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("make outbox relay: %w", err)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,12 @@ func (n Names) Namespace(ns events.Namespace) Names {
 		n.Prefix += "-" + string(ns)
 	}
 	return n
+}
+
+// InNamespace returns the namespace whose names these are.
+func (n Names) InNamespace() events.Namespace {
+	_, ns, _ := strings.Cut(n.Prefix, "-")
+	return cmp.Or(events.Namespace(ns), events.DefaultNamespace)
 }
 
 // root is the prefix of the engine's default namespace.

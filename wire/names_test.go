@@ -14,6 +14,9 @@ func TestNamesOfNamespaces(t *testing.T) {
 		if root.Namespace(events.DefaultNamespace) != root || acme.Namespace(events.DefaultNamespace) != root || acme.Namespace("acme") != acme {
 			t.Errorf("%q, %q: a namespace's names depend on whose they are made of", root.Prefix, acme.Prefix)
 		}
+		if root.InNamespace() != events.DefaultNamespace || acme.InNamespace() != "acme" || root.Namespace("team-2").InNamespace() != "team-2" {
+			t.Error("names don't know whose they are")
+		}
 		if root.In("hub").Namespace("acme") != acme.In("hub") {
 			t.Error("the domain is lost")
 		}

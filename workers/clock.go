@@ -15,6 +15,11 @@ func (k *clock) dueBy(t time.Time) {
 		return
 	}
 	k.nextTick = t
+	k.look()
+}
+
+// look makes the clock see what is due, and which slots have been granted.
+func (k *clock) look() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -29,6 +34,7 @@ func (k *clock) run() {
 	for {
 		k.w.mu.Lock()
 		now := time.Now()
+		k.w.useGrants(now)
 		if !k.nextTick.IsZero() && !now.Before(k.nextTick) {
 			k.nextTick = time.Time{}
 			k.tick(now)
@@ -52,14 +58,17 @@ func (k *clock) run() {
 // REQUIRES: mu.
 func (k *clock) tick(now time.Time) {
 	for _, r := range k.w.table.runs {
-		if r.state != running {
+		if r.state != running && r.state != held {
 			continue
 		}
 		if !k.w.link.connected {
 			k.outlive(r, now)
 		}
-		r.line.tell(now)
+		if r.state == running {
+			r.line.tell(now)
+		}
 	}
+	k.w.reviewHeld(now)
 }
 
 // outlive stops a run that no heartbeat can have kept for a whole lease, since there is no
@@ -71,6 +80,6 @@ func (k *clock) outlive(r *run, now time.Time) {
 		k.dueBy(lost)
 	default:
 		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.msg.ID, "type", string(r.reg.typ), "lease", r.lease)
-		k.w.endRun(r, ErrLeaseLost, false)
+		k.w.endRun(r, ErrLeaseLost, r.state == held)
 	}
 }

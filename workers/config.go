@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ import (
 const (
 	// MaxConcurrency is the highest Concurrency.
 	MaxConcurrency = events.MaxCapacity
+	// MaxNamespaces bounds the namespaces that one worker serves.
+	MaxNamespaces = 100
 	// MaxReports bounds the reports in one request.
 	MaxReports = 1000
 	// MaxReportBytes is the size from which a request takes no further
@@ -60,6 +63,14 @@ type Config struct {
 	Capabilities []string
 	// Names are the names that the engine uses. Default: wire.Default.
 	Names wire.Names
+	// Namespaces are those that the worker serves, each with the same handlers; see
+	// [RawItem.Namespace]. It registers in each, under one ID. Default: the one of Names.
+	//
+	// Concurrency bounds the handlers of all of them together. A namespace may use all
+	// slots while the others have nothing to do; while several have more than that, they
+	// share the slots equally. With at least as many slots as namespaces, each then has
+	// one. See the package comment, "Several namespaces".
+	Namespaces []events.Namespace
 	// DrainTimeout is the time for which Stop lets handlers finish. Default 30 s.
 	DrainTimeout time.Duration
 	// Logger gets what the operator should know. Default: slog.Default().
@@ -99,12 +110,13 @@ type Config struct {
 
 // Settled is what became of the outcome of a run.
 type Settled struct {
-	ID      events.ID
-	Attempt events.Attempt
-	Event   string           // the outcome: a wire.ReportComplete or the like
-	Error   string           // of a wire.ReportFail
-	State   events.ItemState // the item's, as the engine answered; StateNone: it did not say
-	Err     error            // why the outcome is not recorded; nil: it is
+	ID        events.ID
+	Namespace events.Namespace
+	Attempt   events.Attempt
+	Event     string           // the outcome: a wire.ReportComplete or the like
+	Error     string           // of a wire.ReportFail
+	State     events.ItemState // the item's, as the engine answered; StateNone: it did not say
+	Err       error            // why the outcome is not recorded; nil: it is
 }
 
 // WithDefaults returns c with every unset field filled in.
@@ -153,12 +165,28 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("worker config: MaxDocument is %d: it must be %d to %d", c.MaxDocument, events.MaxResultBytes, MaxMaxDocument))
 	}
 	errs = append(errs, c.validateChecks()...)
+	errs = append(errs, c.validateNamespaces()...)
 	for _, capability := range c.Capabilities {
 		if err := wire.CheckCapability(capability); err != nil {
 			errs = append(errs, fmt.Errorf("worker config: Capabilities: %w", err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (c Config) validateNamespaces() (errs []error) {
+	for i, ns := range c.Namespaces {
+		if _, err := events.ParseNamespace(string(ns)); err != nil {
+			errs = append(errs, fmt.Errorf("worker config: Namespaces: %w", err))
+		}
+		if slices.Contains(c.Namespaces[:i], ns) {
+			errs = append(errs, fmt.Errorf("worker config: Namespaces has %q twice", ns))
+		}
+	}
+	if len(c.Namespaces) > MaxNamespaces {
+		errs = append(errs, fmt.Errorf("worker config: there are %d Namespaces: at most %d", len(c.Namespaces), MaxNamespaces))
+	}
+	return errs
 }
 
 // freshID makes a worker id that no other worker has.

@@ -28,6 +28,7 @@
 // (wire.Names.RunsOf), and then registers. Each free slot is an offer: the engine claims
 // an item for the worker, within its slots and the limits of its types, and sends it.
 //
+//	held      waits for a slot that another namespace's run has
 //	asking    has a slot; earlier runs have left something, which the answer to the start has
 //	running   the handler runs
 //	settling  the handler has returned and left its slot; the outcome is on its way
@@ -100,6 +101,25 @@
 // nevertheless. Running handlers go on. With Config.Probe it also answers the engine's
 // probes, in a goroutine of the connection and with the worker's lock, so a worker that
 // hangs does not.
+//
+// # Several namespaces
+//
+// With Config.Namespaces the worker registers, sends heartbeats, drains and stops in each
+// of them, under one id and session by session. Its slots are the process's: Concurrency
+// bounds the handlers of all namespaces together.
+//
+// Each engine is offered a share of the slots (the slots of the registration). While
+// nobody uses the whole of its share, each is offered all that are free. Once one does, the
+// slots are divided anew, at most four times a second, each time by heartbeats: what a
+// namespace doesn't use goes, in equal parts, to those that have more to do. A namespace
+// without work keeps one offer open. An item that comes while no slot is free has the next
+// one; after a second (or half its lease) it is handed back, with no attempt used, and its
+// namespace is offered nothing until a slot is free for it. If there are fewer slots than
+// namespaces with work, they take turns.
+//
+// A worker ends by itself (Run, Drained) once it is drained in all its namespaces. If one
+// of them refuses the worker, Start fails and leaves the others; one that doesn't answer
+// is asked again, as an engine that is away.
 //
 // # Stopping
 //

@@ -37,7 +37,7 @@ type registration struct {
 	strict  bool
 
 	// Guarded by Worker.mu.
-	inSlots int // runs of the type that hold a slot
+	inSlots int // runs of the type that hold a slot, or wait for one
 }
 
 // Handle makes w run fn for items of a type, with their params decoded into a

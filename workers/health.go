@@ -45,6 +45,7 @@ func (f *health) review() {
 	switch {
 	case f.resting == was || f.w.phase != phaseActive:
 	case f.resting:
+		f.w.reviewHeld(time.Now())
 		f.w.log.Warn("this worker is unhealthy: it takes no new work", "reason", f.why())
 	default:
 		f.w.log.Info("this worker is well again")

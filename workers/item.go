@@ -11,13 +11,14 @@ import (
 // RawItem is one work item as its handler sees it. It is safe for concurrent
 // use and must not be changed, apart from what middleware puts in its place.
 type RawItem struct {
-	ID       events.ID
-	Type     events.Type
-	Attempt  events.Attempt // this run's number, from 1
-	Raw      json.RawMessage
-	Labels   map[string]string
-	Deadline time.Time // when the context ends with ErrTimeout; zero: never
-	Trace    string    // the traceparent of its attempt, or of its submission; see package tracing
+	ID        events.ID
+	Namespace events.Namespace // that the item belongs to; empty in a test without a runtime
+	Type      events.Type
+	Attempt   events.Attempt // this run's number, from 1
+	Raw       json.RawMessage
+	Labels    map[string]string
+	Deadline  time.Time // when the context ends with ErrTimeout; zero: never
+	Trace     string    // the traceparent of its attempt, or of its submission; see package tracing
 	// MaxResult bounds the result's JSON, in bytes; 0: events.MaxResultBytes. A
 	// larger one than that goes to the object store. The runtime sets it.
 	MaxResult int

@@ -14,7 +14,8 @@ import (
 type runState uint8
 
 const (
-	asking    runState = iota // holds a slot; its start is reported, not answered
+	held      runState = iota // waits for a slot that the run of another namespace has
+	asking                    // holds a slot; its start is reported, not answered
 	running                   // holds a slot
 	settling                  // outcome reported, not answered
 	returning                 // handed back before its start, not answered
@@ -70,8 +71,10 @@ func (r *run) timeout(reply *wire.Reported) time.Duration {
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
 type runTable struct {
 	concurrency int
+	share       *share          // of the process's slots
 	runs        map[string]*run // by token: everything received and not gone
 	counts      [numRunStates]int
+	line        []*run // that are held, oldest first, and some that are no more
 }
 
 // add takes in a fresh run. REQUIRES: Worker.mu.
@@ -83,28 +86,34 @@ func (t *runTable) add(r *run) {
 // setState moves r and keeps the counts. REQUIRES: Worker.mu.
 func (t *runTable) setState(r *run, s runState) {
 	t.count(r, -1)
+	left := r.inSlot() && s != asking && s != running
 	r.state = s
 	if s == gone {
 		delete(t.runs, r.msg.Token)
-		return
+	} else {
+		t.count(r, 1)
 	}
-	t.count(r, 1)
+	if left {
+		t.share.give()
+	}
 }
 
 func (t *runTable) count(r *run, by int) {
 	t.counts[r.state] += by
-	if r.state == asking || r.state == running {
+	if r.state == held || r.inSlot() {
 		r.reg.inSlots += by
 	}
 }
 
+func (r *run) inSlot() bool { return r.state == asking || r.state == running }
+
 // busy returns the number of slots taken. REQUIRES: mu.
 func (t *runTable) busy() int { return t.counts[asking] + t.counts[running] }
 
-// full reports whether more slots are taken than there are, of all or of a type.
-// REQUIRES: mu.
+// full reports whether more slots are taken, or waited for, than there are, of all or of a
+// type. REQUIRES: mu.
 func (t *runTable) full(reg *registration) bool {
-	return t.busy() > t.concurrency || reg.limit > 0 && reg.inSlots > reg.limit
+	return t.busy()+t.counts[held] > t.concurrency || reg.limit > 0 && reg.inSlots > reg.limit
 }
 
 // refuses returns why the worker starts no run now; empty: it does. REQUIRES: mu.
@@ -141,7 +150,7 @@ func (w *Worker) settle(r *run, rep *wire.Report, state events.ItemState, err er
 	if w.cfg.Settled == nil || r.attempt == 0 {
 		return
 	}
-	w.settled = append(w.settled, Settled{ID: r.id, Attempt: r.attempt, Event: rep.Event, Error: rep.Error, State: state, Err: err})
+	w.settled = append(w.settled, Settled{ID: r.id, Namespace: w.cfg.Names.InNamespace(), Attempt: r.attempt, Event: rep.Event, Error: rep.Error, State: state, Err: err})
 }
 
 // letGo ends a run whose outcome the engine does not want. The engine holds the
@@ -160,7 +169,7 @@ func (w *Worker) letGo(r *run) {
 // start, which was sent at asked. REQUIRES: mu.
 func (w *Worker) begin(r *run, reply *wire.Reported, asked time.Time) {
 	item := &RawItem{
-		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
+		ID: r.id, Namespace: w.cfg.Names.InNamespace(), Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
 		Raw: r.msg.Params, Labels: r.msg.Labels, Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
 	}
 	if err := takeFlow(item, reply); err != nil {
@@ -255,5 +264,8 @@ func (w *Worker) endRun(r *run, cause error, letGo bool) {
 	}
 	if r.cancel != nil {
 		r.cancel(cause)
+	}
+	if r.state == held && r.letGo {
+		w.letGoHeld(r)
 	}
 }

@@ -138,6 +138,7 @@ func (s *session) giveWay(cause error) {
 			stopped++
 		}
 	}
+	s.w.reviewHeld(time.Now())
 	s.w.log.Error("another worker has registered under this worker's id: its runs are stopped; give each worker an id of its own", "stopped", stopped, "err", cause)
 }
 

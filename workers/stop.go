@@ -17,6 +17,7 @@ func (w *Worker) drainByEngine() {
 	}
 	w.log.Info("the engine has asked this worker to drain")
 	w.phase = phaseDraining
+	w.reviewHeld(time.Now())
 	w.noteDrained()
 }
 
@@ -37,6 +38,12 @@ func (w *Worker) noteDrained() {
 // It returns an error if handlers had to be abandoned (ErrAbandoned) or reports
 // got no answer (ErrUnanswered); the leases of their items run out by themselves.
 func (w *Worker) Stop(ctx context.Context) error {
+	w.slots.end()
+	return each(append([]*Worker{w}, w.others...), func(w *Worker) error { return w.stop(ctx) })
+}
+
+// stop stops the worker of one namespace.
+func (w *Worker) stop(ctx context.Context) error {
 	w.stopOnce.Do(func() {
 		w.stopErr = w.shutDown(ctx)
 		w.runner.failures.Flush()
@@ -50,6 +57,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	w.mu.Lock()
 	was := w.phase
 	w.phase = phaseStopping
+	w.reviewHeld(time.Now())
 	if len(w.table.runs) > 0 {
 		w.session.Ask() // so that others get the items that wait
 		w.session.wake()

@@ -40,6 +40,8 @@ type Worker struct {
 
 	// Written before Start only.
 	abandonAfter time.Duration // AbandonAfter; shorter in a test
+	others       []*Worker     // of the further namespaces; see Config.Namespaces
+	slots        *slots        // of this process, shared with them
 	types        map[events.Type]*registration
 	mistakes     []error
 	middleware   []Middleware
@@ -60,6 +62,7 @@ type Worker struct {
 	noIntake context.CancelFunc
 	endLife  context.CancelFunc
 	drained  chan struct{} // closed when the engine has asked to drain and nothing is left
+	allDone  chan struct{} // closed when that is so in all namespaces; drained if there is one
 	closed   chan struct{} // closed when the connection is gone for good
 	begun    chan struct{} // closed when open has returned
 	stopped  chan struct{} // closed when Stop is done
@@ -68,10 +71,10 @@ type Worker struct {
 	loops    sync.WaitGroup
 	handlers sync.WaitGroup // running handlers
 
-	telling   sync.Mutex // around calls of cfg.Settled; taken after mu
-	mu        sync.Mutex // guards everything below, and the parts' state
-	changed   *sync.Cond // signalled when counts or phase change, while somebody waits
-	waiting   int        // goroutines that wait on changed
+	telling   *sync.Mutex // around calls of cfg.Settled, in all namespaces; taken after mu
+	mu        sync.Mutex  // guards everything below, and the parts' state
+	changed   *sync.Cond  // signalled when counts or phase change, while somebody waits
+	waiting   int         // goroutines that wait on changed
 	phase     phase
 	drainDone bool
 	settled   []Settled // to be told once mu is released
@@ -104,12 +107,17 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err // each says that it is of the worker's config
 	}
+	return newWorkers(nc, cfg)
+}
+
+// newWorker makes the worker of one namespace, that of cfg.Names.
+func newWorker(nc *nats.Conn, cfg Config, shared common) (*Worker, error) {
 	store, err := blobs.New(nc, cfg.Names, cfg.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, nc: nc, log: cfg.Logger.With("worker", string(cfg.ID)), types: map[events.Type]*registration{},
+		cfg: cfg, nc: nc, log: shared.log(cfg), types: map[events.Type]*registration{}, slots: shared.slots, telling: shared.telling,
 		drained: make(chan struct{}), closed: make(chan struct{}), begun: make(chan struct{}), stopped: make(chan struct{}),
 		abandonAfter: AbandonAfter,
 	}
@@ -119,10 +127,11 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), Standing: standing.Standing{Every: standing.DefaultHeartbeat}}
 	w.link, w.receiver = link{w: w}, receiver{w: w}
 	w.link.asking, w.link.unheard = context.WithCancelCause(context.Background())
-	w.table = runTable{concurrency: cfg.Concurrency, runs: map[string]*run{}}
+	w.table = runTable{concurrency: cfg.Concurrency, share: w.slots.add(w.clock.look, w.offerAnew), runs: map[string]*run{}}
 	w.reports = newReporter(w)
-	w.health = health{w: w, checks: newChecker(cfg.Checks, cfg.CheckTimeout), meter: meter{childrenOnly: cfg.ChildrenOnly}}
+	w.health = health{w: w, checks: shared.checks, meter: meter{childrenOnly: cfg.ChildrenOnly}}
 	w.clock = clock{w: w, wake: make(chan struct{}, 1)}
+	w.allDone = w.drained
 	w.runner = runner{w: w, blobs: store, failures: newFailureLog(w.log)}
 	store.Locate(connect.NewFinder(nc, cfg.Names).Names)
 	return w, nil
@@ -147,6 +156,9 @@ func (w *Worker) Use(m ...Middleware) error {
 		return fmt.Errorf("add middleware: %w", ErrNotNew)
 	}
 	w.middleware = append(w.middleware, m...)
+	for _, o := range w.others {
+		_ = o.Use(m...) // it is as new
+	}
 	return nil
 }
 
@@ -171,6 +183,10 @@ func (w *Worker) register(r *registration) error {
 		w.mistakes = append(w.mistakes, err)
 		return fmt.Errorf("handle: %w", err)
 	}
+	for _, o := range w.others {
+		other := *r
+		_ = o.register(&other) // it is as good
+	}
 	r.handler = ending(r.handler)
 	w.types[r.typ] = r
 	return nil
@@ -183,6 +199,18 @@ func (w *Worker) register(r *registration) error {
 // values but not its end. A worker is started once. If Stop is called meanwhile,
 // Start returns ErrStopped once the worker has ended.
 func (w *Worker) Start(ctx context.Context) error {
+	if err := w.start(ctx); err != nil {
+		return err // no other has started
+	}
+	err := each(w.others, func(w *Worker) error { return w.start(ctx) })
+	if err != nil {
+		_ = w.Stop(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// start starts the worker of one namespace.
+func (w *Worker) start(ctx context.Context) error {
 	w.mu.Lock()
 	if w.phase != phaseNew {
 		w.mu.Unlock()
@@ -208,7 +236,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	err = w.open(ctx)
 	close(w.begun)
 	if err != nil {
-		_ = w.Stop(context.WithoutCancel(ctx))
+		_ = w.stop(context.WithoutCancel(ctx))
 		return fmt.Errorf("start worker %s: %w", w.cfg.ID, err)
 	}
 	return nil
@@ -229,6 +257,10 @@ func (w *Worker) open(ctx context.Context) error {
 	w.link.set(w.nc.IsConnected())
 	w.health.checkUp(ctx)
 	w.loops.Add(2 + reportSenders)
+	if len(w.others) > 0 {
+		w.loops.Add(1)
+		go w.awaitDrained()
+	}
 	go w.link.watch(status)
 	go w.clock.run()
 	for range reportSenders {
@@ -261,7 +293,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var cause error
 	select {
 	case <-ctx.Done():
-	case <-w.drained:
+	case <-w.Drained():
 		w.log.Info("drained: the worker ends")
 	case <-w.closed:
 		cause = ErrConnectionClosed
@@ -270,8 +302,16 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(cause, w.Stop(context.WithoutCancel(ctx)))
 }
 
-// Stats returns the worker's counts.
+// Stats returns the worker's counts, of all its namespaces together.
 func (w *Worker) Stats() Stats {
+	s := w.ownStats()
+	for _, o := range w.others {
+		s.add(o.ownStats())
+	}
+	return s
+}
+
+func (w *Worker) ownStats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
@@ -280,9 +320,9 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Drained is closed once the engine has asked the worker to drain and it holds
-// nothing any more. Run then returns.
-func (w *Worker) Drained() <-chan struct{} { return w.drained }
+// Drained is closed once the engine has asked the worker to drain, in all its namespaces,
+// and it holds nothing any more. Run then returns.
+func (w *Worker) Drained() <-chan struct{} { return w.allDone }
 
 // unlock releases mu and then calls cfg.Settled.
 func (w *Worker) unlock() {
@@ -303,10 +343,11 @@ func (w *Worker) unlock() {
 
 // request returns the worker's registration. REQUIRES: mu.
 func (s *session) request() wire.Register {
+	offer := s.w.table.share.offer()
 	r := wire.Register{
-		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
+		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: max(offer, 1),
 		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
-		Offers: s.w.phase != phaseActive, // it ends: it makes no offer
+		Offers: s.w.phase != phaseActive || offer == 0, // it ends, or has no slot: it makes no offer
 	}
 	for t, reg := range s.w.types {
 		r.Types = append(r.Types, string(t))

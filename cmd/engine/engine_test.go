@@ -100,6 +100,11 @@ func TestUsage(t *testing.T) {
 		"work, no dash":         {[]string{"work", "email", "cat"}, "-- COMMAND"},
 		"work, no type":         {[]string{"work", "--", "cat"}, "-- COMMAND"},
 		"two documents":         {[]string{"show", anID, "--params", "-", "--result", "-"}, "name a file"},
+		"namespace":             {[]string{"status", "--namespace", "Acme"}, "a-z and 0-9"},
+		"two namespaces":        {[]string{"status", "--namespace", "acme,beta"}, "give one namespace"},
+		"namespace twice":       {[]string{"work", "email", "--namespace", "a,a", "--", "cat"}, "a twice"},
+		"serve a namespace":     {[]string{"serve", "--namespace", "acme"}, "takes no --namespace"},
+		"verify a namespace":    {[]string{"backup", "verify", "--namespace", "acme", "x"}, "takes no --namespace"},
 		"half a pair":           {[]string{"status", "--tlscert", "x"}, "tlskey"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -192,6 +192,7 @@ command line is wrong.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.PersistentPreRunE = a.checkNamespace
 	a.Flags(root)
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path"
 	"regexp"
@@ -32,12 +33,15 @@ func workCommand(a *app) *cobra.Command {
 		Use:   "work TYPE [flags] -- COMMAND [ARG…]",
 		Short: "Work on the items of a type: run a command for each",
 		Long: `Register as a worker for TYPE and run COMMAND for each item, until interrupted;
-then let what runs finish. A second interrupt ends it at once.
+then let what runs finish. A second interrupt ends it at once. With several
+namespaces (--namespace acme,beta) it works on the type's items in each of them,
+in --concurrency slots that they share.
 
-The command gets the params on standard input, and WORK_ID, WORK_TYPE and
-WORK_ATTEMPT in its environment. Standard output is the result: its last line if
-that is JSON, else the text. Standard error is the item's log. Exit 0: done; 75:
-retry later; 65: not retryable; any other: failed, retried.
+The command gets the params on standard input, and WORK_ID, WORK_TYPE,
+WORK_ATTEMPT and WORK_NAMESPACE in its environment. Standard output is the
+result: its last line if that is JSON, else the text. Standard error is the
+item's log. Exit 0: done; 75: retry later; 65: not retryable; any other: failed,
+retried.
 
 The command inherits the environment, except for what this program itself logs
 in with (NATS_PASSWORD and the like): pass those on by name with --env.
@@ -53,7 +57,7 @@ A check (--check) is a shell command that runs before each heartbeat. While one
 fails, the worker is unhealthy: it takes no new items, and what runs goes on.
 The reason is the last line of its standard error. After 2s it is killed, and
 fails.`,
-		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80\n  engine work mail --check 'nc -z localhost 25' -- ./send",
+		Example: "  engine work checksum -- sha256sum\n  engine work checksum --namespace acme,beta -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80\n  engine work mail --check 'nc -z localhost 25' -- ./send",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
 				return cli.Usagef("a type, -- and a command are needed: write it as: %s", cmd.UseLine())
@@ -65,6 +69,10 @@ fails.`,
 				return cli.Usagef("invalid --concurrency %d: use 1 to %d", cfg.Concurrency, workers.MaxConcurrency)
 			}
 			var err error
+			if cfg.Namespaces, err = cli.Namespaces(a.Namespace, os.Getenv); err != nil {
+				return err
+			}
+			a.Namespace = string(cfg.Namespaces[0]) // of the connection
 			if cfg.Checks, err = shellChecks(checks, process.Env(env...)); err != nil {
 				return err
 			}
@@ -134,7 +142,7 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 		cfg.Names = c.Names()
 		// The lines below tell how runs end, so the log need not.
 		cfg.Logger = slog.New(withoutRuns{slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn})})
-		r := runPrinter{a: a, style: a.Style(), ended: map[runKey]ranItem{}}
+		r := runPrinter{a: a, style: a.Style(), several: len(cfg.Namespaces) > 1, ended: map[runKey]ranItem{}}
 		cfg.Settled = r.settled
 		w, err := workers.New(c.Conn(), cfg)
 		if err != nil {
@@ -143,7 +151,11 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 		if err := errors.Join(w.Use(r.middleware), workers.HandleRaw(w, typ, handler)); err != nil {
 			return err
 		}
-		a.Notef("worker %s waits for %s items; Ctrl-C lets what runs finish", w.ID(), typ)
+		where := ""
+		if r.several {
+			where = " in " + join(cfg.Namespaces, ", ")
+		}
+		a.Notef("worker %s waits for %s items%s; Ctrl-C lets what runs finish", w.ID(), typ, where)
 		told := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(told)
@@ -185,21 +197,25 @@ func (h withoutRuns) WithGroup(name string) slog.Handler {
 
 // runPrinter prints a line for each run that has ended. All handlers share it.
 type runPrinter struct {
-	a     *app
-	style console.Style
+	a       *app
+	style   console.Style
+	several bool // namespaces, so that each line has its own
+
 	mu    sync.Mutex         // around the following
 	ended map[runKey]ranItem // handlers that have returned, until the engine has answered
 }
 
 // runKey names a run.
 type runKey struct {
-	id      events.ID
-	attempt events.Attempt
+	namespace events.Namespace
+	id        events.ID
+	attempt   events.Attempt
 }
 
 // ranItem is a run that has ended, for --json.
 type ranItem struct {
 	At         time.Time       `json:"at"`
+	Namespace  string          `json:"namespace,omitempty"` // if the worker serves several
 	ID         string          `json:"id"`
 	Type       string          `json:"type"`
 	Attempt    int             `json:"attempt"`
@@ -218,6 +234,9 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 		result := returned
 		end := time.Now()
 		out := ranItem{At: end, ID: item.ID.String(), Type: string(item.Type), Attempt: int(item.Attempt), DurationMS: end.Sub(start).Milliseconds()}
+		if p.several {
+			out.Namespace = string(item.Namespace)
+		}
 		switch end := result.(type) {
 		case workers.Spawn:
 			out.Spawned, result = len(end.Children), nil
@@ -231,7 +250,7 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.ended[runKey{item.ID, item.Attempt}] = out
+		p.ended[runKey{item.Namespace, item.ID, item.Attempt}] = out
 		return returned, err
 	}
 }
@@ -241,7 +260,7 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 func (p *runPrinter) settled(s workers.Settled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := runKey{s.ID, s.Attempt}
+	key := runKey{s.Namespace, s.ID, s.Attempt}
 	out, ok := p.ended[key]
 	if !ok {
 		return
@@ -273,7 +292,11 @@ func (p *runPrinter) print(r ranItem) {
 	case r.Error != "":
 		state, detail = p.style.State(events.StateFailed)+"   ", r.Error
 	}
-	line := fmt.Sprintf("%s  %s  #%d  %s  %6s  %s", p.style.Faint(r.At.Local().Format("15:04:05.000")), r.ID, r.Attempt,
+	id := r.ID
+	if r.Namespace != "" {
+		id = r.Namespace + "  " + id
+	}
+	line := fmt.Sprintf("%s  %s  #%d  %s  %6s  %s", p.style.Faint(r.At.Local().Format("15:04:05.000")), id, r.Attempt,
 		state, millis(r.DurationMS), p.style.Clip(detail, 100))
 	p.a.Printf("%s\n", strings.TrimRight(line, " "))
 }

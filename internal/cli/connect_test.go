@@ -21,7 +21,7 @@ func TestConnectFlagsAreDocumented(t *testing.T) {
 	}
 	t.Setenv(connect.Env.URL, "nats://user:secret@host:1")
 	root := &cobra.Command{}
-	ConnectFlags(root, new(connect.Settings), new(string))
+	ConnectFlags(root, new(connect.Settings), new(string), new(string))
 	var help strings.Builder
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		help.WriteString(f.Usage + "\n")
@@ -29,6 +29,9 @@ func TestConnectFlagsAreDocumented(t *testing.T) {
 			t.Errorf("docs/operate/CONNECT.md lacks --%s", f.Name)
 		}
 	})
+	if !strings.Contains(string(data), "`"+NamespaceEnv+"`") || !strings.Contains(help.String(), NamespaceEnv) {
+		t.Errorf("docs/operate/CONNECT.md, or the help, lacks %s", NamespaceEnv)
+	}
 	env := reflect.ValueOf(connect.Env)
 	for i := range env.NumField() {
 		name := env.Field(i).String()

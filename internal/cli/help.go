@@ -186,7 +186,7 @@ func shellWord(s string) string {
 
 // ConnectFlags adds the flags that say how NATS is reached, and the flag for the
 // engine's prefix. They and the environment variables have the nats program's names.
-func ConnectFlags(root *cobra.Command, c *connect.Settings, prefix *string) {
+func ConnectFlags(root *cobra.Command, c *connect.Settings, prefix, namespace *string) {
 	f := root.PersistentFlags()
 	server := streamwright.Redact(os.Getenv(connect.Env.URL)) // --help shows it
 	if server == "" {
@@ -210,10 +210,12 @@ func ConnectFlags(root *cobra.Command, c *connect.Settings, prefix *string) {
 	f.StringVar(&c.Domain, "js-domain", "", "the JetStream `domain` that has the engine's streams (env NATS_JS_DOMAIN)")
 	f.StringVar(&c.InboxPrefix, "inbox-prefix", "", "the `subject` that replies come below (default _INBOX_USER with a user's name, else _INBOX; env NATS_INBOX_PREFIX)")
 	f.StringVar(prefix, "prefix", "", "the `word` that the engine's subjects begin with (default \"work\")")
+	f.StringVar(namespace, "namespace", "", "the `namespace` to use (env WORK_NAMESPACE)")
+	f.Lookup("namespace").DefValue = cmp.Or(os.Getenv(NamespaceEnv), string(streamwright.DefaultNamespace))
 	f.VisitAll(func(added *pflag.Flag) {
 		if !before[added.Name] {
 			inGroup(f, groupConnection, added.Name)
 		}
 	})
-	Common(f, "server") // as well
+	Common(f, "server", "namespace") // as well
 }

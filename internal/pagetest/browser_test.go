@@ -146,7 +146,8 @@ func open(t testing.TB, v view, address string) *tab {
 		v.width, v.height = desktop.width, desktop.height
 	}
 	ctx, cancel := newTab(t)
-	p := &tab{t: t, ctx: ctx}
+	// Each page asks for the namespaces, which not every engine or token lets it know.
+	p := &tab{t: t, ctx: ctx, expected: []string{"/api/v1/namespaces"}}
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}

@@ -184,8 +184,9 @@ func TestCommandsCarryTheAddress(t *testing.T) {
 	var got []string
 	p.eval(module("address.js")+`.then((m) => [
 		m.flagsOf({ nats: 'nats://127.0.0.1:4222', prefix: 'work' }, 'host'), m.flagsOf({ nats: 'nats://0.0.0.0:4222', prefix: 'jobs' }, 'host'), m.flagsOf({}, 'host'),
+		m.flagsOf({ prefix: 'work-acme' }, 'host'), m.flagsOf({ prefix: 'jobs-team-2' }, 'host'),
 	])`, &got)
-	if want := []string{"", "--server nats://host:4222 --prefix jobs", ""}; fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := []string{"", "--server nats://host:4222 --prefix jobs", "", "--namespace acme", "--prefix jobs --namespace team-2"}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the flags are %q, not %q", got, want)
 	}
 }

@@ -3,6 +3,8 @@
 // stderr, and the exit code as the verdict.
 //
 //	WORK_ID, WORK_TYPE, WORK_ATTEMPT   the item
+//	WORK_NAMESPACE                     the namespace that it is of, for the programs of
+//	                                   this project that the child calls
 //	WORK_CHECKPOINT                    always set; empty without a checkpoint
 //	WORK_REPORT_FD                     3, the descriptor for reports; see below
 //	WORK_CONTINUATION                  set when the item's children have ended:

@@ -130,6 +130,7 @@ func environment(ctx context.Context, item *workers.RawItem) []string {
 	env := []string{
 		"WORK_ID=" + item.ID.String(),
 		"WORK_TYPE=" + string(item.Type),
+		"WORK_NAMESPACE=" + string(cmp.Or(item.Namespace, events.DefaultNamespace)),
 		"WORK_ATTEMPT=" + strconv.Itoa(int(item.Attempt)),
 		"WORK_CHECKPOINT=" + string(item.Checkpoint),
 	}

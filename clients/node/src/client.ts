@@ -18,6 +18,8 @@ import type * as wire from "./wire.gen.js";
 export interface ClientOptions {
   /** The engine's subject prefix. Default "work". */
   prefix?: string;
+  /** The namespace of the engine to speak to, such as "acme". Default "default". */
+  namespace?: string;
   /** The JetStream domain that has the engine's streams. Default: what the engine says. */
   domain?: string;
   /** How long one try waits for its reply. Default 10,000. */
@@ -75,9 +77,9 @@ function notEnded(id: string, state: string | undefined, reason: unknown): Strea
  * engine is there: the first request will tell.
  */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
-  const { credsFile, prefix, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument, ...nats } = options;
-  const own: ClientOptions = { prefix, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument } as ClientOptions;
-  new Names(prefix, domain); // a wrong one is told before anything is opened
+  const { credsFile, prefix, namespace, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument, ...nats } = options;
+  const own: ClientOptions = { prefix, namespace, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument } as ClientOptions;
+  new Names(prefix, domain, namespace); // a wrong one is told before anything is opened
   if (credsFile !== undefined) nats.authenticator = credsAuthenticator(await readFile(credsFile));
   let nc: NatsConnection;
   try {
@@ -102,7 +104,7 @@ export class Client {
   /** @internal */
   readonly documents: Documents;
   readonly #bucket: DedupBucket;
-  readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix" | "domain">> & Pick<ClientOptions, "onRetry">;
+  readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix" | "namespace" | "domain">> & Pick<ClientOptions, "onRetry">;
   readonly #ids = new IdSource();
   #seen = 0n;
   /** Patience of a client that an engine has answered before: another one takes over. */
@@ -112,7 +114,7 @@ export class Client {
   /** Makes a client of a connection; it closes it only if owned. */
   constructor(nc: NatsConnection, options: ClientOptions = {}, private readonly owned = false) {
     this.connection = nc;
-    this.names = new Names(options.prefix, options.domain);
+    this.names = new Names(options.prefix, options.domain, options.namespace);
     this.link = new Link(nc, this.names);
     this.documents = new Documents(this.link, this.names, options.maxDocument ?? defaultMaxDocument);
     this.#bucket = new DedupBucket(this.link, this.names);
@@ -125,6 +127,11 @@ export class Client {
       maxDocument: options.maxDocument ?? defaultMaxDocument,
       onRetry: options.onRetry,
     };
+  }
+
+  /** The namespace that the client speaks to. */
+  get namespace(): string {
+    return this.names.namespace;
   }
 
   /** The highest position that the engine has told: later queries see it all. */

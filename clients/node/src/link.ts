@@ -11,7 +11,7 @@ import {
 } from "@nats-io/nats-core";
 
 import { NoEngineError, StreamwrightError, textOf } from "./errors.js";
-import type { Names } from "./names.js";
+import { defaultNamespace, type Names } from "./names.js";
 import type { NodesReply } from "./wire.gen.js";
 
 const findMs = 2_000; // for the engine to say where its streams are
@@ -154,12 +154,18 @@ export class Link {
     }
   }
 
+  #whyNone(): string {
+    const ns = this.names.namespace;
+    if (ns === defaultNamespace) return "is `engine serve` running there?";
+    return `is there a namespace ${ns} (\`engine namespace list\`), and is \`engine serve\` running there?`;
+  }
+
   /** What the NATS client says of one try, with a code. */
   failed(what: string, err: unknown): unknown {
     if (err instanceof StreamwrightError) return err;
     const refuse = (code: string, text: string): StreamwrightError => new StreamwrightError(code, text, { cause: err });
     if (err instanceof NoRespondersError || (err instanceof RequestError && err.isNoResponders())) {
-      return new NoEngineError("unavailable", `no engine answers ${what} at ${this.where()}: is \`engine serve\` running there?`, { cause: err });
+      return new NoEngineError("unavailable", `no engine answers ${what} at ${this.where()}: ${this.#whyNone()}`, { cause: err });
     }
     const cause = err instanceof RequestError ? err.cause : err;
     if (cause instanceof TimeoutError) return refuse("timeout", `no reply to ${what} from ${this.where()} in time`);

@@ -1,14 +1,34 @@
-/** Names spells the subjects and streams of one engine. */
+/** The namespace of an engine that has no others. */
+export const defaultNamespace = "default";
+
+const maxNamespace = 32; // characters
+
+/** Names spells the subjects and streams of one namespace of an engine. */
 export class Names {
+  /** What the subjects begin with: that of the namespace acme is the engine's, "-acme" behind it. */
+  readonly prefix: string;
+
   constructor(
-    readonly prefix: string = "work",
+    prefix: string = "work",
     /** The JetStream domain that has the engine's streams; none: that of the server, or what the engine says. */
     readonly domain: string = "",
+    namespace?: string,
   ) {
     if (/[.*>\s]/.test(domain)) throw new RangeError(`the JetStream domain "${domain}" is no word: it is without . * and >`);
     if (!/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/.test(prefix)) {
       throw new RangeError(`the prefix "${prefix}" is no subject: use tokens of letters, digits, - and _ with dots between them`);
     }
+    const root = prefix.split("-", 1)[0]!;
+    if (namespace === undefined) this.prefix = prefix;
+    else if (namespace.length > maxNamespace || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(namespace)) {
+      throw new RangeError(`invalid namespace "${namespace}": use at most ${maxNamespace} characters of a-z and 0-9, with single - between them`);
+    } else this.prefix = namespace === defaultNamespace ? root : `${root}-${namespace}`;
+  }
+
+  /** The namespace that the names are of. */
+  get namespace(): string {
+    const at = this.prefix.indexOf("-");
+    return at < 0 ? defaultNamespace : this.prefix.slice(at + 1);
   }
 
   api(endpoint: string): string {
@@ -19,9 +39,9 @@ export class Names {
     const domain = this.domain || said;
     return domain === "" ? `$JS.API.${request}` : `$JS.${domain}.API.${request}`;
   }
-  /** The domain under which accounts other than the engine's import its streams. */
+  /** The domain under which accounts other than the engine's import its streams, those of all namespaces. */
   get importDomain(): string {
-    return this.prefix.replaceAll(".", "_");
+    return this.prefix.split("-", 1)[0]!.replaceAll(".", "_");
   }
   log(type: string, id: string): string {
     return `${this.prefix}.log.${type}.${id}`;

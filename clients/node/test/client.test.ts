@@ -6,6 +6,7 @@ import { connect as dial } from "@nats-io/transport-node";
 import { Client, connect, StreamwrightError, type ConnectOptions, type WorkEvent } from "../src/index.js";
 import { DedupBucket } from "../src/held.js";
 import { IdSource, isId } from "../src/ids.js";
+import { Names } from "../src/names.js";
 import { Engine, login, secured } from "./harness.js";
 
 const refused = (code: string) => (err: unknown) => err instanceof StreamwrightError && err.code === code;
@@ -222,6 +223,34 @@ describe("client", { timeout: 120_000 }, () => {
     await assert.rejects(connect({ servers: engine.url, credsFile: "/nonexistent.creds" }), /ENOENT/);
     await assert.rejects(connect({ servers: engine.url, tls: {} }), refused(secured ? "unauthenticated" : "unavailable"));
     await assert.rejects(connect({ servers: engine.url, prefix: "a..b" }), RangeError);
+  });
+});
+
+describe("namespaces", { timeout: 120_000 }, () => {
+  it("have names of their own, in the account and the domain of all", () => {
+    const acme = new Names("work", "", "acme");
+    assert.deepEqual([acme.submit("email"), acme.bucket("dedup"), acme.importDomain, acme.namespace], ["work-acme.submit.email", "work-acme_dedup", "work", "acme"]);
+    assert.equal(new Names("jobs.eu", "", "team-2").prefix, "jobs.eu-team-2");
+    assert.equal(new Names("jobs.eu", "", "team-2").importDomain, "jobs_eu");
+    assert.deepEqual([new Names().namespace, new Names("work", "", "default").prefix, new Names("work-acme").namespace], ["default", "work", "acme"]);
+    for (const bad of ["", "A", "a_b", "a.b", "a--b", "x".repeat(33)]) assert.throws(() => new Names("work", "", bad), RangeError);
+  });
+
+  it("are asked by their clients", async () => {
+    const engine = await Engine.start("", { open: true });
+    const nc = await dial({ servers: engine.url });
+    try {
+      await assert.rejects(connect({ servers: engine.url, namespace: "Acme" }), RangeError);
+      const client = await engine.client({ namespace: "acme", patienceMs: 50 });
+      assert.equal(client.namespace, "acme");
+      await assert.rejects(client.list(), /no engine answers work-acme\.api\.list .*engine namespace list/);
+      nc.subscribe("work-acme.api.list", { callback: (_, msg) => void msg.respond(JSON.stringify({ items: [], position: "7" })) });
+      await nc.flush();
+      assert.deepEqual((await client.list()).items, []);
+    } finally {
+      await nc.close();
+      await engine.close();
+    }
   });
 });
 

@@ -51,6 +51,7 @@ describe("worker", { timeout: 120_000 }, () => {
     assert.equal(item.worker, w.id);
     const got = await seen.promise;
     assert.equal(got.attempt, 1);
+    assert.equal(got.namespace, "default");
     assert.deepEqual(got.labels, { a: "1" });
     assert.match(got.trace!, /^00-4bf9/);
     assert.equal(got.text, '{"to":"ann"}');

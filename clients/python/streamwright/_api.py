@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,10 @@ def refusal(status: int, body: bytes) -> StreamwrightError:
     return error_of(code, f"the answer is HTTP {status}, and not an engine's: {body[:200]!r}")
 
 
+DEFAULT_NAMESPACE = "default"
+_NAMESPACE = re.compile(r"(?=.{1,32}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+
+
 @dataclass(frozen=True)
 class Address:
     """Where an engine is, and how to get in."""
@@ -79,11 +84,15 @@ class Address:
     prefix: str
     tls: ssl.SSLContext | None
     headers: Mapping[str, str]
+    namespace: str
 
     @staticmethod
-    def of(url: str | None, token: str | None, ca: str | None, cert: str | None, key: str | None) -> Address:
+    def of(url: str | None, token: str | None, ca: str | None, cert: str | None, key: str | None, namespace: str | None = None) -> Address:
         """Make an address of what the caller gives, else of the environment."""
         url = url or os.environ.get("STREAMWRIGHT_URL") or "http://127.0.0.1:8484"
+        namespace = namespace if namespace is not None else os.environ.get("WORK_NAMESPACE") or DEFAULT_NAMESPACE
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ValueError(f"invalid namespace {namespace!r}: use at most 32 characters of a-z and 0-9, with single - between them")
         token = token if token is not None else os.environ.get("STREAMWRIGHT_TOKEN")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -99,7 +108,10 @@ class Address:
         if token:
             headers["Authorization"] = "Bearer " + token
         port = parts.port or (443 if tls else 80)
-        return Address(url, parts.hostname, port, parts.path.rstrip("/"), tls, headers)
+        prefix = parts.path.rstrip("/")
+        if namespace != DEFAULT_NAMESPACE:
+            prefix += "/ns/" + namespace
+        return Address(url, parts.hostname, port, prefix, tls, headers, namespace)
 
 
 class Feed:

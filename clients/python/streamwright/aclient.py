@@ -29,11 +29,13 @@ class AsyncClient:
     """
 
     def __init__(
-        self, url: str | None = None, *, token: str | None = None, ca: str | None = None, cert: str | None = None, key: str | None = None,
+        self, url: str | None = None, *, namespace: str | None = None, token: str | None = None, ca: str | None = None, cert: str | None = None, key: str | None = None,
         patience: timedelta = timedelta(seconds=15), submit_patience: timedelta = timedelta(seconds=60),
     ) -> None:
         self._api = Api(patience, submit_patience)
-        self.transport = AsyncTransport(Address.of(url, token, ca, cert, key))
+        address = Address.of(url, token, ca, cert, key, namespace)
+        self.namespace = address.namespace
+        self.transport = AsyncTransport(address)
 
     async def close(self) -> None:
         """Close the connections. The client may be used again."""

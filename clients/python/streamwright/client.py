@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Client:
     """Submits work to an engine, follows it, and waits for it. Any number of threads may use one.
 
-    The address is `url`, else `STREAMWRIGHT_URL`, else http://127.0.0.1:8484; the token is
-    `token`, else `STREAMWRIGHT_TOKEN`; the CA of a certificate is the file `ca`, else
+    The address is `url`, else `STREAMWRIGHT_URL`, else http://127.0.0.1:8484; the namespace is
+    `namespace`, else `WORK_NAMESPACE`, else "default"; the token is `token`, else `STREAMWRIGHT_TOKEN`; the CA of a certificate is the file `ca`, else
     `STREAMWRIGHT_CA`; `cert` and `key` are a client certificate's files.
 
     While no engine answers, a request is made again for `patience`, a submission for
@@ -33,11 +33,13 @@ class Client:
     """
 
     def __init__(
-        self, url: str | None = None, *, token: str | None = None, ca: str | None = None, cert: str | None = None, key: str | None = None,
+        self, url: str | None = None, *, namespace: str | None = None, token: str | None = None, ca: str | None = None, cert: str | None = None, key: str | None = None,
         patience: timedelta = timedelta(seconds=15), submit_patience: timedelta = timedelta(seconds=60),
     ) -> None:
         self._api = Api(patience, submit_patience)
-        self.transport = Transport(Address.of(url, token, ca, cert, key))
+        address = Address.of(url, token, ca, cert, key, namespace)
+        self.namespace = address.namespace
+        self.transport = Transport(address)
 
     def close(self) -> None:
         """Close the connections. The client may be used again."""

@@ -17,6 +17,7 @@ from ._json import dump, millis, request
 from .model import Continuation, Work
 
 if TYPE_CHECKING:
+    from .client import Client
     from .worker import Worker
 
 MAX_LOG_TEXT = 8 << 10
@@ -93,6 +94,16 @@ class Run:
     _saves: set[Future[None]] = field(init=False, repr=False, default_factory=set)  # checkpoints without an answer
     _latest: dict[str, Any] | None = field(init=False, repr=False, default=None)  # progress that is not told
     _tell_at: float = field(init=False, repr=False, default=0.0)
+
+    @property
+    def client(self) -> Client:
+        """The worker's client, which speaks to the namespace of the item."""
+        return self._worker.client
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the item belongs to."""
+        return self._worker.client.namespace
 
     @property
     def log(self) -> logging.Logger:

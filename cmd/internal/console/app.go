@@ -37,10 +37,11 @@ type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 
-	Flagged connect.Settings // what the command line says of the connection
-	Prefix  string
-	JSON    bool
-	Timeout time.Duration // for each request to the engine, all its tries included
+	Flagged   connect.Settings // what the command line says of the connection
+	Prefix    string
+	Namespace string // what the command line says; empty: what the environment does
+	JSON      bool
+	Timeout   time.Duration // for each request to the engine, all its tries included
 
 	TellRefusals bool // by the NATS server, that concern no request
 
@@ -127,7 +128,7 @@ const defaultTimeout = 10 * time.Second
 // Flags adds the flags that all commands have.
 func (a *App) Flags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	cli.ConnectFlags(root, &a.Flagged, &a.Prefix)
+	cli.ConnectFlags(root, &a.Flagged, &a.Prefix, &a.Namespace)
 	f.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	f.DurationVar(&a.Timeout, "request-timeout", defaultTimeout, "how long a request may take, all its tries included")
 	cli.Common(f, "json", "request-timeout")
@@ -236,8 +237,12 @@ func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*stream
 	case err != nil:
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	ns, err := cli.Namespace(a.Namespace, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	opts := []streamwright.Option{
-		streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithConnection(conn),
+		streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithNamespace(string(ns)), streamwright.WithConnection(conn),
 		streamwright.WithNATS(nats.ErrorHandler(a.natsError)),
 	}
 	ctx, cancel := a.Within(ctx)

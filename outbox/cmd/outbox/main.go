@@ -36,10 +36,11 @@ func main() {
 
 // flags holds what the command line sets.
 type flags struct {
-	db, prefix string
-	nats       connect.Settings
-	box        outbox.Outbox
-	batch      int
+	db, prefix, namespace string
+
+	nats  connect.Settings
+	box   outbox.Outbox
+	batch int
 }
 
 // run is the whole program, and returns its exit code: 0 done, 1 the operation
@@ -81,7 +82,7 @@ func command() *cobra.Command {
 	set := root.PersistentFlags()
 	set.StringVar(&f.db, "database-url", "", "the `URL` of the database (default: DATABASE_URL, else the PG variables)")
 	set.StringVar(&f.box.Table, "table", outbox.DefaultTable, "the `name` of the table")
-	cli.ConnectFlags(root, &f.nats, &f.prefix)
+	cli.ConnectFlags(root, &f.nats, &f.prefix, &f.namespace)
 	cli.Common(set, "database-url", "table")
 
 	root.AddCommand(f.commands()...)
@@ -147,12 +148,16 @@ func (f *flags) withDB(run func(*cobra.Command, *pgxpool.Pool, []string) error) 
 }
 
 func (f *flags) relay(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error {
+	ns, err := cli.Namespace(f.namespace, os.Getenv)
+	if err != nil {
+		return err
+	}
 	nc, domain, err := f.connect(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Domain: domain, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))})
+	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Namespace: ns, Domain: domain, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))})
 	if err != nil {
 		return err
 	}

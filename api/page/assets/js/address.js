@@ -39,5 +39,8 @@ function learn() {
 // from where the page is seen. An address that means any is that of the page.
 export function flagsOf(info, host) {
   const server = (info.nats ?? '').replace(/\/\/(0\.0\.0\.0|\[::\])(?=[:/,]|$)/g, `//${host}`).replace('//localhost:', '//127.0.0.1:');
-  return [server && server !== USUAL.server && `--server ${server}`, info.prefix && info.prefix !== USUAL.prefix && `--prefix ${info.prefix}`].filter(Boolean).join(' ');
+  const [, prefix, namespace] = /^([^-]*)-?(.*)$/.exec(info.prefix ?? '');
+  return [
+    server && server !== USUAL.server && `--server ${server}`, prefix && prefix !== USUAL.prefix && `--prefix ${prefix}`, namespace && `--namespace ${namespace}`,
+  ].filter(Boolean).join(' ');
 }

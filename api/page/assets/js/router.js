@@ -10,6 +10,7 @@
 // one the screen is mounted anew.
 
 import { put } from './dom.js';
+import { DEFAULT, namespace } from './where.js';
 
 let screens = [];
 let main = null;
@@ -110,4 +111,4 @@ function render(back) {
   if (y !== null) requestAnimationFrame(() => scrollTo(0, y));
 }
 
-function setTitle(t) { document.title = `${t} · Streamwright`; }
+function setTitle(t) { document.title = [t, namespace !== DEFAULT && namespace, 'Streamwright'].filter(Boolean).join(' · '); }

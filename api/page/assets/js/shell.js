@@ -10,6 +10,8 @@ import { dialog, field, iconButton, toast } from './ui.js';
 import { closeToast, toastRegion } from './toasts.js';
 import { mark } from './states.js';
 import { live } from './live.js';
+import { namespaceSwitch } from './namespaces.js';
+import { ofEngine } from './where.js';
 import { nodes } from './nodes.js';
 import { forgetStale, get, hasToken, onUnauthenticated, setToken } from './api.js';
 
@@ -21,7 +23,7 @@ export function startShell(screens) {
     h('a', { class: 'skip', href: '#main', onclick: (ev) => { ev.preventDefault(); main.focus(); } }, 'Skip to content'),
     h('header', { class: 'top' },
       h('a', { class: 'brand', href: '#/', 'aria-label': 'Streamwright: overview' }, logo(), h('span', null, 'Streamwright')),
-      search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
+      namespaceSwitch(), search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
     nav.el, banner(), main, footer(), toastRegion());
   onUnauthenticated(askToken);
   startKeys();
@@ -46,7 +48,7 @@ function logo() {
 function navigation(screens) {
   const links = new Map(screens.map((sc) => [sc.name, h('a', { href: href(sc.path), title: `${sc.title} (g ${sc.key})` },
     icon(sc.icon), h('span', { class: 'nav-title' }, sc.title), h('span', { class: 'nav-count', hidden: true }))]));
-  const el = h('nav', { 'aria-label': 'Screens' }, [...links.values()], h('a', { href: 'docs/' }, icon('docs'), h('span', { class: 'nav-title' }, 'Docs')));
+  const el = h('nav', { 'aria-label': 'Screens' }, [...links.values()], h('a', { href: ofEngine('docs/') }, icon('docs'), h('span', { class: 'nav-title' }, 'Docs')));
   live.on('stats', () => frame(() => {
     for (const sc of screens) {
       const n = sc.count?.(live) ?? 0;
@@ -60,7 +62,7 @@ function navigation(screens) {
 
 // footer leads to what describes the engine.
 function footer() {
-  return h('footer', null, h('a', { href: 'docs/' }, 'Documentation'), h('a', { href: 'docs/api/' }, 'HTTP API'), h('a', { href: 'openapi.json' }, 'OpenAPI'));
+  return h('footer', null, h('a', { href: ofEngine('docs/') }, 'Documentation'), h('a', { href: ofEngine('docs/api/') }, 'HTTP API'), h('a', { href: ofEngine('openapi.json') }, 'OpenAPI'));
 }
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;

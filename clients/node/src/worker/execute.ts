@@ -89,6 +89,7 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
   const continuation = reply.continuation;
   return {
     id: run.id,
+    namespace: core.names.namespace,
     type: run.registration.type,
     attempt: assigned.attempt,
     params,

@@ -3,6 +3,8 @@ import type { Outcome, Submit } from "../wire.gen.js";
 /** One work item as its handler sees it. */
 export interface Item<P = any> {
   readonly id: string;
+  /** That the item belongs to: the client's. */
+  readonly namespace: string;
   readonly type: string;
   /** This run's number, from 1. */
   readonly attempt: number;

@@ -1,0 +1,94 @@
+package streamwright_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nstest"
+)
+
+// Each client sees the items of its own namespace, and no others.
+func TestNamespace(t *testing.T) {
+	e := startAs(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
+	nstest.Start(t, e.engine.URL(), "acme")
+	ctx := testContext(t)
+	var clients []*streamwright.Client
+	for _, ns := range []streamwright.Namespace{streamwright.DefaultNamespace, "acme"} {
+		c, err := streamwright.Connect(ctx, e.engine.URL(), streamwright.WithNamespace(string(ns)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if c.Namespace() != ns {
+			t.Errorf("the client of %s has the namespace %s", ns, c.Namespace())
+		}
+		clients = append(clients, c)
+	}
+	for i, c := range clients {
+		sub := submit(t, c)
+		published, err := c.Publish(ctx, streamwright.Item{Type: "page"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.GetByIntake(ctx, published.IntakeSeq); err != nil {
+			t.Error(err)
+		}
+		if it, err := c.Get(ctx, sub.ID); err != nil || it.ID != sub.ID {
+			t.Errorf("%s: got %+v, %v", c.Namespace(), it, err)
+		}
+		_, err = clients[1-i].Get(ctx, sub.ID)
+		wantCode(t, err, events.CodeNotFound)
+	}
+}
+
+func TestNamesOfAClient(t *testing.T) {
+	nc, err := nats.Connect(start(t).engine.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	prefix, acme := streamwright.WithPrefix("jobs"), streamwright.WithNamespace("acme")
+	for want, opts := range map[string][]streamwright.Option{
+		"work.api.*":      nil,
+		"work-acme.api.*": {acme},
+		"jobs-acme.api.*": {prefix, acme},
+		"jobs.api.*":      {prefix, streamwright.WithNamespace("default")},
+		"work-b.api.*":    {acme, streamwright.WithNamespace("b")},
+	} {
+		for range 2 {
+			c, err := streamwright.New(nc, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Names().API("*"); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			c.Close()
+			if len(opts) == 2 && want == "jobs-acme.api.*" {
+				opts[0], opts[1] = opts[1], opts[0] // in any order
+			}
+		}
+	}
+	for _, bad := range []string{"A", "a_b", "a.b"} {
+		_, err := streamwright.New(nc, streamwright.WithNamespace(bad))
+		wantCode(t, err, events.CodeBadConfig, bad)
+		_, err = streamwright.Connect(testContext(t), nc.ConnectedUrl(), streamwright.WithNamespace(bad))
+		wantCode(t, err, events.CodeBadConfig, bad)
+	}
+}
+
+func TestNoSuchNamespace(t *testing.T) {
+	e := start(t)
+	c, err := streamwright.Connect(testContext(t), e.engine.URL(), streamwright.WithNamespace("nowhere"), streamwright.WithPatience(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Engine().Stats(testContext(t))
+	wantCode(t, err, events.CodeUnavailable, "work-nowhere.api.*", "engine namespace list")
+}
