@@ -368,9 +368,7 @@ func (g *guard) reload(c config.Config) (waiting []string, err error) {
 	}
 	users := 0
 	if g.srv != nil {
-		so := g.serverOptions()
-		so.Access = c.NATS
-		if err := g.srv.reload(so); err != nil {
+		if err := g.srv.reload(func(o *serverOptions) { o.Access = c.NATS }); err != nil {
 			return nil, err
 		}
 		users = len(c.NATS.Users)
@@ -404,13 +402,15 @@ func (g *guard) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Con
 	return next, secure, nil
 }
 
-// reload gives a running server other users and certificates. After an error
-// nothing has changed. The server itself then disconnects users that are no
-// longer let in or have another password, and ends subscriptions that a user
-// may no longer have.
-func (s *server) reload(o serverOptions) error {
+// reload gives a running server other users, certificates or namespaces: change sets the
+// Access or Namespaces of the options that are in force. After an error nothing has
+// changed. The server itself then disconnects users that are no longer let in or have
+// another password, and ends subscriptions that a user may no longer have.
+func (s *server) reload(change func(*serverOptions)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	o := s.given
+	change(&o)
 	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
 		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
 	}
@@ -423,6 +423,7 @@ func (s *server) reload(o serverOptions) error {
 	if err != nil {
 		return err
 	}
+	s.given.Access, s.given.Namespaces = o.Access, o.Namespaces
 	if len(roots) > 0 {
 		s.disconnectUntrusted(roots, o.Log)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
@@ -281,7 +282,7 @@ func TestSitesOutliveAReload(t *testing.T) {
 	t.Parallel()
 	leaf := need.Address(t).String()
 	o := hubOptions(t.TempDir(), leaf)
-	o.Config.NATS.Users = []config.NATSUser{{Name: "a", Password: "0123456789ab", Roles: config.DefaultSiteRoles}}
+	o.Config.NATS.Users = []config.NATSUser{{Name: "a", Password: "0123456789ab", Roles: access.InDefault(config.DefaultSiteRoles)}}
 	hub := mustStart(t, o)
 	edge := mustStartEdge(t, EdgeOptions{Site: "lab", Hub: leaf, Token: labToken, Dir: t.TempDir()})
 	nc := edgeConn(t, edge)
@@ -294,7 +295,7 @@ func TestSitesOutliveAReload(t *testing.T) {
 			return err == nil && m.Applied > 0 && edgeState(t, edge).Waiting == 0
 		})
 		c := o.Config
-		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: fmt.Sprint("b", i), Password: "0123456789ab", Roles: config.DefaultSiteRoles})
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: fmt.Sprint("b", i), Password: "0123456789ab", Roles: access.InDefault(config.DefaultSiteRoles)})
 		if waiting, err := hub.Reload(c); err != nil || len(waiting) > 0 {
 			t.Fatal(waiting, err)
 		}

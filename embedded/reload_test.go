@@ -379,7 +379,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		"another's key":     func(c *config.Config) { _, c.NATS.TLSKey = ca.issue("x", time.Now().Add(time.Hour)) },
 		"no tokens":         func(c *config.Config) { c.HTTP.TokensFile = "" },
 		"invalid": func(c *config.Config) {
-			c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: 1}}
+			c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: access.InDefault(access.RolesOf(access.Submit))}}
 		},
 	} {
 		bad := c

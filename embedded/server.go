@@ -96,7 +96,7 @@ type server struct {
 	isolated bool
 	tmp      string // of a server in memory, which wants a folder all the same
 
-	changing sync.Mutex // held by restart, reload and Stop; guards what follows, and opts
+	changing sync.Mutex // held by restart, reload and Stop; guards what follows, opts, and the Access and Namespaces of given
 	stopped  bool
 	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
