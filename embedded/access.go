@@ -205,7 +205,7 @@ const processUser = "_process"
 
 func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 	return access.Grant{
-		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
+		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, Alone: true, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
 		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles.Union()).Account(),
 	}
 }
@@ -239,7 +239,7 @@ func (s *server) userOf(named string) (string, bool) {
 // need. It also makes the users of this process: the engine's, and its
 // clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
-	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Account: o.Names.UserAccount(s.named(processUser))}
+	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Alone: true, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}
 	if s.isolated {
 		a.Grants = append(a.Grants, process)
@@ -414,8 +414,9 @@ func (s *server) reload(change func(*serverOptions)) error {
 	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
 		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
 	}
+	before := s.opts.Accounts
 	roots, err := s.apply(o)
-	if err == nil {
+	if err == nil && hasMore(s.opts.Accounts, before) {
 		// nats-server 2.15 starts the imports of an account that a reload has added
 		// only when the next one finds it there.
 		_, err = s.apply(o)
@@ -428,6 +429,15 @@ func (s *server) reload(change func(*serverOptions)) error {
 		s.disconnectUntrusted(roots, o.Log)
 	}
 	return nil
+}
+
+// hasMore reports whether accounts have one that others have not.
+func hasMore(accounts, others []*natsserver.Account) bool {
+	there := map[string]bool{}
+	for _, a := range others {
+		there[a.Name] = true
+	}
+	return slices.ContainsFunc(accounts, func(a *natsserver.Account) bool { return !there[a.Name] })
 }
 
 // apply makes the options for o and gives them to the server.

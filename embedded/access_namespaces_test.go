@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -53,7 +54,7 @@ func serverOf(t testing.TB, users []config.NATSUser, namespaces ...events.Namesp
 // dial connects to a server as a user; without a name as whoever connects.
 func dial(t testing.TB, s *server, name string) *nats.Conn {
 	t.Helper()
-	opts := []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	opts := []nats.Option{nats.PermissionErrOnSubscribe(true), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if name != "" {
 		opts = append(opts, nats.UserInfo(name, testPassword))
 	}
@@ -70,6 +71,21 @@ func answers(nc *nats.Conn, ns events.Namespace) bool {
 	n := wire.Default.Namespace(ns)
 	m, err := nc.Request(n.API(wire.APIInfo), nil, 150*time.Millisecond) // one that is refused is not answered at all
 	return err == nil && string(m.Data) == n.Prefix
+}
+
+// mayHear reports whether the server takes a subscription.
+func mayHear(t *testing.T, nc *nats.Conn, subject string) bool {
+	t.Helper()
+	sub, err := nc.SubscribeSync(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.FlushTimeout(testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	_, err = sub.NextMsg(time.Millisecond)
+	return !errors.Is(err, nats.ErrPermissionViolation)
 }
 
 func mustSetNamespaces(t testing.TB, s *server, list ...events.Namespace) {
@@ -111,12 +127,16 @@ func TestAddingANamespaceDisturbsNobody(t *testing.T) {
 	}
 	check := func(when string, exist ...events.Namespace) {
 		t.Helper()
-		has := func(ns events.Namespace) bool { return ns == events.DefaultNamespace || slices.Contains(exist, ns) }
 		for _, ns := range []events.Namespace{events.DefaultNamespace, "acme", "beta"} {
-			for name, want := range map[string]bool{"here": ns == events.DefaultNamespace, "there": ns == "acme", "every": has(ns), "inside": has(ns)} {
+			for name, want := range map[string]bool{"here": ns == events.DefaultNamespace, "there": ns == "acme", "every": true, "inside": true} {
 				if got := answers(all[name], ns); got != want {
 					t.Errorf("%s: %s in %s: %v", when, name, ns, got)
 				}
+			}
+		}
+		for _, ns := range []events.Namespace{"acme", "beta"} {
+			if got, want := mayHear(t, all["every"], "$KV."+wire.Default.Namespace(ns).Bucket("workers")+".>"), slices.Contains(exist, ns); got != want {
+				t.Errorf("%s: who has roles in every namespace hears the bucket of %s: %v", when, ns, got)
 			}
 		}
 		for _, subject := range []string{"work.event.0.email.queued", "work-acme.event.0.email.queued"} {

@@ -470,7 +470,7 @@ func (s *server) siteGrant(o serverOptions, site config.LeafSite) access.Grant {
 		return access.Grant{Names: o.Names, User: site.Name, Mirror: site.Name, Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account()}
 	}
 	return access.Grant{
-		Names: o.Names, User: site.Name, Roles: access.InDefault(roles), NoPublish: true, NoDocuments: true, Site: site.Name,
+		Names: o.Names, User: site.Name, Roles: access.InDefault(roles), Namespaces: o.Namespaces, Alone: true, NoPublish: true, NoDocuments: true, Site: site.Name,
 		Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account(),
 	}
 }
