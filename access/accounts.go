@@ -46,13 +46,15 @@ func Exports(grants []Grant) []Export {
 	for _, g := range grants {
 		account := g.account()
 		for _, i := range g.Imports() {
-			k := key{i.Subject, i.Flow}
+			k := key{g.exported(i.Subject), i.Flow}
 			e := all[k]
 			if e == nil {
-				e = &Export{Flow: i.Flow, Subject: i.Subject}
+				e = &Export{Flow: i.Flow, Subject: k.subject}
 				all[k], list = e, append(list, e)
 			}
-			e.Accounts = append(e.Accounts, account)
+			if len(e.Accounts) == 0 || e.Accounts[len(e.Accounts)-1] != account {
+				e.Accounts = append(e.Accounts, account)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b *Export) int {
@@ -64,6 +66,23 @@ func Exports(grants []Grant) []Export {
 		out[n] = *e
 	}
 	return out
+}
+
+// exported is the subject under which the engine's account exports one. Where the engine is
+// alone, and has many namespaces, it is the same for all of them: a user is kept to its own
+// by its imports, which are the engine's work as well, and a NATS server takes a time for
+// exports that grows with the square of their number.
+func (g Grant) exported(subject string) string {
+	if !g.Alone || g.Mirror != "" || len(g.Namespaces) == 0 {
+		return subject
+	}
+	tokens := strings.Split(subject, ".")
+	for i, t := range tokens {
+		if i == 0 && g.Names.OwnsSubject(subject) || g.Names.Owns(t) || g.Names.Owns("KV_"+t) {
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
 }
 
 // Accounts are the NATS accounts of an engine and its users.

@@ -103,3 +103,53 @@ func TestExportsOfNamespaces(t *testing.T) {
 		t.Errorf("not exported: %v", want)
 	}
 }
+
+// Where the engine is alone in its account, patterns stand for the subjects of all namespaces:
+// of the account's exports, and of the imports of a user with roles in every one. They cover
+// what the lists cover, each subject once.
+func TestPatternsForAllNamespaces(t *testing.T) {
+	namespaces := []events.Namespace{"acme", "beta"}
+	matches := func(pattern, subject string) bool {
+		p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+		return len(p) == len(s) && slices.EqualFunc(p, s, func(w, token string) bool { return w == "*" || w == token })
+	}
+	for _, words := range []string{"read", "*/read", "*/submit,*/work,*/operate", "*/submit,acme/work,acme/submit,read", "acme/read,beta/work"} {
+		exact := Grant{Names: wire.Default, User: "u", Roles: mustParse(t, words), Namespaces: namespaces}
+		wide := exact
+		wide.Alone = true
+		covered := func(list []Import, i Import) (times int) {
+			for _, p := range list {
+				if p.Flow == i.Flow && (p.Subject == i.Subject || matches(p.Subject, i.Subject)) {
+					times++
+				}
+			}
+			return times
+		}
+		for _, i := range exact.Imports() {
+			if n := covered(wide.Imports(), i); n != 1 {
+				t.Errorf("%s: %s is imported %d times: %+v", words, i.Subject, n, wide.Imports())
+			}
+		}
+		for _, i := range wide.Imports() {
+			if !strings.HasPrefix(i.Subject, "*.") && !slices.Contains(exact.Imports(), i) {
+				t.Errorf("%s: more than the lists: %s", words, i.Subject)
+			}
+			if prefix, _, _ := strings.Cut(i.Subject, "."); prefix == "*" && !strings.Contains(words, "*/") {
+				t.Errorf("%s: a pattern for all namespaces: %s", words, i.Subject)
+			}
+			exported := slices.ContainsFunc(Exports([]Grant{wide}), func(e Export) bool {
+				return e.Flow == i.Flow && (e.Subject == i.Subject || matches(e.Subject, i.Subject))
+			})
+			if !exported {
+				t.Errorf("%s: %s is not exported", words, i.Subject)
+			}
+		}
+	}
+	// The number of exports does not grow with that of the namespaces.
+	count := func(namespaces ...events.Namespace) int {
+		return len(Exports([]Grant{{Names: wire.Default, User: "u", Roles: Everywhere(All), Namespaces: namespaces, Alone: true}}))
+	}
+	if one, three := count("acme"), count("acme", "beta", "gamma"); one != three {
+		t.Errorf("%d exports for one namespace, %d for three", one, three)
+	}
+}

@@ -3,6 +3,7 @@ package access
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -36,6 +37,9 @@ type Grant struct {
 	// Namespaces exist beside default. Roles in every namespace are rights in these;
 	// those in a named one are rights there, whether it exists or not.
 	Namespaces []events.Namespace
+	// Alone: nobody else is in the engine's account, not even an engine with another
+	// prefix. Patterns may then stand for the subjects of all namespaces.
+	Alone bool
 	// Account is the user's; empty: the one that the names tell.
 	Account string
 	// PublishOnly leaves of the role submit plain publishes alone, and of the others
@@ -101,16 +105,39 @@ func (g Grant) Imports() []Import {
 		g.mirror(l)
 		return l.sorted()
 	}
-	for _, ns := range g.Roles.Among(g.Namespaces) {
+	every := g.Roles.Every()
+	if g.Alone && every != 0 {
 		at := g
+		at.Names.Prefix = anyPrefix
+		at.subjects(l, every)
+	}
+	patterns := slices.Clone(*l)
+	for _, ns := range g.Roles.Among(g.Namespaces) {
+		at, more := g, &imports{}
 		at.Names = g.Names.Namespace(ns)
-		at.namespace(l, g.Roles.In(ns))
+		at.subjects(more, g.Roles.In(ns))
+		// Two imports of one subject would let each message through twice.
+		*l = append(*l, slices.DeleteFunc(*more, patterns.match)...)
+		if !g.PublishOnly {
+			at.stores(l, g.Roles.In(ns))
+		}
 	}
 	return l.sorted()
 }
 
-// namespace adds what roles in one namespace need, which has the grant's Names.
-func (g Grant) namespace(l *imports, roles Roles) {
+// anyPrefix is the prefix of patterns for the subjects of all namespaces.
+const anyPrefix = "*"
+
+// match reports whether one of the imports is the pattern for i.
+func (l imports) match(i Import) bool {
+	_, rest, _ := strings.Cut(i.Subject, ".")
+	pattern := anyPrefix + "." + rest
+	return slices.ContainsFunc(l, func(p Import) bool { return p.Subject == pattern })
+}
+
+// subjects adds the subjects that roles in one namespace need, which begin with the prefix of
+// the grant's Names.
+func (g Grant) subjects(l *imports, roles Roles) {
 	if g.PublishOnly {
 		g.publish(l, roles)
 		return
@@ -127,7 +154,18 @@ func (g Grant) namespace(l *imports, roles Roles) {
 		g.publish(l, roles)
 	}
 	if roles.Has(Roles(Work)) {
-		g.work(l)
+		l.add(Request, g.Names.LogAll())
+		l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.RunOfAll()) // a worker's id may have dots
+	}
+	if roles.Has(Roles(Read)) {
+		l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
+	}
+}
+
+// stores adds what roles in one namespace need of its streams and buckets.
+func (g Grant) stores(l *imports, roles Roles) {
+	if roles.Has(Roles(Work)) {
+		g.pull(l)
 	}
 	if roles.Has(Roles(Read)) {
 		g.read(l)
@@ -144,21 +182,19 @@ func (g Grant) publish(l *imports, roles Roles) {
 	}
 }
 
-func (g Grant) work(l *imports) {
+// pull has what a worker of an ack type takes.
+func (g Grant) pull(l *imports) {
 	stream := g.Names.DispatchStream()
 	l.jetStream(g.Names, Pull, "CONSUMER.MSG.NEXT."+stream+".*")
 	l.jetStream(g.Names, Request, "CONSUMER.INFO."+stream+".*")
 	// The server's two forms: the second has a domain and an account hash. One answer, also
 	// to +NXT: what may be answered often is remembered for long.
 	l.add(Request, "$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
-	l.add(Request, g.Names.LogAll())
-	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.RunOfAll()) // a worker's id may have dots
 }
 
-// read has the live subjects. All that is stored is read by requests of the
+// read has the live changes of the buckets. All that is stored is read by requests of the
 // engine's API.
 func (g Grant) read(l *imports) {
-	l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
 	for _, bucket := range []string{"dedup", "workers", "partitions"} {
 		l.add(Messages, "$KV."+g.Names.Bucket(bucket)+".>")
 	}

@@ -201,7 +201,7 @@ const processUser = "_process"
 
 func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 	return access.Grant{
-		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
+		Names: o.Names, User: u.Name, Roles: u.Roles, Namespaces: o.Namespaces, Alone: true, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
 		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles.Union()).Account(),
 	}
 }
@@ -235,7 +235,7 @@ func (s *server) userOf(named string) (string, bool) {
 // need. It also makes the users of this process: the engine's, and its
 // clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
-	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Account: o.Names.UserAccount(s.named(processUser))}
+	process := access.Grant{Names: o.Names, User: processUser, Roles: access.Everywhere(access.All), Namespaces: o.Namespaces, Alone: true, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}
 	if s.isolated {
 		a.Grants = append(a.Grants, process)
@@ -351,9 +351,7 @@ func (g *guard) reload(c config.Config) (waiting []string, err error) {
 	}
 	users := 0
 	if g.srv != nil {
-		so := g.serverOptions()
-		so.Access = c.NATS
-		if err := g.srv.reload(so); err != nil {
+		if err := g.srv.reload(func(o *serverOptions) { o.Access = c.NATS }); err != nil {
 			return nil, err
 		}
 		users = len(c.NATS.Users)
@@ -387,40 +385,21 @@ func (g *guard) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Con
 	return next, secure, nil
 }
 
-// reload gives a running server other users and certificates. After an error
-// nothing has changed. The server itself then disconnects users that are no
-// longer let in or have another password, and ends subscriptions that a user
-// may no longer have.
-func (s *server) reload(o serverOptions) error {
+// reload gives a running server other users, certificates or namespaces: change sets the
+// Access or Namespaces of the options that are in force. After an error nothing has
+// changed. The server itself then disconnects users that are no longer let in or have
+// another password, and ends subscriptions that a user may no longer have.
+func (s *server) reload(change func(*serverOptions)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	o := s.given
+	change(&o)
 	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
 		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
 	}
-	o.Namespaces = s.given.Namespaces
-	return s.exchange(o)
-}
-
-// hold gives a running server the namespaces that there are, beside the default one. After an
-// error nothing has changed.
-func (s *server) hold(namespaces []events.Namespace) error {
-	if s == nil {
-		return nil // the operator of an existing NATS says who may do what there
-	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if slices.Equal(s.given.Namespaces, namespaces) {
-		return nil
-	}
-	o := s.given
-	o.Namespaces = namespaces
-	return s.exchange(o)
-}
-
-// exchange gives a running server other options about who may do what. REQUIRES: changing.
-func (s *server) exchange(o serverOptions) error {
+	before := s.opts.Accounts
 	roots, err := s.apply(o)
-	if err == nil {
+	if err == nil && hasMore(s.opts.Accounts, before) {
 		// nats-server 2.15 starts the imports of an account that a reload has added
 		// only when the next one finds it there.
 		_, err = s.apply(o)
@@ -428,11 +407,20 @@ func (s *server) exchange(o serverOptions) error {
 	if err != nil {
 		return err
 	}
-	s.given.Access, s.given.Leaf, s.given.Quotas, s.given.Namespaces = o.Access, o.Leaf, o.Quotas, o.Namespaces
+	s.given.Access, s.given.Namespaces = o.Access, o.Namespaces
 	if len(roots) > 0 {
 		s.disconnectUntrusted(roots, o.Log)
 	}
 	return nil
+}
+
+// hasMore reports whether accounts have one that others have not.
+func hasMore(accounts, others []*natsserver.Account) bool {
+	there := map[string]bool{}
+	for _, a := range others {
+		there[a.Name] = true
+	}
+	return slices.ContainsFunc(accounts, func(a *natsserver.Account) bool { return !there[a.Name] })
 }
 
 // apply makes the options for o and gives them to the server.

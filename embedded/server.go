@@ -96,7 +96,7 @@ type server struct {
 	isolated bool
 	tmp      string // of a server in memory, which wants a folder all the same
 
-	changing sync.Mutex // held by restart, reload, hold and Stop; guards what follows, opts, and who may do what in given
+	changing sync.Mutex // held by restart, reload and Stop; guards what follows, opts, and the Access and Namespaces of given
 	stopped  bool
 	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
@@ -470,7 +470,7 @@ func (s *server) siteGrant(o serverOptions, site config.LeafSite) access.Grant {
 		return access.Grant{Names: o.Names, User: site.Name, Mirror: site.Name, Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account()}
 	}
 	return access.Grant{
-		Names: o.Names, User: site.Name, Roles: access.InDefault(roles), NoPublish: true, NoDocuments: true, Site: site.Name,
+		Names: o.Names, User: site.Name, Roles: access.InDefault(roles), Namespaces: o.Namespaces, Alone: true, NoPublish: true, NoDocuments: true, Site: site.Name,
 		Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account(),
 	}
 }

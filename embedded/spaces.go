@@ -38,7 +38,8 @@ type spaces struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	starts chan struct{} // holds one for each that starts: they take turns
+	starts chan struct{}      // holds one for each that starts: they take turns
+	told   []events.Namespace // to the NATS server; run's
 
 	mu sync.Mutex // guards by
 	by map[events.Namespace]*tenant
@@ -69,7 +70,9 @@ func (s *spaces) run(ctx context.Context) {
 		case <-s.wake:
 		}
 		if err := s.follow(); err != nil {
-			s.home.log.Error("the list of namespaces can't be read", "error", err)
+			s.home.log.Error("the list of namespaces can't be followed: trying again", "error", err, "in", spaceRetry)
+			_ = sleep.For(ctx, spaceRetry) // the loop looks at ctx
+			s.changed()
 		}
 	}
 }
@@ -84,8 +87,11 @@ func (s *spaces) follow() error {
 	for i, info := range list {
 		names[i] = info.Name
 	}
-	if err := s.home.srv.hold(names); err != nil {
-		return fmt.Errorf("tell the NATS server of the namespaces: %w", err)
+	if srv := s.home.srv; srv != nil && !slices.Equal(names, s.told) {
+		if err := srv.reload(func(o *serverOptions) { o.Namespaces = names }); err != nil {
+			return fmt.Errorf("tell the NATS server of the namespaces: %w", err)
+		}
+		s.told = names
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

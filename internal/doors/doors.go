@@ -5,6 +5,7 @@
 package doors
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ import (
 // Server is a server under test.
 type Server struct {
 	Names wire.Names
+	// Namespace is where the users have their roles; empty: default. Others are further
+	// ones that the server has.
+	Namespace events.Namespace
+	Others    []events.Namespace
 	// Dial connects as a user of one role, named like it.
 	Dial func(*testing.T, access.Role) *nats.Conn
 	// Spy is in the engine's account and may hear and ask everything.
@@ -31,14 +36,28 @@ type Server struct {
 
 const patience = 20 * time.Second
 
+// own returns the names of the users' namespace.
+func (s Server) own() wire.Names {
+	return s.Names.Namespace(cmp.Or(s.Namespace, events.DefaultNamespace))
+}
+
 // targets returns subjects of the engine's account where a message, mostly even an
-// empty one, would do harm.
+// empty one, would do harm, in any namespace.
 func (s Server) targets() []string {
-	n := s.Names
+	t := []string{"_INBOX.victim", "_INBOX_victim.x", "$SRV.PING", "$SRV.STATS.streamwright", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.WORK.CONNZ", "victim"}
+	t = append(t, targetsOf(s.own())...)
+	for _, ns := range s.Others {
+		t = append(t, targetsOf(s.Names.Namespace(ns))...)
+	}
+	slices.Sort(t)
+	return slices.Compact(t)
+}
+
+func targetsOf(n wire.Names) []string {
 	t := []string{
 		n.Event(0, "harmed", events.KindCompleted), n.Intake(0, "harmed"), n.RunOf("harmed", "s"), n.AckRun("harmed"), n.Control("victim"), n.Probe("victim"), "$KV." + n.Bucket("workers") + ".victim",
-		"_INBOX.victim", "_INBOX_victim.x", "$SRV.PING", "$SRV.STATS.streamwright", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.WORK.CONNZ",
-		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".victim", "$JS.FC." + n.EventStream(0) + ".victim", "victim",
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".victim", "$JS.FC." + n.EventStream(0) + ".victim", n.Forward("harmed"),
+		n.Submit("harmed"), n.Log("harmed", events.ID{}), "$O." + n.Bucket("blobs") + ".C.victim",
 	}
 	for _, stream := range []string{n.EventStream(0), n.IntakeStream(), n.LogStream(), n.DispatchStream(), "OBJ_" + n.Bucket("blobs"), "KV_" + n.Bucket("workers")} {
 		for _, op := range []string{"DELETE", "PURGE", "UPDATE"} {
@@ -51,8 +70,7 @@ func (s Server) targets() []string {
 	for _, e := range wire.Endpoints() {
 		t = append(t, n.API(e.Name))
 	}
-	slices.Sort(t)
-	return slices.Compact(t)
+	return t
 }
 
 var bodies = []string{"", "{}", `{"batch":1,"no_wait":true}`, `{"batch":1,"expires":1000000}`, `{"seq":99999999}`, `{"last_by_subj":"nothing"}`, "+NXT", "+TERM"}
@@ -103,7 +121,7 @@ func (s Server) try(t *testing.T, r access.Role) {
 			sent++
 		}
 	}
-	if _, err := nc.Request(s.Names.API(wire.APIInfo), []byte("{}"), patience); err != nil {
+	if _, err := nc.Request(s.own().API(wire.APIInfo), []byte("{}"), patience); err != nil {
 		t.Errorf("the engine does not answer any more: %v", err)
 	}
 	if err := s.Spy.FlushTimeout(patience); err != nil {
@@ -113,7 +131,7 @@ func (s Server) try(t *testing.T, r access.Role) {
 	now := s.streams(t)
 	for name, messages := range before {
 		left, ok := now[name]
-		if !ok || name == s.Names.EventStream(0) && left < messages {
+		if !ok || strings.HasSuffix(name, "_EVENTS_0") && left < messages {
 			t.Errorf("the stream %s had %d messages and has %d (there: %v)", name, messages, left, ok)
 		}
 	}
@@ -151,9 +169,14 @@ func (s Server) knock(t *testing.T, nc *nats.Conn, r access.Role, targets []stri
 	if r == access.Operate {
 		bodies = []string{"not JSON"} // else it does what it may
 	}
-	acks := []string{"$JS.ACK." + s.Names.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + s.Names.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
-	worst := append([]string{s.Names.JetStream("STREAM.DELETE." + s.Names.EventStream(0)), s.Names.API(wire.APICut), s.Names.Event(0, "harmed", events.KindCompleted)}, acks...)
-	grant := access.Grant{Names: s.Names, User: r.String(), Roles: access.InDefault(access.RolesOf(r))}
+	n := s.own()
+	acks := []string{"$JS.ACK." + n.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + n.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
+	worst := append([]string{n.JetStream("STREAM.DELETE." + n.EventStream(0)), n.API(wire.APICut), n.Event(0, "harmed", events.KindCompleted)}, acks...)
+	for _, ns := range s.Others {
+		acks = append(acks, "$JS.ACK."+s.Names.Namespace(ns).DispatchStream()+".victim.1.1.1.1.0")
+	}
+	roles := access.Memberships{}.With(cmp.Or(s.Namespace, events.DefaultNamespace), access.RolesOf(r))
+	grant := access.Grant{Names: s.Names, User: r.String(), Roles: roles}
 	for _, i := range grant.Imports() {
 		if i.Flow == access.Messages {
 			continue
