@@ -394,9 +394,6 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	return s, life, life.start(ctx, parts...)
 }
 
-// Removed implements [api.Namespaces]: the list says so.
-func (*spaces) Removed(events.Namespace) {}
-
 // State implements [api.Namespaces].
 func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.NamespaceState, err error) {
 	t := s.get(name)

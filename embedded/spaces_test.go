@@ -1,0 +1,206 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// inNamespace returns a client of a namespace.
+func inNamespace(t testing.TB, e *Engine, name string) *streamwright.Client {
+	t.Helper()
+	nc, err := e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := streamwright.New(nc, streamwright.WithNamespace(name), streamwright.WithDomain(e.clientNames().Domain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// addNamespaces adds namespaces, and returns once they answer.
+func addNamespaces(t testing.TB, e *Engine, names ...string) {
+	t.Helper()
+	c := inNamespace(t, e, "default")
+	for _, name := range names {
+		if _, err := c.Namespaces().Set(testContext(t), name, streamwright.NamespaceChange{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		awaitNamespace(t, e, name)
+	}
+}
+
+// awaitNamespace returns the namespace once it runs.
+func awaitNamespace(t testing.TB, e *Engine, name string) (s *space) {
+	t.Helper()
+	need.Eventually(t, name+" runs", func() bool {
+		tenant := e.spaces.get(events.Namespace(name))
+		if tenant == nil {
+			return false
+		}
+		s, _ = tenant.now()
+		return s != nil
+	})
+	return s
+}
+
+// runIn runs one item in a namespace, and returns its id.
+func runIn(t testing.TB, e *Engine, name string, item streamwright.Item) string {
+	t.Helper()
+	c := inNamespace(t, e, name)
+	w, err := workers.New(c.Conn(), workers.Config{Names: c.Names()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers.HandleRaw(w, item.Type, func(context.Context, *workers.RawItem) (any, error) { return name, nil })
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Submit(testContext(t), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Wait(testContext(t), h.ID); err != nil || string(got.Result) != fmt.Sprintf("%q", name) {
+		t.Fatalf("in %s: %s, %v", name, got.Result, err)
+	}
+	if err := w.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	return h.ID
+}
+
+// streamsOf returns the names of the streams that a namespace alone has.
+func streamsOf(t testing.TB, e *Engine, name string) (own []string) {
+	t.Helper()
+	js, err := jetstream.New(e.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := js.StreamNames(testContext(t))
+	for s := range list.Name() {
+		if e.names().Namespace(events.Namespace(name)).OwnsAlone(s) {
+			own = append(own, s)
+		}
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// getJSON asks over HTTP.
+func getJSON(t testing.TB, url string, reply any) int {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && reply != nil && resp.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, reply)
+	}
+	if err != nil {
+		t.Fatalf("%s: %s: %v", url, body, err)
+	}
+	return resp.StatusCode
+}
+
+// Namespaces of one process know nothing of each other, outlive it, and leave nothing behind.
+func TestNamespaces(t *testing.T) {
+	o := Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: testLog(t)}
+	e := mustStart(t, o)
+	addNamespaces(t, e, "acme", "beta")
+	id := "01JD3V6YB2M4C9W8ZK5T7QXRNE"
+	for _, name := range []string{"default", "acme", "beta"} {
+		runIn(t, e, name, streamwright.Item{ID: id, Type: "email", DedupKey: "one", Params: 1})
+	}
+	count := func(name string) (n int) {
+		t.Helper()
+		var list struct{ Items []json.RawMessage }
+		if status := getJSON(t, e.HTTPURL()+"/ns/"+name+"/api/v1/work", &list); status != http.StatusOK {
+			t.Fatalf("%s: %d", name, status)
+		}
+		return len(list.Items)
+	}
+	if _, err := inNamespace(t, e, "acme").Submit(testContext(t), streamwright.Item{Type: "letter", Params: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"default": 1, "acme": 2, "beta": 1} {
+		if got := count(name); got != want {
+			t.Errorf("%s has %d items, want %d", name, got, want)
+		}
+	}
+	for path, want := range map[string]int{"/ns/nobody/api/v1/work": http.StatusNotFound, "/ns/No%20Name/api/v1/work": http.StatusNotFound, "/ns/acme/readyz": http.StatusOK, "/ns/nobody/readyz": http.StatusNotFound, "/ns/acme/": http.StatusOK} {
+		if got := getJSON(t, e.HTTPURL()+path, nil); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+
+	// A cold start finds them.
+	if err := e.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	e = mustStart(t, o)
+	awaitNamespace(t, e, "acme")
+	awaitNamespace(t, e, "beta")
+	if got := count("acme"); got != 2 {
+		t.Errorf("after a restart acme has %d items", got)
+	}
+	for _, name := range []string{"acme", "beta"} {
+		if p, err := inNamespace(t, e, name).Engine().Verify(testContext(t), nil); err != nil || !p.Equal {
+			t.Errorf("verify %s: %+v, %v", name, p, err)
+		}
+	}
+
+	// Removed, with all that it holds, once nothing in it is live.
+	c := inNamespace(t, e, "default")
+	if _, err := c.Namespaces().Remove(testContext(t), "acme", streamwright.RemoveNamespace{}); streamwright.CodeOf(err) != streamwright.CodeWrongState {
+		t.Fatalf("acme has a queued item, and was removed: %v", err)
+	}
+	if _, err := c.Namespaces().Remove(testContext(t), "acme", streamwright.RemoveNamespace{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "acme is gone", func() bool {
+		_, err := c.Namespaces().Get(testContext(t), "acme")
+		return streamwright.CodeOf(err) == streamwright.CodeNotFound
+	})
+	if left := streamsOf(t, e, "acme"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, "namespaces", "acme")); !os.IsNotExist(err) {
+		t.Errorf("its folder is left: %v", err)
+	}
+	if left := streamsOf(t, e, "beta"); len(left) == 0 {
+		t.Error("beta's streams are gone")
+	}
+
+	// Another of its name is another.
+	addNamespaces(t, e, "acme")
+	if got := count("acme"); got != 0 {
+		t.Errorf("a new acme has %d items", got)
+	}
+	runIn(t, e, "acme", streamwright.Item{ID: id, Type: "email", DedupKey: "one", Params: 1})
+	if err := e.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+}
