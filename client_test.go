@@ -411,7 +411,10 @@ func TestStaleListsEndWithAnError(t *testing.T) {
 	e.Next(wire.APISchedules, faultproxy.Reply(`{"schedules":[{"name":"nightly"}],`+stale+`}`))
 	schedules, err := c.Schedules().List(ctx)
 	wantCode(t, err, events.CodeUnavailable, "position 7")
-	if len(types) != 1 || len(schedules) != 1 {
-		t.Errorf("listed %v and %v", types, schedules)
+	e.Next(wire.APINamespaces, faultproxy.Reply(`{"namespaces":[{"name":"acme"}],`+stale+`}`))
+	namespaces, err := c.Namespaces().List(ctx)
+	wantCode(t, err, events.CodeUnavailable, "position 7")
+	if len(types) != 1 || len(schedules) != 1 || len(namespaces) != 1 {
+		t.Errorf("listed %v, %v and %v", types, schedules, namespaces)
 	}
 }

@@ -92,6 +92,9 @@ func stateOf(then *projector.Store) (st wire.State, err error) {
 	if err := eachRecord(then, events.RecordSchedule, func(_ string, sc events.Schedule) { st.Schedules = append(st.Schedules, sc) }); err != nil {
 		return st, err
 	}
+	if st.Namespaces, err = then.Namespaces(); err != nil {
+		return st, err
+	}
 	drains := map[events.WorkerID]events.Drain{}
 	if err := eachRecord(then, events.RecordDrain, func(worker string, d events.Drain) { drains[events.WorkerID(worker)] = d }); err != nil {
 		return st, err

@@ -42,6 +42,8 @@ type State struct {
 	Drains    []DrainMark        `json:"drains,omitempty"`          // workers that are to drain
 	Causes    int                `json:"causes"`                    // of death, with dead items
 	Rejected  int64              `json:"rejected"`
+
+	Namespaces []events.NamespaceInfo `json:"namespaces,omitempty"` // without the default one
 }
 
 // TypeState is a type as of a moment.

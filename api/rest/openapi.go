@@ -91,7 +91,7 @@ var tags = [][2]string{
 // package wire.
 var schemaNames = map[reflect.Type]string{
 	typeOf[events.Pause](): "PauseInEffect", typeOf[events.Schedule](): "ScheduleState", typeOf[events.Circuit](): "CircuitState",
-	typeOf[events.Cause](): "CauseState", typeOf[events.Retention](): "RetentionSettings",
+	typeOf[events.Cause](): "CauseState", typeOf[events.NamespaceInfo](): "NamespaceRecord", typeOf[events.Retention](): "RetentionSettings",
 }
 
 func schemaName(t reflect.Type, hint string) string {

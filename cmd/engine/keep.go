@@ -176,9 +176,9 @@ func stateCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state --at POSITION|TIME",
 		Short: "Show the whole engine at an earlier moment",
-		Long: `Show queues, runs, pauses, circuits and schedules as they were. The engine
-replays its log up to the moment: a position (1042), a time (RFC 3339), or how
-long ago (10m).`,
+		Long: `Show queues, runs, pauses, circuits, schedules and namespaces as they were. The
+engine replays its log up to the moment: a position (1042), a time (RFC 3339),
+or how long ago (10m).`,
 		Example: "  engine state --at 10m\n  engine state --at 1042 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -216,6 +216,9 @@ func (a *app) printState(st streamwright.State) {
 	}
 	for _, s := range st.Schedules {
 		a.Printf("schedule %s of %s: next %s\n", console.Clean(s.Name), s.Type, s.Next.Format(time.RFC3339))
+	}
+	for _, n := range st.Namespaces {
+		a.Printf("namespace %s: weight %d, set by %s\n", n.Name, n.Weight, n.Source)
 	}
 }
 

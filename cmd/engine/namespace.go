@@ -30,13 +30,13 @@ func namespacesCommand(a *app) *cobra.Command {
 		Long: `List the namespaces. Each is a log of its own in the same engine, with its own
 items, types, schedules and limits. The namespace default is always there, has
 the list of the others, and is not in it.`,
-		Example: "  engine namespaces add acme --weight 20 --max-queued 100000\n" +
-			"  engine namespaces pause acme\n" +
-			"  engine namespaces remove acme",
+		Example: "  engine namespace add acme --weight 20 --max-queued 100000\n" +
+			"  engine namespace pause acme\n" +
+			"  engine namespace remove acme",
 	}, namespacesListCommand)
 	verb := func(use, short string, fn func(context.Context, *streamwright.Client, string) (streamwright.NamespaceInfo, error)) *cobra.Command {
 		return &cobra.Command{
-			Use: use + " NAME", Short: short, Example: "  engine namespaces " + use + " acme", Args: cobra.ExactArgs(1),
+			Use: use + " NAME", Short: short, Example: "  engine namespace " + use + " acme", Args: cobra.ExactArgs(1),
 			RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
 				n, err := fn(ctx, c, args[0])
 				return a.showNamespace(n, err)
@@ -62,14 +62,14 @@ func namespacesListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the namespaces, and how they are",
-		Example: "  engine namespaces list\n  engine namespaces list --json",
+		Example: "  engine namespace list\n  engine namespace list --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
 			list, err := c.Namespaces().List(ctx)
 			err = a.noteLacking(len(list), err)
 			now := time.Now()
 			head := []string{"NAME", "STATE", "OWNER", "LIVE", "ITEMS", "LOG", "LAST EVENT", "WEIGHT", "SET BY"}
-			return showList(a, list, err, "no namespaces beside default: see `engine namespaces add --help`", head, func(n streamwright.NamespaceInfo) []string {
+			return showList(a, list, err, "no namespaces beside default: see `engine namespace add --help`", head, func(n streamwright.NamespaceInfo) []string {
 				s := n.State
 				if s == nil {
 					s = &streamwright.NamespaceState{}
@@ -144,7 +144,7 @@ func namespacesAddCommand(a *app) *cobra.Command {
 		Long: `Add a namespace. Its name has at most 32 characters of a-z and 0-9, with
 single - between them. Adding one that is there changes what the flags say, and
 nothing without them.`,
-		Example: "  engine namespaces add acme\n  engine namespaces add acme --weight 20 --max-queued 100000",
+		Example: "  engine namespace add acme\n  engine namespace add acme --weight 20 --max-queued 100000",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
 			n, err := c.Namespaces().Set(ctx, args[0], change)
@@ -161,7 +161,7 @@ func namespacesSetCommand(a *app) *cobra.Command {
 		Use:     "set NAME FLAGS",
 		Short:   "Change a namespace",
 		Long:    "Change what the flags say of a namespace; the rest stays as it is.",
-		Example: "  engine namespaces set acme --weight 40\n  engine namespaces set acme --max-queued 0 --connections 50",
+		Example: "  engine namespace set acme --weight 40\n  engine namespace set acme --max-queued 0 --connections 50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if change == (streamwright.NamespaceChange{}) {
@@ -183,7 +183,7 @@ func namespacesMoveCommand(a *app) *cobra.Command {
 		Use:     "move NAME --to NODE",
 		Short:   "Name the node that should own the log of a namespace",
 		Long:    "Name the node that should own the log of a namespace. `engine cluster` lists the\nnodes; --to '' leaves the choice to them.",
-		Example: "  engine namespaces move acme --to n2",
+		Example: "  engine namespace move acme --to n2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("to") {
@@ -209,7 +209,7 @@ func namespacesRemoveCommand(a *app) *cobra.Command {
 can't be undone. The command first says what it would destroy, and asks for the
 name. While items have not ended, and while the engine does not know what the
 namespace holds, it wants --force.`,
-		Example: "  engine namespaces remove acme\n  engine namespaces remove acme --yes --by kelly",
+		Example: "  engine namespace remove acme\n  engine namespace remove acme --yes --by kelly",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes && !console.OnTerminal(a.In) {

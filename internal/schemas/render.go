@@ -39,9 +39,10 @@ var fixed = map[reflect.Type]schema{
 
 // renamed names the types that share their name with another.
 var renamed = map[reflect.Type]string{
-	reflect.TypeFor[events.Pause]():     "PauseInfo",
-	reflect.TypeFor[events.Schedule]():  "ScheduleRecord",
-	reflect.TypeFor[events.Retention](): "Retain",
+	reflect.TypeFor[events.Pause]():         "PauseInfo",
+	reflect.TypeFor[events.Schedule]():      "ScheduleRecord",
+	reflect.TypeFor[events.NamespaceInfo](): "NamespaceRecord",
+	reflect.TypeFor[events.Retention]():     "Retain",
 }
 
 func states() (names []string) {

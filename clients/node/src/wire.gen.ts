@@ -835,6 +835,21 @@ export interface NamespaceLimitsChange {
   requests_per_second?: number;
 }
 
+/** NamespaceInfo describes a namespace. The default namespace has none: it is there by itself. */
+export interface NamespaceRecord {
+  /** CreatedAt is when it was added. One that is removed and added again has another. */
+  created_at: string;
+  limits?: NamespaceLimits;
+  name: string;
+  /** the node that should own its log; empty: any */
+  node?: string;
+  paused?: boolean;
+  /** file, api */
+  source: string;
+  /** its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight */
+  weight: number;
+}
+
 /** NamespaceRemoval answers a removal with the namespace as it was. */
 export interface NamespaceRemoval {
   namespace: NamespaceInfo;
@@ -843,11 +858,11 @@ export interface NamespaceRemoval {
   removed?: boolean;
 }
 
-/** NamespaceRemove removes a namespace with all that it holds. It is refused while items of it are live, and while what it holds is not known, unless Force is set. DryRun removes nothing, and answers as if it did. */
+/** NamespaceRemove removes a namespace with all that it holds. It is refused while items of it are live, and while what it holds is not known, unless Force is set. DryRun removes nothing, and answers what would be destroyed, live or not. */
 export interface NamespaceRemove {
   /** who asks, at most 256 bytes */
   by?: string;
-  /** remove nothing, and answer as if it did */
+  /** remove nothing, and answer what would be destroyed */
   dry_run?: boolean;
   /** destroy live items, and what is not known */
   force?: boolean;
@@ -1505,6 +1520,8 @@ export interface State {
   /** workers that are to drain */
   drains?: DrainMark[];
   epoch: number;
+  /** without the default one */
+  namespaces?: NamespaceRecord[];
   owner?: string;
   position: string;
   rejected: number;
