@@ -90,6 +90,10 @@ type Endpoint struct {
 	Defines  bool // makes a type known that nobody has used
 	Private  bool // between the engine's own parts: not part of the protocol
 
+	// Everywhere: it tells of all namespaces, or changes them, so that it takes roles in every
+	// one. The default namespace alone answers it.
+	Everywhere bool
+
 	Refuses []events.Code // that are specific to it: see Refusals
 
 	Routes []Route // on HTTP, where the request needs nothing but its fields
