@@ -61,7 +61,7 @@ func endpointTable() string {
 func permissionLists() string {
 	var b strings.Builder
 	for _, role := range []Role{Submit, Work, Read, Operate, 0} {
-		g := Grant{Names: wire.Default, User: "NAME", Roles: InDefault(Roles(role))}
+		g := Grant{Names: wire.Default, User: "NAME", Roles: Everywhere(Roles(role))}
 		name := role.String()
 		if role == 0 {
 			name, g.Roles, g.PublishOnly = "publish", InDefault(RolesOf(Submit)), true

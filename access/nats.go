@@ -143,7 +143,7 @@ func (g Grant) subjects(l *imports, roles Roles) {
 		return
 	}
 	for _, e := range wire.Endpoints() {
-		if flow := Question; roles.Has(e.Roles) {
+		if flow := Question; roles.Has(e.Roles) && (!e.Everywhere || g.Roles.Every().Has(e.Roles)) {
 			if e.Stream {
 				flow = Long
 			}

@@ -14,9 +14,6 @@ import (
 type Namespaces interface {
 	// State says how a namespace is here. An error is shown in its place.
 	State(ctx context.Context, name events.Namespace) (wire.NamespaceState, error)
-	// Removed ends a namespace everywhere, and destroys its streams and its store. It is
-	// called once its removal is durable, and must not wait for that work.
-	Removed(name events.Namespace)
 }
 
 // namespaceAPI shows and changes the list of namespaces.
@@ -162,10 +159,7 @@ func (a *namespaceAPI) remove(ctx context.Context, _ *call, req wire.NamespaceRe
 	if err != nil {
 		return nil, err
 	}
-	a.Logger.Warn("a namespace was removed with all that it holds", "namespace", req.Name, "by", req.By)
-	if a.Namespaces != nil {
-		a.Namespaces.Removed(info.Name)
-	}
+	a.Logger.Warn("a namespace is being removed, with all that it holds", "namespace", req.Name, "by", req.By)
 	reply.Removed, reply.Position = true, wire.PositionOf(o.Position)
 	return reply, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +15,8 @@ import (
 
 // host holds namespaces as a test says.
 type host struct {
-	mu      sync.Mutex
-	states  map[events.Namespace]wire.NamespaceState
-	removed []events.Namespace
+	mu     sync.Mutex
+	states map[events.Namespace]wire.NamespaceState
 }
 
 func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceState, error) {
@@ -28,12 +26,6 @@ func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceSt
 		return s, nil
 	}
 	return wire.NamespaceState{}, errors.New("it does not answer")
-}
-
-func (h *host) Removed(name events.Namespace) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.removed = append(h.removed, name)
 }
 
 func (h *host) set(name events.Namespace, state string, items map[string]int64) {
@@ -98,22 +90,36 @@ func TestRemoveNamespace(t *testing.T) {
 	if err != nil || would.Removed || would.Namespace.State.States["waiting"] != 2 || would.Namespace.State.LogBytes != 4096 {
 		t.Fatalf("%+v, %v", would, err)
 	}
-	if len(h.removed) != 0 {
-		t.Fatalf("removed meanwhile: %v", h.removed)
-	}
 	did, err := remove(map[string]any{"force": true, "by": "ops"})
-	if err != nil || !did.Removed || did.Namespace.Name != "acme" || did.Position == "" || !slices.Equal(h.removed, []events.Namespace{"acme"}) {
-		t.Fatalf("%+v, %v; %v", did, err, h.removed)
+	if err != nil || !did.Removed || did.Namespace.Name != "acme" || did.Position == "" {
+		t.Fatalf("%+v, %v", did, err)
 	}
+	forget := func() {
+		t.Helper()
+		is := ask[wire.NamespaceInfo](r, wire.APINamespace, wire.NamespaceGet{Name: "acme", MinPosition: did.Position})
+		if !is.Removing || is.RemovedBy != "ops" {
+			t.Fatalf("while it is removed: %+v", is)
+		}
+		o, err := r.svc.one(r.ctx(), core.ForgetNamespace{Name: "acme", CreatedAt: is.CreatedAt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		did.Position = wire.PositionOf(o.Position)
+	}
+	if _, err := try[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "weight": 2}); events.CodeOf(err) != events.CodeWrongState {
+		t.Errorf("changed while it is removed: %v", err)
+	}
+	forget()
 	if _, err := try[wire.NamespaceInfo](r, wire.APINamespace, wire.NamespaceGet{Name: "acme", MinPosition: did.Position}); events.CodeOf(err) != events.CodeNotFound {
 		t.Errorf("it is there after its removal: %v", err)
 	}
 	refused(events.CodeNotFound, "acme", map[string]any{"force": true})
 	ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme"})
 	h.set("acme", wire.NamespaceRunning, map[string]int64{"completed": 4})
-	if did, err := remove(map[string]any{}); err != nil || !did.Removed {
+	if did, err = remove(map[string]any{"by": "ops"}); err != nil || !did.Removed {
 		t.Fatalf("%+v, %v", did, err)
 	}
+	forget()
 	if _, err := r.svc.one(r.ctx(), core.SetNamespace{Name: "acme", Source: events.SourceFile}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func tokens() (text string, of map[access.Role]string) {
 	of = map[access.Role]string{}
 	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
 		of[r] = "0123456789-abcdef-" + r.String()
-		text += r.String() + " " + of[r] + " " + r.String() + "\n"
+		text += r.String() + " " + of[r] + " */" + r.String() + "\n"
 	}
 	return text, of
 }

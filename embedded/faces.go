@@ -86,7 +86,12 @@ func (f *faces) hooks() dispatcher.Hooks {
 			}
 			f.decider.items.Projected(c)
 		},
-		Renewed: f.decider.mirror.renewed,
+		Renewed: func(at events.Seq) {
+			f.decider.mirror.renewed(at)
+			if f.listed != nil {
+				f.listed()
+			}
+		},
 		Owned: func(epoch events.Epoch) {
 			f.decider.items.Owned(epoch)
 			f.ledger.lease.owns.Store(true) // before others are told

@@ -6,6 +6,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // The list of namespaces outlives a restart, a cut of the log and a rebuild of the store.
@@ -70,7 +71,8 @@ func TestTheListOfNamespaces(t *testing.T) {
 	if did, err := n.Remove(ctx, "acme", streamwright.RemoveNamespace{Force: true, By: "ops"}); err != nil || !did.Removed {
 		t.Fatalf("%+v, %v", did, err)
 	}
-	if list, err := n.List(ctx); err != nil || len(list) != 1 {
-		t.Fatalf("%+v, %v", list, err)
-	}
+	need.Eventually(t, "acme is off the list", func() bool {
+		list, err := n.List(ctx)
+		return err == nil && len(list) == 1
+	})
 }

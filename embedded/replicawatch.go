@@ -104,7 +104,7 @@ func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 	for _, st := range w.srv.ownStreams(w.names()) {
 		name := st.Name
 		r, err := replicas.Reader{
-			Dir: w.srv.streamDir(w.names(), name), Stream: name, Rate: replicasRate, Gapless: strings.HasPrefix(name, strings.TrimSuffix(w.names().EventStream(0), "0")),
+			Dir: w.srv.streamDir(w.names(), name), Stream: name, Rate: replicasRate, Gapless: w.names().IsEvents(name),
 			State: func() (replicas.State, bool) { return w.srv.streamState(w.names(), name) },
 		}.Read(ctx)
 		if ctx.Err() != nil {

@@ -246,7 +246,9 @@ func (t *tenant) run(ctx context.Context) {
 		begun := time.Now()
 		err := t.once(ctx)
 		if err == nil || ctx.Err() != nil {
-			t.stopErr = err
+			if !errors.Is(err, context.Canceled) { // a start that was cut short
+				t.stopErr = err
+			}
 			return
 		}
 		if time.Since(begun) > maxSpaceRetry {

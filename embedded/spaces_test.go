@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
@@ -91,7 +90,7 @@ func runIn(t testing.TB, e *Engine, name string, item streamwright.Item) string 
 // streamsOf returns the names of the streams that a namespace alone has.
 func streamsOf(t testing.TB, e *Engine, name string) (own []string) {
 	t.Helper()
-	js, err := jetstream.New(e.nc)
+	js, err := connect.JetStream(e.nc, e.names())
 	if err != nil {
 		t.Fatal(err)
 	}

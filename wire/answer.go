@@ -62,6 +62,17 @@ func follows(s, root, separators string) bool {
 	return ok && rest != "" && strings.IndexByte(separators, rest[0]) >= 0
 }
 
+// IsDispatch reports whether a stream is the dispatch stream of any namespace, by its name.
+func (n Names) IsDispatch(stream string) bool {
+	return n.Owns(stream) && strings.HasSuffix(stream, "_DISPATCH")
+}
+
+// IsEvents reports whether a stream is the log of any namespace, by its name.
+func (n Names) IsEvents(stream string) bool {
+	_, partition, ok := strings.Cut(stream, "_EVENTS_")
+	return ok && n.Owns(stream) && partition != ""
+}
+
 // OwnsAlone reports whether a stream is one of this namespace's alone, by its name.
 func (n Names) OwnsAlone(stream string) bool {
 	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {

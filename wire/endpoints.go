@@ -96,6 +96,10 @@ type Endpoint struct {
 	Defines  bool // makes a type known that nobody has used
 	Private  bool // between the engine's own parts: not part of the protocol
 
+	// Everywhere: it tells of all namespaces, or changes them, so that it takes roles in every
+	// one. The default namespace alone answers it.
+	Everywhere bool
+
 	Refuses []events.Code // that are specific to it: see Refusals
 
 	Routes []Route // on HTTP, where the request needs nothing but its fields
@@ -349,19 +353,19 @@ var endpoints = func() []Endpoint {
 		}},
 
 		// Namespaces.
-		{Name: APINamespaces, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NamespacesReply](), Routes: []Route{
+		{Name: APINamespaces, Roles: reads, Everywhere: true, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[NamespacesReply](), Routes: []Route{
 			{ID: "namespaces", Method: get, Path: v1 + "/namespaces", Tag: "namespaces",
 				Summary: "List the namespaces", About: "By name, with how each is at the node that answers. The default one is always there, and not among them."},
 		}},
-		{Name: APINamespace, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[NamespaceGet](), Reply: typeOf[NamespaceInfo](), Routes: []Route{
+		{Name: APINamespace, Roles: reads, Everywhere: true, ReadOnly: true, Refuses: missing, Request: typeOf[NamespaceGet](), Reply: typeOf[NamespaceInfo](), Routes: []Route{
 			{ID: "get-namespace", Method: get, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
 				Summary: "Show a namespace", About: "Its settings, and how it is at the node that answers."},
 		}},
-		{Name: APINamespaceSet, Roles: operates, Refuses: inFile, Request: typeOf[NamespaceSet](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+		{Name: APINamespaceSet, Roles: operates, Everywhere: true, Refuses: inFile, Request: typeOf[NamespaceSet](), Reply: typeOf[NamespaceReply](), Routes: []Route{
 			{ID: "put-namespace", Method: put, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
 				Summary: "Add or change a namespace", About: "What the body leaves out stays as it is, or is the default of a new one; setting the same again changes nothing. A namespace of engine.toml can't be changed (set_in_file)."},
 		}},
-		{Name: APINamespaceChange, Roles: operates, Refuses: fixed, Request: typeOf[NamespaceChange](), Reply: typeOf[NamespaceReply](), Routes: []Route{
+		{Name: APINamespaceChange, Roles: operates, Everywhere: true, Refuses: fixed, Request: typeOf[NamespaceChange](), Reply: typeOf[NamespaceReply](), Routes: []Route{
 			{ID: "patch-namespace", Method: patch, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
 				Summary: "Change a namespace", About: "One that is there; what the body leaves out stays as it is. A namespace of engine.toml can't be changed (set_in_file)."},
 			{ID: "pause-namespace", Method: post, Path: v1 + "/namespaces/{name}/pause", Tag: "namespaces", Fixed: map[string]any{"paused": true},
@@ -371,7 +375,7 @@ var endpoints = func() []Endpoint {
 			{ID: "move-namespace", Method: post, Path: v1 + "/namespaces/{name}/move", Tag: "namespaces",
 				Hidden: []string{"limits", "paused", "weight"}, Summary: "Move a namespace to a node", About: "The node should own the namespace's log from then on. An empty name leaves the choice to the nodes."},
 		}},
-		{Name: APINamespaceRemove, Roles: operates, Once: true, Refuses: removes, Request: typeOf[NamespaceRemove](), Reply: typeOf[NamespaceRemoval](), Routes: []Route{
+		{Name: APINamespaceRemove, Roles: operates, Everywhere: true, Once: true, Refuses: removes, Request: typeOf[NamespaceRemove](), Reply: typeOf[NamespaceRemoval](), Routes: []Route{
 			{ID: "delete-namespace", Method: del, Path: v1 + "/namespaces/{name}", Tag: "namespaces",
 				Summary: "Remove a namespace with all that it holds", About: "Its items, histories, documents and logs are destroyed, and can't be brought back. Refused while items have not ended, and while what it holds is not known (wrong_state), unless force is set. dry_run removes nothing, and answers what would be destroyed."},
 		}},

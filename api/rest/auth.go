@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // needsKey is the key of the roles in an operation's metadata.
@@ -52,6 +54,15 @@ func countRequest(u *quota.User, needed access.Roles) error {
 		return nil
 	}
 	return u.Request()
+}
+
+// everywhere reports whether an operation asks an endpoint that takes roles in every namespace.
+func everywhere(op *huma.Operation) bool {
+	list, _ := op.Metadata[endpointsKey].([]string)
+	return slices.ContainsFunc(list, func(name string) bool {
+		e, ok := wire.EndpointOf(name)
+		return ok && e.Everywhere
+	})
 }
 
 // guard watches over a request that takes its time: its context ends once its
@@ -144,6 +155,9 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	id, err := s.admit(r, needed)
+	if err == nil && everywhere(ctx.Operation()) && !id.Memberships.Every().Has(needed) {
+		err = events.Refuse(events.CodeForbidden, "%s may not do that: it concerns all namespaces, and needs the role %s in every one (*/%s)", id.Name, needed, needed)
+	}
 	if err == nil {
 		err = s.strict(r)
 	}

@@ -49,7 +49,7 @@ func (k tokens) Authenticate(r *http.Request) (access.Identity, error) {
 	if !known {
 		return access.Identity{}, events.Refuse(events.CodeUnauthenticated, "no token that is known: send Authorization: Bearer TOKEN")
 	}
-	return access.Identity{Name: token, Roles: roles}, nil
+	return access.Identity{Name: token, Roles: roles, Memberships: access.Everywhere(roles)}, nil
 }
 
 // flood gives events without end, and counts them.

@@ -20,12 +20,13 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 func namespacesCommand(a *app) *cobra.Command {
 	cmd := noun(a, &cobra.Command{
-		Use:     "namespaces",
-		Aliases: []string{"namespace"},
+		Use:     "namespace",
+		Aliases: []string{"namespaces"},
 		Short:   "List namespaces, add, change, move and remove them",
 		Long: `List the namespaces. Each is a log of its own in the same engine, with its own
 items, types, schedules and limits. The namespace default is always there, has
@@ -246,8 +247,32 @@ func (a *app) removeNamespace(ctx context.Context, c *streamwright.Client, name 
 		return console.ErrTold
 	}
 	did, err := remove(false)
+	if err == nil {
+		err = a.awaitRemoved(ctx, c, name)
+	}
 	return a.show(did, err, func() { a.Printf("removed %s\n", console.Clean(name)) })
 }
+
+// awaitRemoved returns once what a namespace held is destroyed, and it is off the list.
+func (a *app) awaitRemoved(ctx context.Context, c *streamwright.Client, name string) error {
+	ctx, cancel := a.Within(ctx)
+	defer cancel()
+	for {
+		n, err := c.Namespaces().Get(ctx, name)
+		switch {
+		case errors.Is(err, streamwright.ErrNotFound) || err == nil && !n.Removing: // another has its name
+			return nil
+		case err != nil:
+			return fmt.Errorf("what %s held is still being destroyed: %w", name, err)
+		}
+		if err := sleep.For(ctx, removedLook); err != nil {
+			return fmt.Errorf("what %s held is still being destroyed: `engine namespace show %s` says when it is not there any more", name, name)
+		}
+	}
+}
+
+// removedLook is the time between two looks whether a namespace is gone.
+const removedLook = 50 * time.Millisecond
 
 // printDestroyed prints what a removal destroys.
 func (a *app) printDestroyed(w io.Writer, n streamwright.NamespaceInfo) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,4 +135,36 @@ func TestPermissionsRefuses(t *testing.T) {
 		`"$JS.API.CONSUMER.MSG.NEXT.WORK-ACME_DISPATCH.*" }, to: "$JS.work.API.CONSUMER.MSG.NEXT.WORK-ACME_DISPATCH.*"`)
 	engine(t, "", "permissions", "--certificate", "engine,a", "--js-domain", "hub", "--prefix", "acme", "--user", "a=work").wants(t, 0,
 		`"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*" }, to: "$JS.acme.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*"`)
+}
+
+// The example of docs/operate/ACCESS.md is a configuration, and its command prints the
+// same users.
+func TestTheExampleOfNamespaces(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operate/ACCESS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## Users of namespaces\n")
+	block := func(language string) string {
+		_, rest, _ := strings.Cut(section, "```"+language+"\n")
+		code, _, ok := strings.Cut(rest, "```")
+		if !ok {
+			t.Fatalf("the section has no %s", language)
+		}
+		return code
+	}
+	c, err := config.Parse("example", []byte(block("toml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users []string
+	for _, u := range c.NATS.Users {
+		users = append(users, u.Name+": "+strings.ReplaceAll(u.Roles.String(), ",", ", "))
+	}
+	if want := []string{"acme-workers: acme/work", "ops: */read, */operate, acme/submit"}; !slices.Equal(users, want) {
+		t.Errorf("its users are %q, want %q", users, want)
+	}
+	command, _, _ := strings.Cut(strings.TrimPrefix(block("sh"), "engine "), " >")
+	args := strings.Fields(strings.ReplaceAll(command, "'", ""))
+	engine(t, "", append(args, "--certificate", "engine,acme-workers,ops")...).wants(t, 0, "# "+users[0], "# "+users[1], "work-beta.event.>", "$JS.API.STREAM.CREATE.WORK-BETA_LOGS")
 }

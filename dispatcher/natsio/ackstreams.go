@@ -265,15 +265,32 @@ func (p *Pusher) LookUpAck(w ackmode.Word) {
 	})
 }
 
-// HoldAcks stops the delivery of messages of ack types until an engine has taken
-// over. It must be called when the NATS server has started and nobody else can reach it.
+// HoldAcks stops the delivery of messages of ack types, in all namespaces, until an engine has
+// taken over. It must be called when the NATS server has started and nobody else can reach it.
 func HoldAcks(ctx context.Context, js jetstream.JetStream, names wire.Names) error {
-	s, err := js.Stream(ctx, names.DispatchStream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
+	var held []string
+	list := js.StreamNames(ctx)
+	for stream := range list.Name() {
+		if names.IsDispatch(stream) {
+			held = append(held, stream)
+		}
+	}
+	err := list.Err()
+	for _, stream := range held {
+		if err == nil {
+			err = holdAcks(ctx, js, stream)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("hold ack types: %w", err)
+	}
+	return nil
+}
+
+func holdAcks(ctx context.Context, js jetstream.JetStream, stream string) error {
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return err
 	}
 	list := s.ListConsumers(ctx)
 	for c := range list.Info() {
@@ -281,11 +298,8 @@ func HoldAcks(ctx context.Context, js jetstream.JetStream, names wire.Names) err
 			continue
 		}
 		if _, err := js.PauseConsumer(ctx, c.Stream, c.Name, AtRest); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return fmt.Errorf("hold ack types: consumer %s: %w", c.Name, err)
+			return fmt.Errorf("consumer %s: %w", c.Name, err)
 		}
 	}
-	if err := list.Err(); err != nil {
-		return fmt.Errorf("hold ack types: %w", err)
-	}
-	return nil
+	return list.Err()
 }

@@ -229,9 +229,9 @@ func (s Server) check(t *testing.T, r access.Role, own []string, heard <-chan *n
 		mine := slices.ContainsFunc(own, func(pattern string) bool { return Match(pattern, m.Subject) })
 		switch {
 		case at == "$JS.ACK.>":
-			// The server's answers come here too: this reply is not rewritten. No
-			// empty one may come of a role that does not acknowledge anyway.
-			if !mine && r != access.Work && (len(m.Data) == 0 || m.Data[0] == '+' || m.Data[0] == '-') {
+			// The server's answers came here too, if it let a client name such a reply: it
+			// does not rewrite that. No empty one may come, but what a worker sends.
+			if !mine && (len(m.Data) == 0 || m.Data[0] == '+' || m.Data[0] == '-') {
 				tell("%s was acknowledged with %q by a %s", m.Subject, m.Data, r)
 			}
 		case !mine:

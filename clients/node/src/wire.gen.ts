@@ -799,6 +799,10 @@ export interface NamespaceInfo {
   /** the node that should own its log; empty: any */
   node?: string;
   paused?: boolean;
+  /** at most 256 bytes */
+  removed_by?: string;
+  /** Removing says that it is being removed: what it holds is destroyed, and then it is taken off the list. RemovedBy is who asked for that. */
+  removing?: boolean;
   /** file, api */
   source: string;
   /** left out: the engine that answers holds none but the default one */
@@ -844,6 +848,10 @@ export interface NamespaceRecord {
   /** the node that should own its log; empty: any */
   node?: string;
   paused?: boolean;
+  /** at most 256 bytes */
+  removed_by?: string;
+  /** Removing says that it is being removed: what it holds is destroyed, and then it is taken off the list. RemovedBy is who asked for that. */
+  removing?: boolean;
   /** file, api */
   source: string;
   /** its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight */
