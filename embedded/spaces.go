@@ -37,7 +37,8 @@ type spaces struct {
 	home   *space // the default namespace
 	wake   chan struct{}
 	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	runs   sync.WaitGroup     // of run
+	ended  sync.WaitGroup     // of namespaces
 	starts chan struct{}      // holds one for each that starts: they take turns
 	told   []events.Namespace // to the NATS server; run's
 
@@ -56,7 +57,7 @@ func (s *spaces) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.changed()
-	s.ended.Go(func() { s.run(ctx) })
+	s.runs.Go(func() { s.run(ctx) })
 }
 
 // changed notes that the list has changed.
@@ -114,6 +115,7 @@ func (s *spaces) follow() error {
 // stop stops all namespaces, side by side.
 func (s *spaces) stop(ctx context.Context) error {
 	s.cancel()
+	s.runs.Wait() // and begins no more
 	s.mu.Lock()
 	all := s.by
 	s.by = map[events.Namespace]*tenant{}

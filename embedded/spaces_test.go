@@ -94,15 +94,16 @@ func streamsOf(t testing.TB, e *Engine, name string) (own []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := js.StreamNames(testContext(t))
-	for s := range list.Name() {
-		if e.names().Namespace(events.Namespace(name)).OwnsAlone(s) {
-			own = append(own, s)
+	need.Eventually(t, "JetStream lists its streams", func() bool { // not while the accounts are read again
+		own = nil
+		list := js.StreamNames(testContext(t))
+		for s := range list.Name() {
+			if e.names().Namespace(events.Namespace(name)).OwnsAlone(s) {
+				own = append(own, s)
+			}
 		}
-	}
-	if err := list.Err(); err != nil {
-		t.Fatal(err)
-	}
+		return list.Err() == nil
+	})
 	return own
 }
 
