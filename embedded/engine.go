@@ -164,6 +164,7 @@ func (e *Engine) parts() []part {
 	}, e.workParts(), []part{
 		{"the sites", just(func() { f.sites.start(f.service) }), just(f.sites.stop)},
 		{"what is done first", e.decider.settle, nil},
+		{"the names of the namespaces", e.spaces.open, nil},
 		{"HTTP", f.serveHTTP, f.stopHTTP},
 		{"the answers", f.answer, nil},
 		{"the other namespaces", just(e.spaces.start), e.spaces.stop},

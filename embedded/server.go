@@ -362,6 +362,8 @@ func (s *server) connectAs(key nkeys.KeyPair, opts ...nats.Option) (*nats.Conn, 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
 	}
+	s.changing.Lock() // while it reads its accounts again it refuses who is just connecting
+	defer s.changing.Unlock()
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)

@@ -40,7 +40,7 @@ type spaces struct {
 	runs   sync.WaitGroup     // of run
 	ended  sync.WaitGroup     // of namespaces
 	starts chan struct{}      // holds one for each that starts: they take turns
-	told   []events.Namespace // to the NATS server; run's
+	told   []events.Namespace // to the NATS server; of the start, and then of run
 
 	mu sync.Mutex // guards by
 	by map[events.Namespace]*tenant
@@ -50,6 +50,12 @@ func newSpaces(home *space) *spaces {
 	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
 	home.faces.others, home.faces.listed, home.faces.list = s.handler, s.changed, s
 	return s
+}
+
+// open tells the NATS server of the namespaces, before anybody is answered.
+func (s *spaces) open(context.Context) error {
+	_, err := s.tell()
+	return err
 }
 
 // start begins to hold the namespaces.
@@ -78,11 +84,12 @@ func (s *spaces) run(ctx context.Context) {
 	}
 }
 
-// follow starts and stops what the list says.
-func (s *spaces) follow() error {
-	list, err := s.home.ledger.store.Namespaces()
-	if err != nil {
-		return err
+// tell tells the NATS server which namespaces there are, so that it knows who may do what in
+// them. Before others can connect it has those of the last run: while the server reads its
+// accounts again it refuses who is just connecting.
+func (s *spaces) tell() (list []events.NamespaceInfo, err error) {
+	if list, err = s.home.ledger.store.Namespaces(); err != nil {
+		return nil, err
 	}
 	names := make([]events.Namespace, len(list))
 	for i, info := range list {
@@ -90,9 +97,18 @@ func (s *spaces) follow() error {
 	}
 	if srv := s.home.srv; srv != nil && !slices.Equal(names, s.told) {
 		if err := srv.reload(func(o *serverOptions) { o.Namespaces = names }); err != nil {
-			return fmt.Errorf("tell the NATS server of the namespaces: %w", err)
+			return nil, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
 		}
 		s.told = names
+	}
+	return list, nil
+}
+
+// follow starts and stops what the list says.
+func (s *spaces) follow() error {
+	list, err := s.tell()
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -476,7 +492,7 @@ func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix
-	ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, config.DedupHook{}, config.Leaf{}
+	ns.cfg.Namespaces, ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, nil, config.DedupHook{}, config.Leaf{}
 	if n := info.Limits.MaxQueued; n > 0 {
 		ns.cfg.Limits.MaxQueued = n
 	}
