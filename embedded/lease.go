@@ -81,6 +81,8 @@ type lease struct {
 	passed   time.Time // the lease is left to others until then
 	passedTo string    // to that one first; empty: to any
 
+	pinned atomic.Pointer[string] // the node that should own the log; nil or empty: any
+
 	heir   string // at the stop, of the lifecycle; empty: none
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -136,6 +138,9 @@ func (l *lease) start(context.Context) error {
 		l.ended.Go(func() { l.bringTogether(run) })
 	}
 	l.ended.Go(func() { l.leaveFull(run) })
+	if l.other {
+		l.ended.Go(func() { l.goToPinned(run) })
+	}
 	return nil
 }
 
@@ -427,9 +432,7 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 		l.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
 		return ""
 	}
-	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool {
-		return !n.Online || n.Role != wire.RoleStandby || n.CutOff != "" || n.Full != "" || n.LagEvents > maxHeirLag
-	})
+	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool { return !canOwn(n) })
 	if len(fit) == 0 {
 		return ""
 	}
@@ -442,6 +445,36 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 	return slices.MinFunc(fit, func(a, b wire.Node) int {
 		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents), cmp.Compare(a.Node, b.Node))
 	}).Node
+}
+
+// canOwn reports whether a standby follows the log, and has room.
+func canOwn(n wire.Node) bool {
+	return n.Online && n.Role == wire.RoleStandby && n.CutOff == "" && n.Full == "" && n.LagEvents <= maxHeirLag
+}
+
+const (
+	// pinnedLook is the time between two looks whether the node that should own the log does.
+	// An owner that has tried to hand it on lets pinnedRest pass.
+	pinnedLook = 500 * time.Millisecond
+	pinnedRest = time.Second
+)
+
+// goToPinned has an owner that is not the pinned node hand the log on to that, once it can own
+// it. Until then the owner stays.
+func (l *lease) goToPinned(ctx context.Context) {
+	elsewhere := func() bool { to := l.pinned.Load(); return to != nil && *to != "" && *to != l.nodeName() }
+	l.watch(ctx, pinnedLook, 1, pinnedRest, elsewhere, func() {
+		to := *l.pinned.Load()
+		ask, cancel := context.WithTimeout(ctx, chooseWithin)
+		r, err := l.allNodes(ask)
+		cancel()
+		if err != nil || !slices.ContainsFunc(r.Nodes, func(n wire.Node) bool { return n.Node == to && canOwn(n) }) {
+			return
+		}
+		l.log.Info("the log should be owned by another node: handing it on", "to", to)
+		l.handOver(ctx, to)
+		l.handOn(ctx, to, wire.TakeoverHandedOver)
+	})
 }
 
 // allNodes asks all nodes how they are.

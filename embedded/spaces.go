@@ -62,6 +62,7 @@ func (s *spaces) open(context.Context) error {
 func (s *spaces) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	s.sweep()
 	s.changed()
 	s.runs.Go(func() { s.run(ctx) })
 }
@@ -113,19 +114,52 @@ func (s *spaces) follow() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, info := range list {
-		if s.by[info.Name] == nil {
-			s.by[info.Name] = newTenant(s.home, info, s.starts)
+		t := s.by[info.Name]
+		if t == nil {
+			t = newTenant(s.home, info, s.starts)
+			s.by[info.Name] = t
 		}
-		s.by[info.Name].set(info)
+		if t.createdAt.Equal(info.CreatedAt) {
+			t.set(info)
+		}
 	}
 	for name, t := range s.by {
-		if !slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name && info.CreatedAt.Equal(t.createdAt) }) {
-			delete(s.by, name) // another of its name has come, which the next look finds
-			s.ended.Go(t.end)
-			s.changed()
+		listed := slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name && info.CreatedAt.Equal(t.createdAt) })
+		if !listed && !t.leaves {
+			t.leaves = true
+			s.ended.Go(func() { s.end(t) })
 		}
 	}
 	return nil
+}
+
+// end stops a namespace that is off the list, and removes its folder. Another of its name, if
+// there is one, begins behind that.
+func (s *spaces) end(t *tenant) {
+	t.end()
+	s.mu.Lock()
+	delete(s.by, t.name)
+	s.mu.Unlock()
+	s.changed()
+}
+
+// sweep removes the folders of namespaces that were removed while this process was down. They
+// hold nothing that the log does not.
+func (s *spaces) sweep() {
+	list, err := s.home.ledger.store.Namespaces()
+	if s.home.dir == nil || err != nil {
+		return
+	}
+	root := filepath.Join(s.home.dir.path, namespaceFolder)
+	entries, _ := os.ReadDir(root) // there may be none
+	for _, e := range entries {
+		if slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return string(info.Name) == e.Name() }) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+			s.home.log.Warn("the folder of a namespace that is not there any more can't be removed", "folder", e.Name(), "error", err)
+		}
+	}
 }
 
 // stop stops all namespaces, side by side.
@@ -155,7 +189,10 @@ func (s *spaces) stop(ctx context.Context) error {
 func (s *spaces) get(name events.Namespace) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.by[name]
+	if t := s.by[name]; t != nil && !t.leaves {
+		return t
+	}
+	return nil
 }
 
 // handler returns what answers over HTTP for a namespace. The page and the documentation are
@@ -194,6 +231,7 @@ type tenant struct {
 	cancel    context.CancelFunc
 	ended     chan struct{} // closed when nothing of it runs any more
 	remove    chan struct{} // closed when it is to be removed
+	leaves    bool          // it is off the list; guarded by spaces.mu
 
 	mu      sync.Mutex // guards what follows
 	info    events.NamespaceInfo
@@ -247,13 +285,21 @@ func (t *tenant) stop(ctx context.Context) error {
 	return t.stopErr
 }
 
-// end stops one that is not to be held any more.
+// end stops one that is off the list, and removes its folder.
 func (t *tenant) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), spaceStopTimeout)
 	defer cancel()
-	if err := t.stop(ctx); err != nil {
-		t.home.log.Warn("a namespace did not stop in peace", "namespace", string(t.name), "error", err)
+	if err := errors.Join(t.stop(ctx), t.removeFolder()); err != nil {
+		t.home.log.Warn("a namespace that was removed did not end in peace", "namespace", string(t.name), "error", err)
 	}
+}
+
+// removeFolder removes the namespace's folder. REQUIRES: it does not run.
+func (t *tenant) removeFolder() error {
+	if t.home.dir == nil {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(t.home.dir.path, namespaceFolder, string(t.name)))
 }
 
 // run runs the namespace until ctx ends, or it is to be removed. Then it destroys what the
@@ -336,10 +382,7 @@ const destroyLook = time.Second
 // destroy destroys what the namespace holds here. The owner of the default namespace's log
 // destroys the streams as well, and takes the namespace off the list; others wait for that.
 func (t *tenant) destroy(ctx context.Context) error {
-	dir, err := t.home.dir.namespace(t.name)
-	if err == nil && dir != nil {
-		err = os.RemoveAll(dir.path)
-	}
+	err := t.removeFolder()
 	if err != nil {
 		return fmt.Errorf("destroy the folder: %w", err)
 	}

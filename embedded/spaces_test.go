@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
@@ -202,5 +203,73 @@ func TestNamespaces(t *testing.T) {
 	runIn(t, e, "acme", streamwright.Item{ID: id, Type: "email", DedupKey: "one", Params: 1})
 	if err := e.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On a cluster a namespace is on every node, goes to the node that it is moved to, and outlives
+// the loss of its owner.
+func TestNamespacesOnACluster(t *testing.T) {
+	slow(t)
+	all := clusterOptions(t, 3)
+	engines := startEngines(t, all...)
+	ctx := testContext(t)
+	addNamespaces(t, engines[0], "acme", "beta")
+	for _, e := range engines {
+		awaitNamespace(t, e, "acme")
+		awaitNamespace(t, e, "beta")
+	}
+	owner := func(name string) (at int) {
+		for i, e := range engines {
+			if tenant := e.spaces.get(events.Namespace(name)); tenant != nil {
+				if s, _ := tenant.now(); s != nil && s.ledger.lease.owns.Load() {
+					return i
+				}
+			}
+		}
+		return -1
+	}
+	for _, name := range []string{"acme", "beta"} {
+		runIn(t, engines[0], name, streamwright.Item{Type: "email", Params: 1})
+	}
+	list := inNamespace(t, engines[0], "default").Namespaces()
+	c := inNamespace(t, engines[0], "acme")
+	for i := range engines {
+		if _, err := list.Move(ctx, "acme", all[i].Cluster.Node); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		need.Eventually(t, "acme is where it was moved to", func() bool { return owner("acme") == i })
+		t.Logf("moved to %s in %s", all[i].Cluster.Node, time.Since(begun))
+		if _, err := c.Submit(ctx, streamwright.Item{Type: "letter", Params: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is, err := list.Get(ctx, "acme")
+	if err != nil || is.State == nil || is.State.Owner != all[2].Cluster.Node || is.State.States["queued"] != 3 || is.State.States["completed"] != 1 {
+		t.Errorf("%+v, %+v, %v", is, is.State, err)
+	}
+
+	// Its owner goes, and with it the owner of another, or a standby.
+	stopEngine(t, engines[2])
+	need.Eventually(t, "another node owns acme", func() bool { at := owner("acme"); return at == 0 || at == 1 })
+	for _, name := range []string{"acme", "beta"} {
+		runIn(t, engines[0], name, streamwright.Item{Type: "email", Params: 2})
+	}
+	for _, e := range engines[:2] {
+		for _, name := range []string{"acme", "beta"} {
+			if p, err := inNamespace(t, e, name).Engine().VerifyNode(ctx, e.nodeName(), nil); err != nil || !p.Equal {
+				t.Errorf("verify %s at %s: %+v, %v", name, e.nodeName(), p, err)
+			}
+		}
+	}
+	if _, err := list.Remove(ctx, "beta", streamwright.RemoveNamespace{}); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "beta is gone", func() bool { return len(streamsOf(t, engines[0], "beta")) == 0 })
+	for i, e := range engines[:2] {
+		need.Eventually(t, "its folder is gone", func() bool {
+			_, err := os.Stat(filepath.Join(all[i].Dir, "namespaces", "beta"))
+			return os.IsNotExist(err) && e.spaces.get("beta") == nil
+		})
 	}
 }
