@@ -3,11 +3,13 @@ package embedded
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -271,5 +274,86 @@ func TestNamespacesOnACluster(t *testing.T) {
 			_, err := os.Stat(filepath.Join(all[i].Dir, "namespaces", "beta"))
 			return os.IsNotExist(err) && e.spaces.get("beta") == nil
 		})
+	}
+}
+
+// Two teams share an engine, and see nothing of each other; an operator of all adds what they use.
+func TestTeamsShareAnEngine(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	c := config.Default()
+	c.NATS.Users = []config.NATSUser{
+		userIn(t, "acme", "acme/submit", "acme/work", "acme/read"), userIn(t, "beta", "beta/submit", "beta/work", "beta/read"), userIn(t, "ops", "*/operate", "*/read"),
+	}
+	const acme, beta, ops = "acme-0123456789abcdef", "beta-0123456789abcdef", "ops-0123456789abcdefg"
+	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+		HTTPTokens: "acme " + acme + " acme/submit,acme/work,acme/read;beta " + beta + " beta/submit,beta/work,beta/read;ops " + ops + " */operate,*/read"})
+	client := func(user, namespace string) *streamwright.Client {
+		t.Helper()
+		nc := dial(t, e.srv, user)
+		c, err := streamwright.New(nc, streamwright.WithNamespace(namespace), streamwright.WithDomain(e.names().ImportDomain()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	ctx := testContext(t)
+	list := client("ops", "default").Namespaces()
+	for _, name := range []string{"acme", "beta"} {
+		if _, err := list.Set(ctx, name, streamwright.NamespaceChange{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitNamespace(t, e, name)
+	}
+	a, b := client("acme", "acme"), client("beta", "beta")
+	w, err := workers.New(a.Conn(), workers.Config{Names: a.Names()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := workers.HandleRaw(w, "email", func(context.Context, *workers.RawItem) (any, error) { return "sent", nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop(ctx)
+	mine, err := a.Submit(ctx, streamwright.Item{Type: "email", Params: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Wait(ctx, mine.ID); err != nil || string(got.Result) != `"sent"` {
+		t.Fatalf("%s, %v", got.Result, err)
+	}
+	if _, err := b.Get(ctx, mine.ID); !errors.Is(err, streamwright.ErrNotFound) {
+		t.Errorf("beta finds acme's item: %v", err)
+	}
+	for _, of := range []events.Namespace{"beta", events.DefaultNamespace} {
+		if _, err := a.Conn().Request(e.names().Namespace(of).API(wire.APIStats), []byte("{}"), 200*time.Millisecond); err == nil {
+			t.Errorf("%s answers acme", of)
+		}
+	}
+	get := func(token, path string) (int, string) {
+		t.Helper()
+		status, problem := ask(t, http.DefaultClient, http.MethodGet, e.HTTPURL()+path, token)
+		return status, strings.ReplaceAll(problem.Detail, "nobody", "beta")
+	}
+	for _, c := range []struct {
+		token, path string
+		want        int
+	}{
+		{acme, "/ns/acme/api/v1/work/" + mine.ID, http.StatusOK}, {acme, "/ns/beta/api/v1/work", http.StatusNotFound}, {acme, "/ns/nobody/api/v1/work", http.StatusNotFound},
+		{acme, "/api/v1/work", http.StatusForbidden}, {acme, "/api/v1/namespaces", http.StatusForbidden}, {acme, "/ns/acme/metrics", http.StatusOK},
+		{acme, "/ns/beta/metrics", http.StatusNotFound}, {acme, "/ns/beta/readyz", http.StatusNotFound}, {acme, "/metrics", http.StatusForbidden},
+		{beta, "/ns/beta/api/v1/work/" + mine.ID, http.StatusNotFound}, {ops, "/ns/acme/api/v1/work/" + mine.ID, http.StatusOK}, {ops, "/api/v1/namespaces", http.StatusOK},
+		{"", "/ns/acme/api/v1/work", http.StatusUnauthorized}, {"", "/ns/nobody/api/v1/work", http.StatusUnauthorized}, {"", "/ns/acme/readyz", http.StatusUnauthorized},
+	} {
+		if got, text := get(c.token, c.path); got != c.want {
+			t.Errorf("%.4s gets %s: %d %s, want %d", c.token, c.path, got, text, c.want)
+		}
+	}
+	_, there := get(acme, "/ns/beta/api/v1/work")
+	if _, not := get(acme, "/ns/nobody/api/v1/work"); there != not {
+		t.Errorf("what is there is refused with %q, and what is not with %q", there, not)
 	}
 }
