@@ -473,7 +473,11 @@ func (l *lease) goToPinned(ctx context.Context) {
 		}
 		l.log.Info("the log should be owned by another node: handing it on", "to", to)
 		l.handOver(ctx, to)
-		l.handOn(ctx, to, wire.TakeoverHandedOver)
+		if l.handOn(ctx, to, wire.TakeoverHandedOver) {
+			l.mu.Lock()
+			l.passed, l.passedTo = time.Time{}, "" // it has it: this node may be the next one's heir
+			l.mu.Unlock()
+		}
 	})
 }
 

@@ -316,7 +316,7 @@ func (k *talk) namespaces() {
 	ask[wire.NamespaceInfo](k, wire.APINamespace, `{"name":"acme"}`)
 	ask[wire.NamespaceRemoval](k, wire.APINamespaceRemove, `{"name":"acme","dry_run":true}`)
 	ask[wire.NamespaceRemoval](k, wire.APINamespaceRemove, `{"name":"acme","force":true,"by":"ops"}`)
-	k.refused(wire.APINamespaceRemove, `{"name":"acme"}`, "not_found")
+	k.refused(wire.APINamespaceRemove, `{"name":"nobody"}`, "not_found")
 }
 
 // rejections makes a rejected submission and does all to it that can be done.
