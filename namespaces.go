@@ -15,7 +15,7 @@ type NamespaceInfo = wire.NamespaceInfo
 type NamespaceState = wire.NamespaceState
 
 // NamespaceChange says what to change of a namespace; what is nil stays as it is, or is the
-// default of a new one. The fields are pointers: new(20) sets a weight of 20.
+// default of a new one. The fields are pointers: new(true) pauses it.
 type NamespaceChange = events.NamespaceChange
 
 // NamespaceLimits bounds what a namespace uses; 0 sets no limit beside the engine's.
@@ -43,7 +43,7 @@ type Namespaces struct{ c *Client }
 // Namespaces returns the handle for namespaces. The client must be one of the default
 // namespace, whose engine has the list:
 //
-//	_, err := client.Namespaces().Set(ctx, "acme", streamwright.NamespaceChange{Weight: new(20)})
+//	_, err := client.Namespaces().Set(ctx, "acme", streamwright.NamespaceChange{Node: new("node-2")})
 func (c *Client) Namespaces() Namespaces { return Namespaces{c} }
 
 // List returns the namespaces, by name. Where some may be missing, since the node that

@@ -82,7 +82,7 @@ var requestSeeds = map[string][]string{
 	wire.APIBulk:            {`{"op":"cancel","ids":["ID"],"dry_run":true}`},
 	wire.APIReplay:          {`{"ids":["ID"]}`, `{"id":"ID","priority":9}`},
 	wire.APIScheduleSet:     {`{"name":"s","type":"email","cron":"* * * * *","zone":"Europe/Berlin","params":{}}`, `{"name":"s","type":"email","every_ms":60000}`},
-	wire.APINamespaceSet:    {`{"name":"acme","weight":5,"limits":{"max_queued":3},"node":"n"}`},
+	wire.APINamespaceSet:    {`{"name":"acme","limits":{"max_queued":3},"node":"n"}`},
 	wire.APINamespaceChange: {`{"name":"acme","paused":true}`},
 	wire.APINamespaceRemove: {`{"name":"acme","force":true,"by":"ops"}`, `{"name":"acme","dry_run":true}`},
 	wire.APIScheduleFire:    {`{"name":"s"}`},

@@ -117,9 +117,19 @@ func (s *Service) admitted(c *call, req micro.Request) bool {
 
 var errNobody = events.Refuse(events.CodeBadHeader, "the headers of the request can't be read, and so not who makes it: send well-formed ones")
 
-// admit counts a request over NATS against its user's quota. One that waits, for
-// an item or for events, is open until it is answered.
+// admit counts a request over NATS against its user's quota, and against the rate of all
+// users together, unless it is a worker's: to refuse its word about its runs would cost a lease.
 func (s *Service) admit(c *call, header micro.Headers) error {
+	err := s.admitUser(c, header)
+	if err == nil && access.Needs(c.endpoint) != access.RolesOf(access.Work) {
+		err = s.Quotas.Request()
+	}
+	return err
+}
+
+// admitUser counts a request against its user's quota. One that waits, for an item or for
+// events, is open until it is answered.
+func (s *Service) admitUser(c *call, header micro.Headers) error {
 	if s.Quotas == nil || s.Accounts == nil || !s.Accounts() {
 		return nil
 	}
@@ -145,7 +155,7 @@ func (s *Service) admit(c *call, header micro.Headers) error {
 	}
 	c.user = s.Quotas.User(quota.NATS, name, roles)
 	if access.Needs(c.endpoint) == access.RolesOf(access.Work) {
-		return nil // to refuse a worker's word about its runs would cost a lease
+		return nil
 	}
 	if err := c.user.Request(); err != nil {
 		return err

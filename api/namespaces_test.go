@@ -45,15 +45,15 @@ func TestNamespaces(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	h.set("acme", wire.NamespaceRunning, map[string]int64{"queued": 2, "completed": 3})
-	set := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "weight": 20, "limits": map[string]any{"max_queued": 7}})
+	set := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "limits": map[string]any{"max_queued": 7}})
 	n := set.Namespace
-	if n == nil || n.Name != "acme" || n.Weight != 20 || n.Limits.MaxQueued != 7 || n.Source != "api" || n.CreatedAt.IsZero() || n.State.State != "running" || n.State.Items() != 5 || n.State.Live() != 2 || set.Repeat || set.Position == "" {
+	if n == nil || n.Name != "acme" || n.Limits.MaxQueued != 7 || n.Source != "api" || n.CreatedAt.IsZero() || n.State.State != "running" || n.State.Items() != 5 || n.State.Live() != 2 || set.Repeat || set.Position == "" {
 		t.Fatalf("%+v %+v", set, n)
 	}
-	if again := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme"}); !again.Repeat || again.Namespace.Weight != 20 {
+	if again := ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme"}); !again.Repeat || again.Namespace.Limits.MaxQueued != 7 {
 		t.Errorf("%+v", again)
 	}
-	if paused := ask[wire.NamespaceReply](r, wire.APINamespaceChange, map[string]any{"name": "acme", "paused": true, "limits": map[string]any{"connections": 3}}); !paused.Namespace.Paused || paused.Namespace.Limits != (events.NamespaceLimits{MaxQueued: 7, Connections: 3}) {
+	if paused := ask[wire.NamespaceReply](r, wire.APINamespaceChange, map[string]any{"name": "acme", "paused": true, "limits": map[string]any{"requests_per_second": 3}}); !paused.Namespace.Paused || paused.Namespace.Limits != (events.NamespaceLimits{MaxQueued: 7, RequestsPerSecond: 3}) {
 		t.Errorf("%+v", paused.Namespace)
 	}
 	set = ask[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "aaa"})
@@ -106,7 +106,7 @@ func TestRemoveNamespace(t *testing.T) {
 		}
 		did.Position = wire.PositionOf(o.Position)
 	}
-	if _, err := try[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "weight": 2}); events.CodeOf(err) != events.CodeWrongState {
+	if _, err := try[wire.NamespaceReply](r, wire.APINamespaceSet, map[string]any{"name": "acme", "node": "n"}); events.CodeOf(err) != events.CodeWrongState {
 		t.Errorf("changed while it is removed: %v", err)
 	}
 	forget()
@@ -140,7 +140,7 @@ func TestRefusedNamespaces(t *testing.T) {
 		"remove default": {wire.APINamespaceRemove, map[string]any{"name": "default", "force": true}, events.CodeBadRequest, "always there"},
 		"no name":        {wire.APINamespaceSet, map[string]any{}, events.CodeBadRequest, "is no namespace"},
 		"pause nobody":   {wire.APINamespaceChange, map[string]any{"name": "acme", "paused": true}, events.CodeNotFound, "acme"},
-		"weight":         {wire.APINamespaceSet, map[string]any{"name": "acme", "weight": 0}, events.CodeBadRequest, "weight is 0: it must be 1 to 100"},
+		"max_queued":     {wire.APINamespaceSet, map[string]any{"name": "acme", "limits": map[string]any{"max_queued": -1}}, events.CodeBadRequest, "max_queued is -1: it must be 1 to"},
 		"unknown field":  {wire.APINamespaceSet, map[string]any{"name": "acme", "wait": 1}, events.CodeBadRequest, "wait"},
 		"unknown limit":  {wire.APINamespaceSet, map[string]any{"name": "acme", "limits": map[string]any{"max_logs": 1}}, events.CodeBadRequest, "max_logs"},
 	} {

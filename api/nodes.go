@@ -55,7 +55,7 @@ func (s *Service) node() wire.Node {
 		n.Lag = events.DurationOf(s.Metrics.behind.since(time.Now()).Truncate(time.Millisecond))
 	}
 	n.Since, n.TookOverFrom = s.Metrics.role.is()
-	if f := s.Full(); f != nil {
+	if f := s.Full(); f != nil && f.Status != wire.AlarmLog { // which is so on all nodes
 		n.Full = f.Status
 	}
 	if st := s.standsBy(); st != nil {

@@ -10,12 +10,10 @@ import (
 
 // Namespace holds the settings of one namespace in the file; its name is the table's.
 type Namespace struct {
-	Weight            int
 	Paused            bool
 	MaxQueued         int
 	MaxLogBytes       int64
 	MaxDocumentBytes  int64
-	Connections       int
 	RequestsPerSecond int
 	Node              string
 }
@@ -26,12 +24,12 @@ func (c Config) FileNamespaces() []events.NamespaceInfo {
 	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
 		n := c.Namespaces[name]
 		list = append(list, events.NamespaceInfo{
-			Name: name, Paused: n.Paused, Weight: n.Weight, Node: n.Node, Source: events.SourceFile,
+			Name: name, Paused: n.Paused, Node: n.Node, Source: events.SourceFile,
 			Limits: events.NamespaceLimits{
 				MaxQueued: n.MaxQueued, MaxLogBytes: n.MaxLogBytes, MaxDocumentBytes: n.MaxDocumentBytes,
-				Connections: n.Connections, RequestsPerSecond: n.RequestsPerSecond,
+				RequestsPerSecond: n.RequestsPerSecond,
 			},
-		}.WithDefaults())
+		})
 	}
 	return list
 }

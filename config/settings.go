@@ -245,12 +245,10 @@ func (s *Schedule) fields() []field {
 
 func (n *Namespace) fields() []field {
 	return []field{
-		zero("weight", &n.Weight, integer[int](1, events.MaxWeight), strconv.Itoa(events.DefaultWeight), "its share of the machine's CPU among the namespaces of one process: one of 20 gets twice what one of 10 gets, if both have much to do"),
 		at("paused", &n.Paused, truth, false, "it is stopped, and keeps what it holds"),
 		zero("max_queued", &n.MaxQueued, integer[int](0, events.MaxMaxQueued), "no limit", "items queued or waiting, over all its types, beyond which submissions are refused (`queue_full`)"),
 		zero("max_log_size", &n.MaxLogBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "no limit", "bound of its event stream"),
 		zero("max_document_size", &n.MaxDocumentBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "the engine's `blob_max_size`", "bound of its object store of large params and results"),
-		zero("connections", &n.Connections, integer[int](0, events.MaxConnections), "no limit", "connections of its users that are open at once"),
 		zero("requests_per_second", &n.RequestsPerSecond, integer[int](0, events.MaxRequestsRate), "no limit", "requests of all its users together"),
 		zero("node", &n.Node, text.that(checkNodeName), "any node", "the node that should own its log"),
 	}

@@ -273,7 +273,7 @@ func namespacesFromFile(file []events.NamespaceInfo, state *core.State) (cmds []
 	var set []core.Command
 	for _, n := range file {
 		named[n.Name] = true
-		set = append(set, core.SetNamespace{Name: n.Name, Source: events.SourceFile, Change: n.WithDefaults().Change()})
+		set = append(set, core.SetNamespace{Name: n.Name, Source: events.SourceFile, Change: n.Change()})
 	}
 	for _, n := range state.Namespaces() {
 		if n.Source == events.SourceFile && !named[n.Name] {

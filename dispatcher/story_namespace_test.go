@@ -12,16 +12,15 @@ import (
 
 // namespaceVerb runs what stories say of namespaces:
 //
-//	namespace NAME [weight=N] [paused=BOOL] [queued=N] [node=NAME] [existing]
+//	namespace NAME [paused=BOOL] [queued=N] [node=NAME] [existing]
 //	remove-namespace NAME
 //	forget-namespace NAME    what it held is destroyed
-//	namespace-file   the process ends, and another starts with a file of namespaces: a name and a weight a line
+//	namespace-file   the process ends, and another starts with a file of namespaces: a name and a max_queued a line
 //	namespaces       where they are
 func (st *story) namespaceVerb(td *datadriven.TestData) string {
 	switch td.Cmd {
 	case "namespace":
 		c := core.SetNamespace{Name: events.Namespace(td.CmdArgs[0].Key), Source: events.SourceAPI, Existing: td.HasArg("existing")}
-		scan(st, td, "weight", &c.Change.Weight)
 		scan(st, td, "paused", &c.Change.Paused)
 		scan(st, td, "queued", &c.Change.Limits.MaxQueued)
 		scan(st, td, "node", &c.Change.Node)
@@ -42,7 +41,7 @@ func (st *story) namespaceVerb(td *datadriven.TestData) string {
 		st.cfg.FileNamespaces = nil
 		for line := range strings.Lines(td.Input) {
 			var n events.NamespaceInfo
-			_, err := fmt.Sscan(line, &n.Name, &n.Weight)
+			_, err := fmt.Sscan(line, &n.Name, &n.Limits.MaxQueued)
 			st.ok(err)
 			st.cfg.FileNamespaces = append(st.cfg.FileNamespaces, n)
 		}
@@ -68,7 +67,7 @@ func scan[T any](st *story, td *datadriven.TestData, name string, to **T) {
 }
 
 func namespaceText(n events.NamespaceInfo) string {
-	out := fmt.Sprintf("%s of the %s: weight %d", n.Name, n.Source, n.Weight)
+	out := fmt.Sprintf("%s of the %s", n.Name, n.Source)
 	if n.Removing {
 		out += ", being removed for " + n.RemovedBy
 	}

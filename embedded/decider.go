@@ -34,6 +34,7 @@ type decider struct {
 
 	dispatcher *dispatcher.Engine
 	unheed     func() // ends heedRoom
+	bound      logBound
 	items      *itemlog.Log
 	mirror     *mirror
 	janitor    *blobs.Janitor
@@ -294,13 +295,27 @@ func (b *base) watchRoom() {
 // heedRoom has the dispatcher do without what there is no room for.
 func (d *decider) heedRoom() {
 	d.unheed = d.room.Listen(func(full bool, hold string) {
-		d.hold(func(h *reasons) { h.room = hold })
-		d.dispatcher.PauseIntake(full)
+		d.hold(func(h *reasons) { h.room, h.full = hold, full })
 	})
 }
 
-// reasons say why nothing new is begun; empty: there is none.
-type reasons struct{ room, pause string }
+// heedBound has the namespace keep to the bound of its log.
+func (d *decider) heedBound(ctx context.Context) error {
+	b := &d.bound
+	b.name, b.most, b.log = d.info.Name, d.info.Limits.MaxLogBytes, d.log
+	b.last, b.tell = d.ledger.eventLog.Last, func(full bool) { d.hold(func(h *reasons) { h.logFull = full }) }
+	b.start(ctx)
+	return nil
+}
+
+// full returns what stands in the way of new work: of the process, or else of the namespace.
+func (d *decider) full() *api.RoomAlarm { return cmp.Or(d.room.Full(), d.bound.full()) }
+
+// reasons say why nothing new is begun, empty: there is none; and why the intake is not read.
+type reasons struct {
+	room, pause   string
+	full, logFull bool
+}
 
 // hold changes the reasons, and tells the dispatcher.
 func (d *decider) hold(change func(*reasons)) {
@@ -308,6 +323,7 @@ func (d *decider) hold(change func(*reasons)) {
 	defer d.mu.Unlock()
 	change(&d.held)
 	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause))
+	d.dispatcher.PauseIntake(d.held.full || d.held.logFull)
 }
 
 // decide decides a command, and returns why it was refused.

@@ -65,12 +65,12 @@ type faces struct {
 // hooks tell the faces and the mirrors what happens.
 func (f *faces) hooks() dispatcher.Hooks {
 	return f.ledger.metrics.Hook(dispatcher.Hooks{
-		Appended: func(int, int, time.Duration) { f.service.LogGrew() },
+		Appended: func(int, int, time.Duration) { f.logGrew() },
 		Awaited:  func(c *core.Changes) bool { return f.service.Awaits(c.Items) },
 		Projected: func(c *core.Changes) {
 			f.service.Notify(c.Items)
 			if !f.ledger.lease.owns.Load() {
-				f.service.LogGrew()
+				f.logGrew()
 			} else {
 				f.decider.mirror.projected(c)
 				f.decider.janitor.Pruned(pruned(c.Items))
@@ -116,6 +116,12 @@ func (f *faces) hooks() dispatcher.Hooks {
 	})
 }
 
+// logGrew tells those who look at the log that it has grown.
+func (f *faces) logGrew() {
+	f.service.LogGrew()
+	f.decider.bound.grew()
+}
+
 // roleIs has the faces answer by what the engine is now.
 func (f *faces) roleIs(role wire.NodeRole, owner string) {
 	if err := f.service.Serve(role == wire.RoleOwner); err != nil {
@@ -133,10 +139,11 @@ func (f *faces) roleIs(role wire.NodeRole, owner string) {
 func (f *faces) openQuotas() {
 	f.quotas = quota.New(quota.Config{
 		Settings: f.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(f.ledger.store, t) }, Refused: f.ledger.metrics.QuotaRefused,
+		All: f.info.Limits.RequestsPerSecond,
 		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
 		Now: func() time.Time { return time.Now().Add(time.Duration(f.ledger.advanced.Load())) },
 	})
-	if f.quotas != nil && f.guard.auth.Open() && !f.srv.hasAccounts() {
+	if len(f.cfg.Quotas.Roles)+len(f.cfg.Quotas.Users) > 0 && f.guard.auth.Open() && !f.srv.hasAccounts() {
 		f.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
 	}
 }
@@ -181,7 +188,7 @@ func (f *faces) newService(c api.Config) (err error) {
 	c.Conn, c.Names, c.Metrics, c.Logger, c.TypeDefaults, c.RefuseStale = f.nc, f.names(), f.ledger.metrics, f.log, &defaults, f.cfg.Cluster.StaleReads == config.RefuseStale
 	c.Queries, c.Prover = queries{f.ledger.store, query.Of(f.ledger.store)}, f.decider
 	c.Quotas, c.Accounts, c.KnownUser, c.UserRoles = f.quotas, f.srv.hasAccounts, f.srv.userOf, f.guard.userRoles.in(f.namespaceName())
-	c.Full, c.Storage = f.room.Full, f.room.Use
+	c.Full, c.Storage = f.decider.full, f.room.Use
 	c.Info.Version, c.Info.Durability, c.Info.DataDir, c.Info.NATS, c.Info.Prefix = Version, string(f.cfg.Server.Durability), f.dir.root(), publicURL(f.base.url()), f.names().Prefix
 	if f.service, err = api.New(c); err != nil {
 		return err

@@ -20,11 +20,11 @@ func TestTheListOfNamespaces(t *testing.T) {
 		o.Config.Namespaces = file
 		return o
 	}
-	e := mustStart(t, with(map[events.Namespace]config.Namespace{"acme": {Weight: 20, MaxQueued: 5}}))
+	e := mustStart(t, with(map[events.Namespace]config.Namespace{"acme": {MaxQueued: 5}}))
 	c := mustClient(t, e)
 	ctx := testContext(t)
 	n := c.Namespaces()
-	if got, err := n.Get(ctx, "acme"); err != nil || got.Weight != 20 || got.Limits.MaxQueued != 5 || got.Source != events.SourceFile {
+	if got, err := n.Get(ctx, "acme"); err != nil || got.Limits.MaxQueued != 5 || got.Source != events.SourceFile {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if _, err := n.Pause(ctx, "acme"); events.CodeOf(err) != events.CodeSetInFile {
@@ -36,7 +36,7 @@ func TestTheListOfNamespaces(t *testing.T) {
 	if _, err := n.Change(ctx, "beta", streamwright.NamespaceChange{}); events.CodeOf(err) != events.CodeNotFound {
 		t.Fatalf("changed what is not there: %v", err)
 	}
-	if got, err := n.Set(ctx, "beta", streamwright.NamespaceChange{Limits: streamwright.NamespaceLimitsChange{Connections: new(7)}}); err != nil || got.Limits.Connections != 7 || got.Weight != events.DefaultWeight {
+	if got, err := n.Set(ctx, "beta", streamwright.NamespaceChange{Limits: streamwright.NamespaceLimitsChange{RequestsPerSecond: new(7000)}}); err != nil || got.Limits.RequestsPerSecond != 7000 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if got, err := n.Pause(ctx, "beta"); err != nil || !got.Paused {
@@ -59,7 +59,7 @@ func TestTheListOfNamespaces(t *testing.T) {
 	c = mustClient(t, e)
 	n = c.Namespaces()
 	list, err := n.List(ctx)
-	if err != nil || len(list) != 2 || list[0].Name != "acme" || list[0].Source != events.SourceAPI || list[0].Weight != 20 || list[1].NamespaceInfo != beta.NamespaceInfo {
+	if err != nil || len(list) != 2 || list[0].Name != "acme" || list[0].Source != events.SourceAPI || list[0].Limits.MaxQueued != 5 || list[1].NamespaceInfo != beta.NamespaceInfo {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if p, err := c.Engine().Verify(ctx, nil); err != nil || !p.Equal {

@@ -41,6 +41,7 @@ func (s *space) workParts() []part {
 		{"the quotas", just(f.openQuotas), nil},
 		{"the dispatcher", func(context.Context) error { return d.newDispatcher(f.hooks()) }, d.stopDispatcher},
 		{"the heed of room", just(d.heedRoom), just(func() { d.unheed() })},
+		{"the bound of the log", d.heedBound, just(d.bound.stop)},
 		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
 		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
 		{"the ownership", d.takeOver, nil},

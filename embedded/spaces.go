@@ -232,6 +232,7 @@ type tenant struct {
 	ended     chan struct{} // closed when nothing of it runs any more
 	remove    chan struct{} // closed when it is to be removed
 	leaves    bool          // it is off the list; guarded by spaces.mu
+	changed   chan struct{} // holds one once it is to be started again with other limits
 
 	mu      sync.Mutex // guards what follows
 	info    events.NamespaceInfo
@@ -244,7 +245,7 @@ type tenant struct {
 // newTenant begins to run a namespace.
 func newTenant(home *space, info events.NamespaceInfo, starts chan struct{}) *tenant {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), info: info}
+	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), changed: make(chan struct{}, 1), info: info}
 	go t.run(ctx)
 	return t
 }
@@ -262,7 +263,8 @@ func (t *tenant) now() (s *space, state string) {
 	return nil, fmt.Sprintf("the namespace %s is starting: ask again", t.name)
 }
 
-// set puts settings into force.
+// set puts settings into force. The limits are those with which a namespace starts, so one
+// that runs with others is started again.
 func (t *tenant) set(info events.NamespaceInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +273,15 @@ func (t *tenant) set(info events.NamespaceInfo) {
 	}
 	t.info = info
 	if t.space != nil {
-		t.space.decider.set(info)
+		t.apply()
+	}
+}
+
+// apply has what runs follow the settings. REQUIRES: mu, space is not nil.
+func (t *tenant) apply() {
+	t.space.decider.set(t.info)
+	if t.info.Limits != t.space.info.Limits {
+		signal(t.changed)
 	}
 }
 
@@ -309,6 +319,11 @@ func (t *tenant) run(ctx context.Context) {
 	for again := spaceRetry; ctx.Err() == nil; again = min(2*again, maxSpaceRetry) {
 		begun := time.Now()
 		err := t.once(ctx)
+		for errors.Is(err, errLimits) && ctx.Err() == nil {
+			t.home.log.Info("the limits of a namespace have changed: it is started again", "namespace", string(t.name))
+			begun, again = time.Now(), spaceRetry
+			err = t.once(ctx)
+		}
 		if err == nil || ctx.Err() != nil {
 			if !errors.Is(err, context.Canceled) { // a start that was cut short
 				t.stopErr = err
@@ -326,6 +341,9 @@ func (t *tenant) run(ctx context.Context) {
 	}
 }
 
+// errLimits says that a namespace has ended to begin with other limits.
+var errLimits = errors.New("its limits have changed")
+
 // once does what is to be done with the namespace, until ctx ends: nil says that nothing is
 // left to do. An error is that of a start, of an end by itself, or of the stop.
 func (t *tenant) once(ctx context.Context) error {
@@ -337,13 +355,20 @@ func (t *tenant) once(ctx context.Context) error {
 		return err
 	}
 	t.mu.Lock()
+	select {
+	case <-t.changed: // of what ran before
+	default:
+	}
 	t.space, t.failed = s, nil
-	s.decider.set(t.info)
+	t.apply()
 	t.mu.Unlock()
 	s.log.Info("the namespace runs")
+	limits := false
 	select {
 	case <-ctx.Done():
 	case <-t.remove:
+	case <-t.changed:
+		limits = true
 	case <-s.decider.dispatcher.Done():
 	}
 	t.mu.Lock()
@@ -361,6 +386,11 @@ func (t *tenant) once(ctx context.Context) error {
 		return err
 	case t.isRemoved():
 		return t.destroy(ctx)
+	case limits:
+		if err != nil {
+			t.home.log.Warn("a namespace did not stop in peace", "namespace", string(t.name), "error", err)
+		}
+		return errLimits
 	}
 	return errors.Join(errors.New("its engine has ended by itself"), err)
 }

@@ -4,12 +4,9 @@ import "time"
 
 // Bounds of a namespace.
 const (
-	MaxNamespaces   = 1000 // beside the default one
-	MaxWeight       = 100
-	DefaultWeight   = 10
+	MaxNamespaces   = 1000    // beside the default one
 	MinBound        = 1 << 20 // bytes: the least that MaxLogBytes and MaxDocumentBytes may be set to
 	MaxBound        = 1 << 50
-	MaxConnections  = 1_000_000
 	MaxRequestsRate = 1_000_000 // requests a second
 )
 
@@ -17,7 +14,6 @@ const (
 type NamespaceInfo struct {
 	Name   Namespace       `json:"name"`
 	Paused bool            `json:"paused,omitempty"`
-	Weight int             `json:"weight"` // its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight
 	Limits NamespaceLimits `json:"limits,omitzero"`
 	Node   string          `json:"node,omitempty"` // the node that should own its log; empty: any
 	Source string          `json:"source"`         // file, api
@@ -34,14 +30,12 @@ type NamespaceLimits struct {
 	MaxQueued         int   `json:"max_queued,omitempty"`          // items queued or waiting
 	MaxLogBytes       int64 `json:"max_log_bytes,omitempty"`       // of its event stream
 	MaxDocumentBytes  int64 `json:"max_document_bytes,omitempty"`  // of its object store of large documents
-	Connections       int   `json:"connections,omitempty"`         // open at once
 	RequestsPerSecond int   `json:"requests_per_second,omitempty"` // of all its users together
 }
 
 // NamespaceChange changes a namespace. What is nil stays as it is.
 type NamespaceChange struct {
 	Paused *bool                 `json:"paused,omitempty"`
-	Weight *int                  `json:"weight,omitempty"` // 1 to 100
 	Limits NamespaceLimitsChange `json:"limits,omitzero"`
 	Node   *string               `json:"node,omitempty"` // empty: any
 }
@@ -51,19 +45,16 @@ type NamespaceLimitsChange struct {
 	MaxQueued         *int   `json:"max_queued,omitempty"`          // 0: no limit, for all of these
 	MaxLogBytes       *int64 `json:"max_log_bytes,omitempty"`       // from 1 MiB
 	MaxDocumentBytes  *int64 `json:"max_document_bytes,omitempty"`  // from 1 MiB
-	Connections       *int   `json:"connections,omitempty"`         // open at once
 	RequestsPerSecond *int   `json:"requests_per_second,omitempty"` // of all its users together
 }
 
 // Apply returns the namespace with the change in it.
 func (c NamespaceChange) Apply(n NamespaceInfo) NamespaceInfo {
 	put(&n.Paused, c.Paused)
-	put(&n.Weight, c.Weight)
 	put(&n.Node, c.Node)
 	put(&n.Limits.MaxQueued, c.Limits.MaxQueued)
 	put(&n.Limits.MaxLogBytes, c.Limits.MaxLogBytes)
 	put(&n.Limits.MaxDocumentBytes, c.Limits.MaxDocumentBytes)
-	put(&n.Limits.Connections, c.Limits.Connections)
 	put(&n.Limits.RequestsPerSecond, c.Limits.RequestsPerSecond)
 	return n
 }
@@ -76,29 +67,18 @@ func put[T any](at *T, v *T) {
 
 // Change returns the change that sets all of a namespace that can be changed.
 func (n NamespaceInfo) Change() NamespaceChange {
-	return NamespaceChange{Paused: &n.Paused, Weight: &n.Weight, Node: &n.Node, Limits: NamespaceLimitsChange{
+	return NamespaceChange{Paused: &n.Paused, Node: &n.Node, Limits: NamespaceLimitsChange{
 		MaxQueued: &n.Limits.MaxQueued, MaxLogBytes: &n.Limits.MaxLogBytes, MaxDocumentBytes: &n.Limits.MaxDocumentBytes,
-		Connections: &n.Limits.Connections, RequestsPerSecond: &n.Limits.RequestsPerSecond,
+		RequestsPerSecond: &n.Limits.RequestsPerSecond,
 	}}
 }
 
-// WithDefaults fills in what is not set.
-func (n NamespaceInfo) WithDefaults() NamespaceInfo {
-	if n.Weight == 0 {
-		n.Weight = DefaultWeight
-	}
-	return n
-}
-
-// Validate checks all but CreatedAt. It expects the defaults to be filled in. Its errors are
-// of type [*Error].
+// Validate checks all but CreatedAt. Its errors are of type [*Error].
 func (n NamespaceInfo) Validate() error {
 	if err := CheckOtherNamespace(n.Name); err != nil {
 		return err
 	}
 	switch {
-	case n.Weight < 1 || n.Weight > MaxWeight:
-		return n.bad("weight is %d: it must be 1 to %d", n.Weight, MaxWeight)
 	case n.Source != SourceFile && n.Source != SourceAPI:
 		return n.bad("invalid source %q: use %s or %s", Clip(n.Source, 64), SourceFile, SourceAPI)
 	case len(n.Node) > MaxNameLen || !plain(n.Node):
@@ -110,8 +90,7 @@ func (n NamespaceInfo) Validate() error {
 		v, least, most int64
 	}{
 		{"max_queued", int64(l.MaxQueued), 1, MaxMaxQueued}, {"max_log_bytes", l.MaxLogBytes, MinBound, MaxBound},
-		{"max_document_bytes", l.MaxDocumentBytes, MinBound, MaxBound}, {"connections", int64(l.Connections), 1, MaxConnections},
-		{"requests_per_second", int64(l.RequestsPerSecond), 1, MaxRequestsRate},
+		{"max_document_bytes", l.MaxDocumentBytes, MinBound, MaxBound}, {"requests_per_second", int64(l.RequestsPerSecond), 1, MaxRequestsRate},
 	} {
 		if of.v != 0 && (of.v < of.least || of.v > of.most) {
 			return n.bad("%s is %d: it must be %d to %d, or 0 for no limit", of.name, of.v, of.least, of.most)

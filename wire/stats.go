@@ -200,6 +200,7 @@ const (
 	AlarmJetStream    = "jetstream_silent"  // JetStream does not answer
 	AlarmDiskLow      = "disk_low"          // the disk is nearly full
 	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store
+	AlarmLog          = "log_limit"         // the event log of a namespace has reached its max_log_bytes
 	AlarmClock        = "clock_implausible" // the NATS server's clock is not followed
 	AlarmBehind       = "behind"            // queries lag behind the log
 	AlarmQueue        = "queue_limit"       // the engine's own max_queued
@@ -215,7 +216,7 @@ const (
 
 // AlarmCodes are all of them, the gravest first.
 var AlarmCodes = []string{
-	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
+	AlarmDisconnected, AlarmNotOwner, AlarmCutOff, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmLog, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
 	AlarmDocuments, AlarmAck, AlarmBehind, AlarmReplica, AlarmForeign, AlarmCluster, AlarmSettings,
 }
 

@@ -31,6 +31,8 @@ const (
 // Config says what a Book counts by.
 type Config struct {
 	Settings
+	// All are the requests a second of everybody together; 0: no limit.
+	All int
 	// TypeExists reports whether there is a type already, so that nobody creates
 	// it. It may read the store.
 	TypeExists func(events.Type) bool
@@ -48,6 +50,7 @@ type Book struct {
 	mu    sync.Mutex
 	users map[key]*User            // guarded by mu; at most MaxUsers
 	known map[events.Type]struct{} // guarded by mu: types that exist; at most MaxTypes
+	all   bucket                   // guarded by mu: requests of everybody
 }
 
 type key struct {
@@ -57,7 +60,7 @@ type key struct {
 
 // New makes a Book; nil if the settings have no limit for it to count.
 func New(cfg Config) *Book {
-	counted := false
+	counted := cfg.All > 0
 	for _, l := range cfg.Roles {
 		counted = counted || l.counted()
 	}
@@ -192,6 +195,28 @@ func (u *User) Took(bytes int64) {
 	if most := of(u.limits.BytesPerSecond); most > 0 {
 		u.bytes.take(u.book.cfg.Now(), bytes, most)
 	}
+}
+
+// Request counts a request against the rate of everybody together. It refuses as the methods
+// of a [User] do.
+func (b *Book) Request() error {
+	if b == nil || b.cfg.All <= 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.cfg.Now()
+	wait := b.all.wait(now)
+	if wait <= 0 {
+		b.all.take(now, 1, int64(b.cfg.All))
+		return nil
+	}
+	if b.cfg.Refused != nil {
+		b.cfg.Refused(0, Requests)
+	}
+	err := events.Refuse(events.CodeQuotaExceeded, "all users together are at the limit %s: they may make %d a second, and have made them: try again after retry_after_ms", Requests, b.cfg.All)
+	err.RetryAfter = wait
+	return err
 }
 
 // charge says how much one request takes of one rate.

@@ -49,11 +49,14 @@ func (s *Server) user(id access.Identity) *quota.User {
 
 // countRequest counts a request, unless it is a worker's about its runs: to
 // refuse that would cost a lease.
-func countRequest(u *quota.User, needed access.Roles) error {
+func (s *Server) countRequest(u *quota.User, needed access.Roles) error {
 	if needed == access.RolesOf(access.Work) {
 		return nil
 	}
-	return u.Request()
+	if err := u.Request(); err != nil {
+		return err
+	}
+	return s.cfg.Quotas.Request()
 }
 
 // everywhere reports whether an operation asks an endpoint that takes roles in every namespace.
@@ -91,7 +94,7 @@ func (s *Server) guarded(ctx context.Context, r *http.Request, needed access.Rol
 		return nil, nil, err
 	}
 	user := s.user(id)
-	if err := countRequest(user, needed); err != nil {
+	if err := s.countRequest(user, needed); err != nil {
 		return nil, nil, err
 	}
 	leave, err := user.Wait()
@@ -162,7 +165,7 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 		err = s.strict(r)
 	}
 	if err == nil {
-		err = countRequest(s.user(id), needed)
+		err = s.countRequest(s.user(id), needed)
 	}
 	if err != nil {
 		writeProblem(w, err)

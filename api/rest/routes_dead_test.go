@@ -122,11 +122,11 @@ func TestRejected(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	r := start(t, "")
-	set := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{"weight":20,"limits":{"max_queued":7}}`)
+	set := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{"limits":{"max_queued":7}}`)
 	if set.Namespace == nil || set.Namespace.Name != "acme" || set.Namespace.Limits.MaxQueued != 7 {
 		t.Errorf("set: %+v", set)
 	}
-	if again := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{}`); !again.Repeat || again.Namespace.Weight != 20 {
+	if again := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{}`); !again.Repeat || again.Namespace.Limits.MaxQueued != 7 {
 		t.Errorf("set again: %+v", again)
 	}
 	if all := want[wire.NamespacesReply](r, http.StatusOK, "GET", "/api/v1/namespaces?min_position="+string(set.Position), ""); len(all.Namespaces) != 1 {
@@ -139,7 +139,7 @@ func TestNamespaces(t *testing.T) {
 		{"POST", "/pause", "", func(n *wire.NamespaceInfo) bool { return n.Paused }},
 		{"POST", "/resume", "", func(n *wire.NamespaceInfo) bool { return !n.Paused }},
 		{"POST", "/move", `{"node":"node-2"}`, func(n *wire.NamespaceInfo) bool { return n.Node == "node-2" }},
-		{"PATCH", "", `{"limits":{"connections":5}}`, func(n *wire.NamespaceInfo) bool { return n.Limits.Connections == 5 && n.Limits.MaxQueued == 7 }},
+		{"PATCH", "", `{"limits":{"requests_per_second":5}}`, func(n *wire.NamespaceInfo) bool { return n.Limits.RequestsPerSecond == 5 && n.Limits.MaxQueued == 7 }},
 	} {
 		got := want[wire.NamespaceReply](r, http.StatusOK, c.method, "/api/v1/namespaces/acme"+c.path, c.body)
 		if got.Namespace == nil || !c.want(got.Namespace) {

@@ -218,7 +218,7 @@ func (a *app) printState(st streamwright.State) {
 		a.Printf("schedule %s of %s: next %s\n", console.Clean(s.Name), s.Type, s.Next.Format(time.RFC3339))
 	}
 	for _, n := range st.Namespaces {
-		a.Printf("namespace %s: weight %d, set by %s\n", n.Name, n.Weight, n.Source)
+		a.Printf("namespace %s: set by %s\n", n.Name, n.Source)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
@@ -31,7 +30,7 @@ func namespacesCommand(a *app) *cobra.Command {
 		Long: `List the namespaces. Each is a log of its own in the same engine, with its own
 items, types, schedules and limits. The namespace default is always there, has
 the list of the others, and is not in it.`,
-		Example: "  engine namespace add acme --weight 20 --max-queued 100000\n" +
+		Example: "  engine namespace add acme --max-queued 100000\n" +
 			"  engine namespace pause acme\n" +
 			"  engine namespace remove acme",
 	}, namespacesListCommand)
@@ -69,13 +68,13 @@ func namespacesListCommand(a *app) *cobra.Command {
 			list, err := c.Namespaces().List(ctx)
 			err = a.noteLacking(len(list), err)
 			now := time.Now()
-			head := []string{"NAME", "STATE", "OWNER", "LIVE", "ITEMS", "LOG", "LAST EVENT", "WEIGHT", "SET BY"}
+			head := []string{"NAME", "STATE", "OWNER", "LIVE", "ITEMS", "LOG", "LAST EVENT", "SET BY"}
 			return showList(a, list, err, "no namespaces beside default: see `engine namespace add --help`", head, func(n streamwright.NamespaceInfo) []string {
 				s := n.State
 				if s == nil {
 					s = &streamwright.NamespaceState{}
 				}
-				return []string{string(n.Name), stateOf(n), a.Style().Clip(s.Owner, 40), console.Count(s.Live()), console.Count(s.Items()), bytesText(s.LogBytes), console.Ago(s.LastAt, now), strconv.Itoa(n.Weight), n.Source}
+				return []string{string(n.Name), stateOf(n), a.Style().Clip(s.Owner, 40), console.Count(s.Live()), console.Count(s.Items()), bytesText(s.LogBytes), console.Ago(s.LastAt, now), n.Source}
 			})
 		}),
 	}
@@ -122,17 +121,9 @@ func given[T any](dst **T, parse func(string) (T, error)) func(string) error {
 // namespaceFlags defines the flags that say what to change of a namespace.
 func namespaceFlags(fs *pflag.FlagSet, c *streamwright.NamespaceChange) {
 	l := &c.Limits
-	fs.Func("weight", "its `share` of the CPU among the namespaces of one process, 1 to 100 (default 10)", given(&c.Weight, func(s string) (int, error) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > events.MaxWeight {
-			err = fmt.Errorf("use 1 to %d", events.MaxWeight)
-		}
-		return n, err
-	}))
 	fs.Func("max-queued", "how many items may be queued or waiting, a `number`; 0: no limit (default)", given(&l.MaxQueued, wholeOrNone))
 	fs.Func("max-log-size", "how large its event stream may be, a `size` such as 10GiB; 0: no limit (default)", given(&l.MaxLogBytes, sizeOrNone))
 	fs.Func("max-document-size", "how large its object store of documents may be, a `size` such as 1GiB; 0: as the engine's (default)", given(&l.MaxDocumentBytes, sizeOrNone))
-	fs.Func("connections", "how many connections of its users may be open, a `number`; 0: no limit (default)", given(&l.Connections, wholeOrNone))
 	fs.Func("requests-per-second", "how many requests its users may make a second, a `number`; 0: no limit (default)", given(&l.RequestsPerSecond, wholeOrNone))
 	fs.Func("node", "the `node` that should own its log (default any)", given(&c.Node, func(s string) (string, error) { return s, nil }))
 }
@@ -145,7 +136,7 @@ func namespacesAddCommand(a *app) *cobra.Command {
 		Long: `Add a namespace. Its name has at most 32 characters of a-z and 0-9, with
 single - between them. Adding one that is there changes what the flags say, and
 nothing without them.`,
-		Example: "  engine namespace add acme\n  engine namespace add acme --weight 20 --max-queued 100000",
+		Example: "  engine namespace add acme\n  engine namespace add acme --max-queued 100000",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
 			n, err := c.Namespaces().Set(ctx, args[0], change)
@@ -162,11 +153,11 @@ func namespacesSetCommand(a *app) *cobra.Command {
 		Use:     "set NAME FLAGS",
 		Short:   "Change a namespace",
 		Long:    "Change what the flags say of a namespace; the rest stays as it is.",
-		Example: "  engine namespace set acme --weight 40\n  engine namespace set acme --max-queued 0 --connections 50",
+		Example: "  engine namespace set acme --max-queued 0 --requests-per-second 50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if change == (streamwright.NamespaceChange{}) {
-				return cli.Usagef("nothing to change: give a flag such as --weight")
+				return cli.Usagef("nothing to change: give a flag such as --max-queued")
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
 				n, err := c.Namespaces().Change(ctx, args[0], change)
@@ -328,12 +319,10 @@ func (a *app) showNamespace(n streamwright.NamespaceInfo, err error) error {
 			line("log", bytesText(s.LogBytes))
 			line("last event", console.Ago(s.LastAt, now))
 		}
-		line("weight", strconv.Itoa(n.Weight))
 		l := n.Limits
 		number("max_queued", int64(l.MaxQueued), console.Count(l.MaxQueued))
 		number("max_log_size", l.MaxLogBytes, config.FormatSize(l.MaxLogBytes))
 		number("max_document_size", l.MaxDocumentBytes, config.FormatSize(l.MaxDocumentBytes))
-		number("connections", int64(l.Connections), console.Count(l.Connections))
 		number("requests_per_second", int64(l.RequestsPerSecond), console.Count(l.RequestsPerSecond))
 		line("node", n.Node)
 		line("set by", n.Source)

@@ -19,13 +19,13 @@ func TestNamespaceCommands(t *testing.T) {
 		return engine(t, "", append(strings.Fields(args), "--server", url)...)
 	}
 	do("namespaces").wants(t, 0, "no namespaces beside default")
-	do("namespaces add acme --weight 20 --max-queued 1000 --max-log-size 10GiB --node n1").wants(t, 0, "acme", "20", "1,000", "10GiB", "n1", "api")
-	do("namespaces add acme").wants(t, 0, "20", "10GiB")
-	do("namespace set acme --max-log-size 0 --connections 50 --requests-per-second 7 --max-document-size 1GiB").wants(t, 0, "1,000", "50")
+	do("namespaces add acme --max-queued 1000 --max-log-size 10GiB --node n1").wants(t, 0, "acme", "1,000", "10GiB", "n1", "api")
+	do("namespaces add acme").wants(t, 0, "1,000", "10GiB")
+	do("namespace set acme --max-log-size 0 --requests-per-second 57 --max-document-size 1GiB").wants(t, 0, "1,000", "57")
 	r := do("namespaces show acme --json").wants(t, 0)
 	var n wire.NamespaceInfo
-	want := events.NamespaceLimits{MaxQueued: 1000, MaxDocumentBytes: 1 << 30, Connections: 50, RequestsPerSecond: 7}
-	if err := json.Unmarshal([]byte(r.out), &n); err != nil || n.Name != "acme" || n.Weight != 20 || n.Limits != want || n.Node != "n1" || n.Paused {
+	want := events.NamespaceLimits{MaxQueued: 1000, MaxDocumentBytes: 1 << 30, RequestsPerSecond: 57}
+	if err := json.Unmarshal([]byte(r.out), &n); err != nil || n.Name != "acme" || n.Limits != want || n.Node != "n1" || n.Paused {
 		t.Errorf("%+v %v", n, err)
 	}
 	do("namespaces pause acme").wants(t, 0, "paused")
@@ -38,7 +38,6 @@ func TestNamespaceCommands(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"namespaces set acme":                    "nothing to change",
-		"namespaces set acme --weight 0":         "use 1 to 100",
 		"namespaces set acme --max-queued -1":    "0 for no limit",
 		"namespaces set acme --max-log-size 10x": "--max-log-size",
 		"namespaces move acme":                   "--to",
@@ -47,7 +46,7 @@ func TestNamespaceCommands(t *testing.T) {
 	} {
 		do(args).wants(t, 2, says)
 	}
-	do("namespaces set nobody --weight 1").wants(t, 1, "not_found")
+	do("namespaces set nobody --max-queued 1").wants(t, 1, "not_found")
 	do("namespaces pause nobody").wants(t, 1, "not_found")
 	do("namespaces add default").wants(t, 2, "always there")
 	do("namespaces remove default --yes").wants(t, 2, "always there")
@@ -55,8 +54,8 @@ func TestNamespaceCommands(t *testing.T) {
 	do("namespaces remove acme --yes --force --by kelly").wants(t, 0, "removed acme")
 	do("namespaces remove acme --yes").wants(t, 1, "not_found")
 	do("namespaces remove beta --yes --force --json").wants(t, 0, `"removed":true`)
-	summary := console.Summary(streamwright.Event{Data: json.RawMessage(`{"namespace":{"name":"acme","weight":20,"paused":true,"node":"n2","source":"api"}}`)}, console.Style{})
-	if summary != "name=acme source=api paused=true weight=20 node=n2" {
+	summary := console.Summary(streamwright.Event{Data: json.RawMessage(`{"namespace":{"name":"acme","paused":true,"node":"n2","source":"api"}}`)}, console.Style{})
+	if summary != "name=acme source=api paused=true node=n2" {
 		t.Errorf("tail shows %q", summary)
 	}
 }

@@ -355,7 +355,7 @@ func (c *Config) checkNamespaces() (errs []error) {
 	}
 	for _, n := range c.FileNamespaces {
 		n.Source = events.SourceFile
-		if err := n.WithDefaults().Validate(); err != nil {
+		if err := n.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("dispatcher: %w", err))
 		}
 	}

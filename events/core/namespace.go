@@ -22,7 +22,7 @@ func (c SetNamespace) decide(d *decider) (Decision, error) {
 	if cur != nil {
 		next = *cur
 	}
-	next = c.Change.Apply(next.WithDefaults())
+	next = c.Change.Apply(next)
 	next.Source = c.Source
 	switch err := next.Validate(); {
 	case err != nil:

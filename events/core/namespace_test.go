@@ -13,8 +13,8 @@ import (
 // goldenNamespaces is the part of the golden world that has namespaces in it.
 func goldenNamespaces(w *world) {
 	w.now = w.now.Add(time.Minute)
-	full := events.NamespaceInfo{Name: "acme", Paused: true, Weight: 40, Node: "node-2", Limits: events.NamespaceLimits{
-		MaxQueued: 100_000, MaxLogBytes: 10 << 30, MaxDocumentBytes: 1 << 30, Connections: 50, RequestsPerSecond: 1000,
+	full := events.NamespaceInfo{Name: "acme", Paused: true, Node: "node-2", Limits: events.NamespaceLimits{
+		MaxQueued: 100_000, MaxLogBytes: 10 << 30, MaxDocumentBytes: 1 << 30, RequestsPerSecond: 1000,
 	}}
 	w.do(SetNamespace{Name: "acme", Source: events.SourceFile, Change: full.Change()})
 	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI})
@@ -25,7 +25,7 @@ func goldenNamespaces(w *world) {
 	w.removeNamespace("gone", "ops")
 	w.removeNamespace("beta", "")
 	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI}) // another one
-	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(1)}})
+	w.do(SetNamespace{Name: "beta", Source: events.SourceAPI, Change: events.NamespaceChange{Node: new("n1")}})
 }
 
 // removeNamespace removes a namespace, and takes it off the list.
@@ -38,8 +38,8 @@ func (w *world) removeNamespace(name events.Namespace, by string) {
 // largestNamespace makes the largest events that a namespace can have.
 func largestNamespace(w *world, long func(int) string) {
 	name := events.Namespace(strings.Repeat("n", events.MaxNamespaceLen))
-	full := events.NamespaceInfo{Paused: true, Weight: events.MaxWeight, Node: strings.Repeat("n", events.MaxNameLen), Limits: events.NamespaceLimits{
-		MaxQueued: events.MaxMaxQueued, MaxLogBytes: events.MaxBound, MaxDocumentBytes: events.MaxBound, Connections: events.MaxConnections, RequestsPerSecond: events.MaxRequestsRate,
+	full := events.NamespaceInfo{Paused: true, Node: strings.Repeat("n", events.MaxNameLen), Limits: events.NamespaceLimits{
+		MaxQueued: events.MaxMaxQueued, MaxLogBytes: events.MaxBound, MaxDocumentBytes: events.MaxBound, RequestsPerSecond: events.MaxRequestsRate,
 	}}
 	w.do(SetNamespace{Name: name, Source: events.SourceAPI, Change: full.Change()})
 	w.removeNamespace(name, long(events.MaxNameLen))
@@ -66,8 +66,8 @@ func (s *sim) namespaceCommand() Command {
 	}
 	c := SetNamespace{Name: name, Source: pick(s, "source", events.SourceAPI, events.SourceAPI, events.SourceFile, ""), Existing: s.chance("existing", 30)}
 	c.Change = events.NamespaceChange{
-		Paused: pick(s, "paused", nil, new(true), new(false)), Weight: pick(s, "weight", nil, nil, new(1), new(100), new(0)),
-		Node: pick(s, "node", nil, nil, new(""), new("node-1"), new("\xff")),
+		Paused: pick(s, "paused", nil, new(true), new(false)),
+		Node:   pick(s, "node", nil, nil, new(""), new("node-1"), new("\xff")),
 	}
 	c.Change.Limits.MaxQueued = pick(s, "max queued", nil, nil, new(0), new(5), new(-1))
 	c.Change.Limits.MaxLogBytes = pick(s, "max log", nil, nil, new(int64(0)), new(int64(1<<20)), new(int64(1)))
@@ -108,16 +108,16 @@ func TestNamespaces(t *testing.T) {
 	w := newWorld(t)
 	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI})
 	added := w.now.UTC().Round(0)
-	if got := w.namespace("acme"); got != (events.NamespaceInfo{Name: "acme", Weight: events.DefaultWeight, Source: events.SourceAPI, CreatedAt: added}) {
+	if got := w.namespace("acme"); got != (events.NamespaceInfo{Name: "acme", Source: events.SourceAPI, CreatedAt: added}) {
 		t.Fatalf("%+v", got)
 	}
 	w.now = w.now.Add(time.Hour)
 	if d := w.do(SetNamespace{Name: "acme", Source: events.SourceAPI}); !d.Repeat || len(d.Events) != 0 {
 		t.Fatalf("added again: %+v", d)
 	}
-	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(20), Limits: events.NamespaceLimitsChange{MaxQueued: new(7)}}})
+	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Limits: events.NamespaceLimitsChange{MaxQueued: new(7)}}})
 	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Paused: new(true), Node: new("n2")}})
-	want := events.NamespaceInfo{Name: "acme", Paused: true, Weight: 20, Limits: events.NamespaceLimits{MaxQueued: 7}, Node: "n2", Source: events.SourceAPI, CreatedAt: added}
+	want := events.NamespaceInfo{Name: "acme", Paused: true, Limits: events.NamespaceLimits{MaxQueued: 7}, Node: "n2", Source: events.SourceAPI, CreatedAt: added}
 	if got := w.namespace("acme"); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
@@ -145,7 +145,7 @@ func TestNamespaces(t *testing.T) {
 	w.do(ForgetNamespace{Name: "acme", CreatedAt: added})
 	w.refused(events.CodeNotFound, RemoveNamespace{Name: "acme"})
 	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI})
-	if got := w.namespace("acme"); !got.CreatedAt.Equal(w.now) || got.Paused || got.Weight != events.DefaultWeight {
+	if got := w.namespace("acme"); !got.CreatedAt.Equal(w.now) || got.Paused || got.Limits != (events.NamespaceLimits{}) {
 		t.Fatalf("added anew: %+v", got)
 	}
 	w.readBack()
@@ -161,7 +161,7 @@ func TestChangesTellOfNamespaces(t *testing.T) {
 		want bool
 	}{
 		{SetNamespace{Name: "acme", Source: events.SourceAPI}, true}, {Define{Type: "email"}, false}, {DrainWorker{Worker: "w"}, false},
-		{SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(1)}}, true}, {RemoveNamespace{Name: "acme"}, true},
+		{SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Node: new("n1")}}, true}, {RemoveNamespace{Name: "acme"}, true},
 	} {
 		w.do(c.cmd)
 		if got := w.s.TakeChanges().Namespaces(); got != c.want {
@@ -180,19 +180,19 @@ func TestNamespacesOutliveACut(t *testing.T) {
 	}
 	w.removeNamespace("removed-before", "")
 	w.do(BeginCut{})
-	w.do(SetNamespace{Name: "changed", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(2)}})
+	w.do(SetNamespace{Name: "changed", Source: events.SourceAPI, Change: events.NamespaceChange{Node: new("n2")}})
 	w.removeNamespace("removed", "")
 	w.do(SetNamespace{Name: "added", Source: events.SourceAPI})
 	w.endRound()
-	if got := w.s.Namespaces(); len(got) != 3 || got[1].Weight != 2 {
+	if got := w.s.Namespaces(); len(got) != 3 || got[1].Node != "n2" {
 		t.Fatalf("%+v", got)
 	}
 }
 
 func TestTheFileOwnsItsNamespaces(t *testing.T) {
 	w := newWorld(t)
-	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(3)}})
-	w.do(SetNamespace{Name: "acme", Source: events.SourceFile, Change: events.NamespaceChange{Weight: new(3)}}) // takes it over
+	w.do(SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Node: new("n3")}})
+	w.do(SetNamespace{Name: "acme", Source: events.SourceFile, Change: events.NamespaceChange{Node: new("n3")}}) // takes it over
 	if d := w.do(SetNamespace{Name: "acme", Source: events.SourceFile}); !d.Repeat {
 		t.Fatalf("%+v", d)
 	}
@@ -205,7 +205,7 @@ func TestTheFileOwnsItsNamespaces(t *testing.T) {
 	if d := w.do(ReleaseNamespace{Name: "acme"}); !d.Repeat {
 		t.Fatalf("%+v", d)
 	}
-	if got := w.namespace("acme"); got.Source != events.SourceAPI || got.Weight != 3 {
+	if got := w.namespace("acme"); got.Source != events.SourceAPI || got.Node != "n3" {
 		t.Fatalf("%+v", got)
 	}
 	w.removeNamespace("acme", "")
@@ -230,15 +230,12 @@ func TestRefusedNamespaces(t *testing.T) {
 		"no source":      {events.CodeBadRequest, SetNamespace{Name: "acme"}},
 		"other source":   {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceDefault}},
 		"not there":      {events.CodeNotFound, SetNamespace{Name: "acme", Source: events.SourceAPI, Existing: true}},
-		"no weight":      {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(0)}}},
-		"heavy":          {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Weight: new(101)}}},
 		"long node":      {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Node: &long}}},
 		"strange node":   {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: events.NamespaceChange{Node: new("a\nb")}}},
 		"by":             {events.CodeTooLarge, RemoveNamespace{Name: "acme", By: long}},
 		"max_queued":     {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: limits(func(l *events.NamespaceLimitsChange) { l.MaxQueued = new(-1) })}},
 		"max_log_bytes":  {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: limits(func(l *events.NamespaceLimitsChange) { l.MaxLogBytes = new(int64(1000)) })}},
 		"max_documents":  {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: limits(func(l *events.NamespaceLimitsChange) { l.MaxDocumentBytes = new(int64(1 << 51)) })}},
-		"connections":    {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: limits(func(l *events.NamespaceLimitsChange) { l.Connections = new(2_000_000) })}},
 		"requests":       {events.CodeBadRequest, SetNamespace{Name: "acme", Source: events.SourceAPI, Change: limits(func(l *events.NamespaceLimitsChange) { l.RequestsPerSecond = new(-5) })}},
 	} {
 		t.Run(name, func(t *testing.T) { newWorld(t).refused(c.code, c.cmd) })
@@ -258,7 +255,7 @@ func TestNamespacesAreBounded(t *testing.T) {
 func TestCorruptNamespaceEvents(t *testing.T) {
 	for name, body := range map[string]events.Body{
 		"remove what is not there": &events.NamespaceRemoved{Name: "other"},
-		"another one of the name":  &events.NamespaceSet{Namespace: events.NamespaceInfo{Name: "acme", Weight: 1, CreatedAt: time.Unix(1, 0)}},
+		"another one of the name":  &events.NamespaceSet{Namespace: events.NamespaceInfo{Name: "acme", CreatedAt: time.Unix(1, 0)}},
 	} {
 		w := newWorld(t)
 		w.do(SetNamespace{Name: "acme", Source: events.SourceAPI})

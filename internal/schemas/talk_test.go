@@ -310,7 +310,7 @@ func (k *talk) schedules() {
 
 func (k *talk) namespaces() {
 	k.t.Helper()
-	ask[wire.NamespaceReply](k, wire.APINamespaceSet, `{"name":"acme","weight":20,"node":"","limits":{"max_queued":1000,"max_log_bytes":10485760}}`)
+	ask[wire.NamespaceReply](k, wire.APINamespaceSet, `{"name":"acme","node":"","limits":{"max_queued":1000,"max_log_bytes":10485760}}`)
 	ask[wire.NamespaceReply](k, wire.APINamespaceChange, `{"name":"acme","paused":true}`)
 	ask[wire.NamespacesReply](k, wire.APINamespaces, `{}`)
 	ask[wire.NamespaceInfo](k, wire.APINamespace, `{"name":"acme"}`)

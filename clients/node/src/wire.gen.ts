@@ -779,8 +779,6 @@ export interface NamespaceChange {
   /** empty: any */
   node?: string;
   paused?: boolean;
-  /** 1 to 100 */
-  weight?: number;
 }
 
 /** NamespaceGet asks for one namespace, answered with a NamespaceInfo. */
@@ -807,14 +805,10 @@ export interface NamespaceInfo {
   source: string;
   /** left out: the engine that answers holds none but the default one */
   state?: NamespaceState;
-  /** its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight */
-  weight: number;
 }
 
 /** NamespaceLimits bounds what a namespace uses. 0 sets no limit beside the engine's. */
 export interface NamespaceLimits {
-  /** open at once */
-  connections?: number;
   /** of its object store of large documents */
   max_document_bytes?: number;
   /** of its event stream */
@@ -827,8 +821,6 @@ export interface NamespaceLimits {
 
 /** NamespaceLimitsChange changes a namespace's limits. What is nil stays as it is. */
 export interface NamespaceLimitsChange {
-  /** open at once */
-  connections?: number;
   /** from 1 MiB */
   max_document_bytes?: number;
   /** from 1 MiB */
@@ -854,8 +846,6 @@ export interface NamespaceRecord {
   removing?: boolean;
   /** file, api */
   source: string;
-  /** its share of the machine's CPU among the namespaces of one process: 1 to MaxWeight */
-  weight: number;
 }
 
 /** NamespaceRemoval answers a removal with the namespace as it was. */
@@ -894,8 +884,6 @@ export interface NamespaceSet {
   /** empty: any */
   node?: string;
   paused?: boolean;
-  /** 1 to 100 */
-  weight?: number;
 }
 
 /** NamespaceState says how a namespace is, as the node that answers knows it. */

@@ -101,7 +101,7 @@ var summaryFields = []string{
 	"name", "tick", "skipped", "error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
 	"percent", "children", "existing", "continues", "continuation", "child_policy", "after", "after_policy", "for", "ended", "left", "behind", "by",
 	"dedup_policy", "dedup_window_ms", "parent", "expires_at", "estimated_duration_ms",
-	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced", "paused", "weight", "node",
+	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced", "paused", "node",
 }
 
 // list shows the ids of an event: a few, and how many more there are.
