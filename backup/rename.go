@@ -90,6 +90,6 @@ func (n rename) config(c *jetstream.StreamConfig) (err error) {
 		}
 		c.SubjectTransform = &t
 	}
-	c.RePublish = nil // the engine sets its own
+	c.RePublish = nil // an engine sets none, and another's names the old subjects
 	return nil
 }

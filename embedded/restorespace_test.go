@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
@@ -233,5 +234,60 @@ func testRestoreIntoANamespace(t *testing.T, o Options, user string) {
 	}
 	if err := e.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On an existing NATS a namespace is restored while the engine runs, with what nobody had
+// decided yet.
+func TestRestoreIntoANamespaceOfAnExistingNATS(t *testing.T) {
+	srv, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	o := Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off, Logger: testLog(t)}
+	e := mustStart(t, o)
+	addNamespaces(t, e, "acme")
+	id := fillNamespace(t, e, "acme")
+	if err := e.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	acme := e.names().Namespace("acme")
+	if _, err := nc.Request(acme.Submit("letter"), []byte(`{"undecided":true}`), testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := backup.Take(testContext(t), backup.Options{Conn: nc, Names: acme, Target: dir}); err != nil {
+		t.Fatal(err)
+	}
+	e = mustStart(t, o)
+	into := RestoreOptions{Options: Options{NATSURL: srv.ClientURL()}, Backup: dir, Namespace: "acme2"}
+	if done, err := Restore(testContext(t), into); err != nil || done.Already || done.Intake != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if done, err := Restore(testContext(t), into); err != nil || !done.Already {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	into.Namespace = "acme"
+	if done, err := Restore(testContext(t), into); !errors.Is(err, backup.ErrExists) {
+		t.Errorf("over acme: %+v, %v", done, err)
+	}
+	addNamespaces(t, e, "acme2")
+	for _, name := range []string{"acme", "acme2"} {
+		need.Eventually(t, "the submission is decided in "+name, func() bool {
+			n := 0
+			for range inNamespace(t, e, name).All(testContext(t), streamwright.Filter{Type: "letter"}) {
+				n++
+			}
+			return n == 2
+		})
+		checkFilled(t, e, name, "acme", id, 3)
+		runIn(t, e, name, streamwright.Item{Type: "email", Params: 1})
 	}
 }
