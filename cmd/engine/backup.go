@@ -182,9 +182,9 @@ then. Undecided submissions are not restored then; items' logs are, up to that
 time.
 
 With --namespace NAME the backup of any namespace becomes that one, in the
-folder of an engine that is stopped, or on its NATS server. There must be nothing
-of it yet. The rest of the folder is not touched. Then start the engine, and add
-it with ` + "`engine namespace add NAME`" + `.
+folder of an engine that is stopped, or on its NATS server. There must be
+nothing of it yet. The rest of the folder is not touched. Then start the engine,
+and add it with ` + "`engine namespace add NAME`" + `.
 
 An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 		Example: "  engine restore /var/backups/streamwright --dir data\n  engine restore today.tar --dir data --at 2030-01-31T08:00:00Z\n  engine restore today.tar --nats-url nats://10.0.0.1:4222 --replicas 3\n  engine restore acme.tar --dir data --namespace acme",

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/nstest"
 )
 
 // A backup is made, added to, checked and restored by the commands alone.
@@ -74,7 +72,10 @@ func TestBackupAndRestoreOfANamespace(t *testing.T) {
 		})
 	}
 	stop := begin()
-	nstest.Start(t, os.Getenv("NATS_URL"), "acme")
+	engine(t, "", "namespace", "add", "acme").wants(t, 0)
+	need.Eventually(t, "acme runs", func() bool {
+		return strings.Contains(engine(t, "", "namespace", "show", "acme").out, "running")
+	})
 	engine(t, "", "submit", "email", "--namespace", "acme", "--id", anID).wants(t, 0)
 	engine(t, "", "backup", dir, "--namespace", "acme").wants(t, 0, "backed up "+dir)
 	engine(t, "", "backup", dir).wants(t, 1, "backup of another log", "work-acme")
