@@ -36,11 +36,9 @@ const (
 // fill has the server restore one stream, and returns the number of its messages.
 func (r *restore) fill(ctx context.Context, p *part) (n int64, err error) {
 	size := uint64(0)
-	err = r.b.each(ctx, p.from, p.first, p.last, func(rec *Record) error {
-		if p.wants(rec) {
-			n++
-			size += uint64(len(rec.Subject) + len(rec.Header) + len(rec.Data) + 64)
-		}
+	err = r.each(ctx, p, func(rec *Record) error {
+		n++
+		size += uint64(len(rec.Subject) + len(rec.Header) + len(rec.Data) + 64)
 		return nil
 	})
 	if err != nil {
@@ -70,10 +68,7 @@ func (r *restore) fill(ctx context.Context, p *part) (n int64, err error) {
 		return 0, err
 	}
 	done, report := int64(0), r.progress("restore ")
-	err = r.b.each(ctx, p.from, p.first, p.last, func(rec *Record) error {
-		if !p.wants(rec) {
-			return nil
-		}
+	err = r.each(ctx, p, func(rec *Record) error {
 		if done++; done%progressEvery == 0 || done == n {
 			report(p.kind, done, n)
 		}
@@ -261,10 +256,7 @@ func (r *restore) compare(ctx context.Context, p *part) error {
 		}
 	}()
 	report, n := r.progress("compare "), int64(0)
-	err := r.b.each(ctx, p.from, p.first, p.last, func(rec *Record) error {
-		if !p.wants(rec) {
-			return nil
-		}
+	err := r.each(ctx, p, func(rec *Record) error {
 		if n++; n%progressEvery == 0 {
 			report(p.kind, n, p.from.Records())
 		}

@@ -28,6 +28,9 @@ type RestoreOptions struct {
 	// Conn is a connection with the engine's rights to the JetStream to fill.
 	Conn  *nats.Conn
 	Names wire.Names
+	// Rename has what the backup holds get Names, if it is of another namespace, or of an
+	// engine with another prefix. Else such a backup is refused.
+	Rename bool
 	// Replicas is the number of replicas of each stream; 0: 1.
 	Replicas  int
 	Placement *jetstream.Placement // of the streams; nil: anywhere
@@ -80,14 +83,15 @@ var (
 // the engine removes those that nothing refers to.
 func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	m := b.Manifest
-	if o.Names.Prefix != m.Prefix {
+	names := rename{wire.WithPrefix(m.Prefix), o.Names}
+	if !o.Rename && !names.isNone() {
 		return Restored{}, fmt.Errorf("restore: the backup has the prefix %q, and this engine %q: set prefix in engine.toml, or --prefix", m.Prefix, o.Names.Prefix)
 	}
 	js, err := connect.JetStream(o.Conn, o.Names)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	r := &restore{b: b, o: o, js: js, mark: eventlog.RestoreUnfinished + " " + m.ID + " " + rand.Text()}
+	r := &restore{b: b, o: o, js: js, names: names, mark: eventlog.RestoreUnfinished + " " + m.ID + " " + rand.Text()}
 	if err := r.verify(ctx); err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
@@ -100,11 +104,12 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 
 // restore is one Restore.
 type restore struct {
-	b    *Backup
-	o    RestoreOptions
-	js   jetstream.JetStream
-	mark string // of the streams, until they are whole
-	till moment
+	b     *Backup
+	o     RestoreOptions
+	js    jetstream.JetStream
+	names rename
+	mark  string // of the streams, until they are whole
+	till  moment
 }
 
 // verify reads the backup, and finds the moment.
@@ -141,6 +146,9 @@ func (r *restore) run(ctx context.Context) (Restored, error) {
 		p := r.part(kind)
 		if p == nil {
 			continue
+		}
+		if err := r.names.config(&p.cfg); err != nil {
+			return out, fmt.Errorf("%s: %w", p.from.Name, err)
 		}
 		if *counts[kind], err = r.fill(ctx, p); err != nil {
 			return out, fmt.Errorf("%s: %w", p.cfg.Name, err)
@@ -238,6 +246,19 @@ func (r *restore) part(kind string) *part {
 		p.wants = func(rec *Record) bool { return !rec.Time.After(at) }
 	}
 	return p
+}
+
+// each gives fn the messages of a part as they are restored.
+func (r *restore) each(ctx context.Context, p *part, fn func(*Record) error) error {
+	return r.b.each(ctx, p.from, p.first, p.last, func(rec *Record) error {
+		if !p.wants(rec) {
+			return nil
+		}
+		if err := r.names.record(rec); err != nil {
+			return err
+		}
+		return fn(rec)
+	})
 }
 
 // config returns the configuration of a restored stream. Limits of bytes are those of the

@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // restoreFile marks a data folder that a restore has begun to fill.
@@ -45,6 +46,9 @@ type RestoreOptions struct {
 	// NATS.
 	Options Options
 	Backup  string // the backup's folder or file
+	// Namespace is the one to fill, from the backup of any; empty: the default one, from a
+	// backup of that.
+	Namespace events.Namespace
 	// To, At, Replicas and Progress are those of backup.RestoreOptions. Replicas is for an
 	// existing NATS.
 	To       events.Seq
@@ -56,9 +60,10 @@ type RestoreOptions struct {
 // Restored is the outcome of a Restore.
 type Restored struct {
 	backup.Restored
-	Dir    string `json:"dir,omitempty"` // the data folder
-	Digest string `json:"digest,omitempty"`
-	Items  int64  `json:"items"` // in the restored state
+	Dir       string           `json:"dir,omitempty"`       // the data folder
+	Namespace events.Namespace `json:"namespace,omitempty"` // if it is not the default one
+	Digest    string           `json:"digest,omitempty"`
+	Items     int64            `json:"items"` // in the restored state
 	// InFlight counts the items that were claimed or running: they count as lost when an
 	// engine starts.
 	InFlight int64 `json:"in_flight"`
@@ -68,6 +73,11 @@ type Restored struct {
 // from a backup. It reads everything back, and builds the projection from the restored log,
 // which the engine goes on with where it has a data folder. No engine may run there. A
 // folder that holds anything is refused, except what an interrupted Restore has left.
+//
+// A namespace beside the default one is filled in the data folder of an engine that is
+// stopped, or on the NATS that has the log of an engine, which may run. Nothing else there
+// is touched, and there must be nothing of that namespace yet. The engine takes it when the
+// namespace is added.
 func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 	b, err := backup.Open(o.Backup)
 	if err != nil {
@@ -79,26 +89,42 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 	// Everything is synced at the end: see syncTree.
 	e.cfg.Server.Durability = config.Interval
 	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
+	of := wire.WithPrefix(b.Manifest.Prefix)
+	if o.Namespace == "" && of.InNamespace() != events.DefaultNamespace {
+		return done, fmt.Errorf("restore: the backup is of the namespace %s: say which namespace to fill: --namespace %[1]s in an engine that there is, or --namespace default in a new one", of.InNamespace())
+	}
 	if o.Options.Config.Server.Prefix == "" {
-		e.cfg.Server.Prefix = b.Manifest.Prefix
+		e.cfg.Server.Prefix = of.Namespace(events.DefaultNamespace).Prefix
 	}
 	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
+	other := o.Namespace != "" && o.Namespace != events.DefaultNamespace
 	parts, whole := e.serverParts(), false
+	open, finish := func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, func() error { return restored(e.dir.path) }
+	if other {
+		open, finish = e.openUsedDir, func() error { return e.dir.restoredNamespace(o.Namespace) }
+	}
 	if e.cfg.Server.NATSURL == "" {
-		parts = slices.Insert(parts, 0, part{"the data folder", func(context.Context) error { return e.openRestoreDir(b.Manifest.ID) }, e.closeDir}, part{"the mark on the folder", nil, func(context.Context) error {
+		parts = slices.Insert(parts, 0, part{"the data folder", open, e.closeDir}, part{"the mark on the folder", nil, func(context.Context) error {
 			if !whole {
 				return nil
 			}
-			return restored(e.dir.path)
+			return finish()
 		}})
 	}
 	if err := life.start(ctx, parts...); err != nil {
 		return done, err
 	}
 	done.Dir = e.dir.root()
-	err = e.restore(ctx, b, o, &done)
+	into := e
+	if other {
+		done.Namespace = o.Namespace
+		into, err = e.emptyNamespace(ctx, o.Namespace, b.Manifest.ID)
+	}
+	if err == nil {
+		err = into.restore(ctx, b, o, &done)
+	}
 	whole = err == nil
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -107,7 +133,7 @@ func Restore(ctx context.Context, o RestoreOptions) (done Restored, err error) {
 
 func (b *base) restore(ctx context.Context, from *backup.Backup, o RestoreOptions, done *Restored) (err error) {
 	done.Restored, err = from.Restore(ctx, backup.RestoreOptions{
-		Conn: b.nc, Names: b.names(), Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
+		Conn: b.nc, Names: b.names(), Rename: o.Namespace != "", Replicas: o.Replicas, To: o.To, At: o.At, Progress: o.Progress,
 	})
 	if err != nil {
 		return err

@@ -421,34 +421,38 @@ func (t *tenant) destroy(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.dropStreams(ctx); err != nil {
+	if err := t.home.dropStreams(ctx, t.name); err != nil {
 		return fmt.Errorf("destroy the streams: %w", err)
 	}
 	t.home.log.Warn("the namespace was removed, with all that it held", "namespace", string(t.name))
 	return t.home.decider.decide(ctx, core.ForgetNamespace{Name: t.name, CreatedAt: t.createdAt})
 }
 
-// dropStreams deletes all streams of the namespace.
-func (t *tenant) dropStreams(ctx context.Context) error {
+// ownStreams returns the names of all streams of a namespace.
+func (b *base) ownStreams(ctx context.Context, js jetstream.JetStream, name events.Namespace) (own []string, err error) {
+	list := js.StreamNames(ctx)
+	for s := range list.Name() {
+		if b.names().Namespace(name).OwnsAlone(s) {
+			own = append(own, s)
+		}
+	}
+	return own, list.Err()
+}
+
+// dropStreams deletes all streams of a namespace.
+func (b *base) dropStreams(ctx context.Context, name events.Namespace) error {
 	ctx, cancel := context.WithTimeout(ctx, spaceStopTimeout)
 	defer cancel()
-	names := t.home.names().Namespace(t.name)
-	js, err := connect.JetStream(t.home.nc, names)
+	js, err := connect.JetStream(b.nc, b.names())
 	if err != nil {
 		return err
 	}
-	list := js.StreamNames(ctx)
-	var own []string
-	for name := range list.Name() {
-		if names.OwnsAlone(name) {
-			own = append(own, name)
-		}
-	}
-	if err := list.Err(); err != nil {
+	own, err := b.ownStreams(ctx, js, name)
+	if err != nil {
 		return err
 	}
-	for _, name := range own {
-		if err := js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+	for _, s := range own {
+		if err := js.DeleteStream(ctx, s); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return err
 		}
 	}
@@ -467,6 +471,9 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	info := t.info
 	t.mu.Unlock()
 	b, err := t.home.namespace(info)
+	if err == nil {
+		err = b.dir.checkRestored()
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,16 +24,19 @@ func backupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR|FILE.tar|-",
 		Short: "Back up what the engine can't derive, while it works",
-		Long: `Copy the event log, undecided submissions, items' logs and documents, as of
-one position of the log. The engine goes on meanwhile; nothing that it accepted
-before the command began is missing.
+		Long: `Copy the event log, undecided submissions, items' logs and documents of one
+namespace, as of one position of its log. The engine goes on meanwhile; nothing
+that it accepted before the command began is missing.
+
+Without --namespace that is the namespace default. Each other one has a backup
+of its own: ` + "`engine namespace list`" + ` names them.
 
 Into a folder that holds a backup the command adds what is new, and goes on
 where an interrupted run ended. A file whose name ends in .tar is written whole,
 and must not exist yet; - writes such a file to standard output.
 
 It takes the role operate.`,
-		Example: "  engine backup /var/backups/streamwright\n  engine backup today.tar\n  engine backup - | ssh backups 'cat > today.tar'\n  engine backup verify /var/backups/streamwright",
+		Example: "  engine backup /var/backups/streamwright\n  engine backup --namespace acme /var/backups/acme\n  engine backup today.tar\n  engine backup - | ssh backups 'cat > today.tar'\n  engine backup verify /var/backups/streamwright",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return takeBackup(cmd.Context(), a, args[0], full)
@@ -178,8 +181,13 @@ With --to or --at the log ends at an earlier moment, and the state is that of
 then. Undecided submissions are not restored then; items' logs are, up to that
 time.
 
+With --namespace NAME the backup of any namespace becomes that one, in the
+folder of an engine that is stopped, or on its NATS server. There must be
+nothing of it yet. The rest of the folder is not touched. Then start the engine,
+and add it with ` + "`engine namespace add NAME`" + `.
+
 An interrupted restore is refused by the engine. Run it again: it begins anew.`,
-		Example: "  engine restore /var/backups/streamwright --dir data\n  engine restore today.tar --dir data --at 2030-01-31T08:00:00Z\n  engine restore today.tar --nats-url nats://10.0.0.1:4222 --replicas 3",
+		Example: "  engine restore /var/backups/streamwright --dir data\n  engine restore today.tar --dir data --at 2030-01-31T08:00:00Z\n  engine restore today.tar --nats-url nats://10.0.0.1:4222 --replicas 3\n  engine restore acme.tar --dir data --namespace acme",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, pair := range [][2]string{{"to", "at"}, {"dir", "nats-url"}} {
@@ -196,7 +204,7 @@ An interrupted restore is refused by the engine. Run it again: it begins anew.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "the configuration `file` of the engine")
-	f.StringVar(&o.Options.Dir, "dir", "", "the data `folder` to fill, which must be empty or not exist")
+	f.StringVar(&o.Options.Dir, "dir", "", "the data `folder` to fill, which must be empty or not exist; with --namespace, that of an engine")
 	f.StringVar(&o.Options.NATSURL, "nats-url", "", "the `URL` of an existing NATS server to restore into")
 	f.IntVar(&o.Replicas, "replicas", 1, "the `number` of replicas of each stream, for --nats-url: 1, 3 or 5")
 	f.Func("to", "the `position` at which the log ends: the state right after that event", pointInTime(&at))
@@ -213,6 +221,11 @@ func restoreBackup(ctx context.Context, a *app, o embedded.RestoreOptions, at st
 		return cli.Usagef("--replicas is for --nats-url: a data folder has one of each stream")
 	case o.Replicas != 1 && o.Replicas != 3 && o.Replicas != 5:
 		return cli.Usagef("invalid --replicas %d: use 1, 3 or 5", o.Replicas)
+	}
+	if cmp.Or(a.Namespace, os.Getenv(cli.NamespaceEnv)) != "" {
+		if o.Namespace, err = cli.Namespace(a.Namespace, os.Getenv); err != nil {
+			return err
+		}
 	}
 	if _, err := os.Stat(o.Backup); err != nil {
 		return fmt.Errorf("open the backup: %w", err)
@@ -254,7 +267,10 @@ func printRestored(a *app, r *embedded.Restored) {
 	if !r.End {
 		a.Printf("it is an earlier moment than the backup's end: undecided submissions were not restored\n")
 	}
-	if r.Dir != "" {
+	switch {
+	case r.Namespace != "":
+		a.Printf("start the engine, and add it with `engine namespace add %s`\n", r.Namespace)
+	case r.Dir != "":
 		a.Printf("start it with `engine serve --dir %s`\n", r.Dir)
 	}
 }

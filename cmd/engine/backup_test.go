@@ -49,6 +49,50 @@ func TestBackupAndRestore(t *testing.T) {
 	engine(t, "", "restore", dir, "--dir", into).wants(t, 1, "is not empty")
 }
 
+// The backup of a namespace becomes another one, in the folder of the engine.
+func TestBackupAndRestoreOfANamespace(t *testing.T) {
+	need.Seconds(t)
+	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "b")
+	begin := func() (stop func()) {
+		e, err := embedded.Start(t.Context(), embedded.Options{Dir: data, NATSListen: "127.0.0.1:0", HTTP: config.Off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("NATS_URL", e.URL())
+		return func() {
+			if err := e.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	listed := func(ns, want string) {
+		t.Helper()
+		need.Eventually(t, ns+" lists "+want, func() bool {
+			return strings.Contains(engine(t, "", "list", "--namespace", ns, "--request-timeout", "1s").out, want)
+		})
+	}
+	stop := begin()
+	engine(t, "", "namespace", "add", "acme").wants(t, 0)
+	need.Eventually(t, "acme runs", func() bool {
+		return strings.Contains(engine(t, "", "namespace", "show", "acme").out, "running")
+	})
+	engine(t, "", "submit", "email", "--namespace", "acme", "--id", anID).wants(t, 0)
+	engine(t, "", "backup", dir, "--namespace", "acme").wants(t, 0, "backed up "+dir)
+	engine(t, "", "backup", dir).wants(t, 1, "backup of another log", "work-acme")
+	engine(t, "", "backup", "verify", dir).wants(t, 0, "whole: 2 files")
+	engine(t, "", "restore", dir, "--dir", data, "--namespace", "acme2").wants(t, 1, "folder_in_use")
+	stop()
+	engine(t, "", "restore", dir, "--dir", data+"2").wants(t, 1, "of the namespace acme")
+	engine(t, "", "restore", dir, "--dir", data, "--namespace", "acme").wants(t, 1, "nothing is restored over what exists")
+	engine(t, "", "restore", dir, "--dir", data, "--namespace", "acme2").wants(t, 0, "1 item;", "engine namespace add acme2")
+	engine(t, "", "restore", dir, "--dir", data+"2", "--namespace", "default").wants(t, 0, "1 item;", "engine serve --dir "+data+"2")
+	stop = begin()
+	defer stop()
+	engine(t, "", "namespace", "add", "acme2").wants(t, 0)
+	listed("acme2", anID)
+	listed("acme", anID)
+}
+
 // On an existing NATS with the printed permissions, an operator backs up, and the engine's
 // own user restores.
 func TestBackupOfAnExternalServer(t *testing.T) {

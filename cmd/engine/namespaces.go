@@ -17,7 +17,6 @@ var ofTheWhole = map[string]string{
 	"mirror":      "a site mirrors the default namespace",
 	"namespace":   "it is about all namespaces",
 	"permissions": "it prints the accounts of all namespaces",
-	"restore":     "a backup has the namespace that it is of",
 	"salvage":     "it reads the log of the default namespace",
 	"serve":       "the engine runs all its namespaces",
 	"version":     "it needs no engine",
