@@ -152,7 +152,7 @@ func TestRemoveNamespaceOnATerminal(t *testing.T) {
 	}{{"\x03", "nothing was changed", 1}, {"y\n", "nothing was changed", 1}, {"acme\n", "removed acme", 0}} {
 		code, text := converse(t, "to go on: ", of.typed, "namespaces", "remove", "acme", "--force", "--server", url)
 		before, after, _ := strings.Cut(text, "to go on: ")
-		if code != of.code || !strings.Contains(after, of.says) || !strings.Contains(before, "namespace acme and all that it holds") {
+		if code != of.code || !strings.Contains(after, of.says) || !strings.Contains(before, "namespace acme (") {
 			t.Errorf("%q: exit code %d, %q", of.typed, code, text)
 		}
 	}

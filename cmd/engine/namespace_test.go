@@ -50,6 +50,7 @@ func TestNamespaceCommands(t *testing.T) {
 	do("namespaces pause nobody").wants(t, 1, "not_found")
 	do("namespaces add default").wants(t, 2, "always there")
 	do("namespaces remove default --yes").wants(t, 2, "always there")
+	do("submit ship {} --namespace acme").wants(t, 0)
 	do("namespaces remove acme --yes").wants(t, 1, "use force", "wrong_state")
 	do("namespaces remove acme --yes --force --by kelly").wants(t, 0, "removed acme")
 	do("namespaces remove acme --yes").wants(t, 1, "not_found")

@@ -61,7 +61,7 @@ standard input), or new ones, shown once on standard error. A password has 12
 characters or more. With --json there are no logins: it is for those who make
 JWTs.`,
 		Example: "  engine permissions --user feeder=submit --user ops=operate > accounts.conf\n" +
-			"  engine permissions --namespace acme --user feeder=acme/submit --user 'ops=*/operate'\n" +
+			"  engine permissions --namespace acme --user in=acme/submit --user ops=acme/read\n" +
 			"  engine permissions --user workers=work --certificate workers",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
