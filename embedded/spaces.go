@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
@@ -153,10 +154,12 @@ func (s *spaces) sweep() {
 	root := filepath.Join(s.home.dir.path, namespaceFolder)
 	entries, _ := os.ReadDir(root) // there may be none
 	for _, e := range entries {
-		if slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return string(info.Name) == e.Name() }) {
+		listed := slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return string(info.Name) == e.Name() })
+		path := filepath.Join(root, e.Name())
+		if _, err := os.Stat(filepath.Join(path, restoreFile)); listed || err == nil { // a restore is not through
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+		if err := os.RemoveAll(path); err != nil {
 			s.home.log.Warn("the folder of a namespace that is not there any more can't be removed", "folder", e.Name(), "error", err)
 		}
 	}
@@ -246,6 +249,9 @@ type tenant struct {
 func newTenant(home *space, info events.NamespaceInfo, starts chan struct{}) *tenant {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), changed: make(chan struct{}, 1), info: info}
+	if info.Removing { // by an earlier process, which has not come to its end
+		close(t.remove)
+	}
 	go t.run(ctx)
 	return t
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -206,6 +207,46 @@ func TestNamespaces(t *testing.T) {
 	runIn(t, e, "acme", streamwright.Item{ID: id, Type: "email", DedupKey: "one", Params: 1})
 	if err := e.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A removal that a process has begun is ended by the next one. What is left of a namespace that
+// was removed meanwhile goes, but not what a restore has begun.
+func TestARemovalIsEndedByTheNextProcess(t *testing.T) {
+	o := Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: config.Off}
+	e := mustStart(t, o)
+	addNamespaces(t, e, "acme")
+	if err := e.spaces.stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.decider.decide(testContext(t), core.RemoveNamespace{Name: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(streamsOf(t, e, "acme")) == 0 {
+		t.Fatal("it was destroyed already")
+	}
+	stopEngine(t, e)
+	folder := func(name string) string { return filepath.Join(o.Dir, "namespaces", name) }
+	for _, path := range []string{folder("left"), folder("restored")} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder("restored"), restoreFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = mustStart(t, o)
+	need.Eventually(t, "acme is off the list", func() bool {
+		list, err := e.ledger.store.Namespaces()
+		return err == nil && len(list) == 0
+	})
+	if left := streamsOf(t, e, "acme"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	for name, want := range map[string]bool{"acme": false, "left": false, "restored": true} {
+		if _, err := os.Stat(folder(name)); (err == nil) != want {
+			t.Errorf("the folder of %s: %v", name, err)
+		}
 	}
 }
 
