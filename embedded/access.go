@@ -430,6 +430,12 @@ func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
 	if roots, err = s.login(opts, o); err != nil {
 		return nil, err
 	}
+	// nats-server 2.15 compares nkey users with those before, down to the accounts that run,
+	// whose maps may change meanwhile. This field comes first; it means nothing without JWTs.
+	s.applied++
+	for _, u := range opts.Nkeys {
+		u.Issued = s.applied
+	}
 	if err := s.ns().ReloadOptions(opts); err != nil {
 		return nil, fmt.Errorf("reload the NATS server: %w", err)
 	}

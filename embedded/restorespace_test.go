@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -120,6 +121,9 @@ func checkFilled(t testing.TB, e *Engine, name, from, id string, items int) {
 func TestRestoreIntoANamespace(t *testing.T) {
 	for _, user := range []string{"", "ops"} {
 		t.Run("user="+user, func(t *testing.T) {
+			if user == "" {
+				logins.Open(t, "the other has users of its own")
+			}
 			o := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: testLog(t)}
 			if user != "" {
 				o.Config.NATS.Users = []config.NATSUser{userIn(t, "ops", "acme/operate"), userIn(t, "home", "operate")}

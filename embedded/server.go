@@ -97,6 +97,7 @@ type server struct {
 	tmp      string // of a server in memory, which wants a folder all the same
 
 	changing sync.Mutex // held by restart, reload and Stop; guards what follows, opts, and the Access and Namespaces of given
+	applied  int64      // how often who may do what was exchanged
 	stopped  bool
 	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
