@@ -55,9 +55,9 @@ func (g EngineGrant) Permissions() Permissions {
 // namespace adds what one namespace takes, which has the grant's Names.
 func (g EngineGrant) namespace(p *Permissions) {
 	n := g.Names
-	p.subscribe(n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), "$JS.EVENT.ADVISORY.CONSUMER.DELETED."+n.DispatchStream()+".*",
+	p.subscribe(n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), "$JS.EVENT.ADVISORY.CONSUMER.DELETED."+n.DispatchStream()+".*",
 		n.Control(">"), n.Probe(">"), n.RunOfAll()) // for workers over HTTP
-	p.publish(n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
+	p.publish(n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
 		n.JetStream("CONSUMER.PAUSE."+n.DispatchStream()+".*"))
 	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.DispatchAckStream()} {
 		g.administer(p, s, "DELETE")

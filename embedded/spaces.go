@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/config"
@@ -427,12 +428,40 @@ func (t *tenant) destroy(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := t.awaitLetGo(ctx); err != nil {
+		return fmt.Errorf("wait until all nodes have let go of it: %w", err)
+	}
 	if err := t.home.dropStreams(ctx, t.name); err != nil {
 		return fmt.Errorf("destroy the streams: %w", err)
 	}
 	t.home.log.Warn("the namespace was removed, with all that it held", "namespace", string(t.name))
 	return t.home.decider.decide(ctx, core.ForgetNamespace{Name: t.name, CreatedAt: t.createdAt})
 }
+
+// sayHeld answers, for as long as the connection is open, that this process holds the namespace.
+func (b *base) sayHeld(context.Context) error {
+	_, err := b.nc.Subscribe(b.names().Held(), func(m *nats.Msg) { _ = m.Respond(nil) }) // who has gone needs no answer
+	return err
+}
+
+// awaitLetGo returns once no process that can be reached holds the namespace: one that did
+// would make anew what is destroyed.
+func (t *tenant) awaitLetGo(ctx context.Context) error {
+	for {
+		ask, cancel := context.WithTimeout(ctx, leaseAsk)
+		_, err := t.home.nc.RequestWithContext(ask, t.home.names().Namespace(t.name).Held(), nil)
+		cancel()
+		if errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := sleep.For(ctx, heldLook); err != nil {
+			return err
+		}
+	}
+}
+
+// heldLook is the time between two looks whether a namespace is still held.
+const heldLook = 20 * time.Millisecond
 
 // ownStreams returns the names of all streams of a namespace.
 func (b *base) ownStreams(ctx context.Context, js jetstream.JetStream, name events.Namespace) (own []string, err error) {
@@ -490,6 +519,7 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	f := s.faces
 	parts := slices.Concat([]part{
 		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
+		{"the word that it is held", b.sayHeld, nil},
 		{"the link", just(func() { f.face.link.Store(&link{b.srv, b.nc}) }), nil},
 	}, s.logParts(), s.workParts(), []part{
 		{"what is done first", s.decider.settle, nil},

@@ -229,6 +229,9 @@ func (n Names) Lease(p int) string { return n.subject("lease", strconv.Itoa(p)) 
 // for as long as it is connected.
 func (n Names) Pulse(p int, node string) string { return n.subject("lease", strconv.Itoa(p), node) }
 
+// Held returns the subject on which every engine that holds the namespace answers, with nothing.
+func (n Names) Held() string { return n.subject("lease", "held") }
+
 // MirrorAsk returns the subject on which the hub answers a site that mirrors the log.
 func (n Names) MirrorAsk(site string) string { return n.subject("mirror", "ask", site) }
 

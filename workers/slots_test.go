@@ -106,7 +106,8 @@ func TestNoSlotNoOffer(t *testing.T) {
 	a, b := of[0], of[1]
 	takes(t, a, 1, true)
 	takes(t, b, 2, false)
-	if !b.leave() || !b.leave() || b.leave() || !b.pass() || b.pass() || b.offer() != 0 {
+	left := []bool{b.leave(), b.leave(), b.leave()}
+	if !left[0] || !left[1] || left[2] || !b.pass() || b.pass() || b.offer() != 0 {
 		t.Error("the item has not left the line")
 	}
 	if got := p.offers(); got[3:] != "0]" {
