@@ -70,6 +70,7 @@ func (b *base) serverOptions() serverOptions {
 		Dir: b.dir.root(), Listen: b.cfg.Server.NATSListen, Durability: b.cfg.Server.Durability, Names: b.names(), Partitions: partitions, Access: b.cfg.NATS, Leaf: b.cfg.Leaf, Quotas: b.cfg.Quotas,
 		MaxMemory: b.cfg.Limits.MaxMemoryBytes, MaxStore: b.cfg.Limits.MaxStoreBytes, Log: b.log,
 	}
+	so.Namespaces = b.dir.namespaces()
 	if b.dir == nil {
 		so.MaxMemory = 0 // everything is there: as much as the machine allows
 	}

@@ -54,8 +54,10 @@ func newSpaces(home *space) *spaces {
 	return s
 }
 
-// open tells the NATS server of the namespaces, before anybody is answered.
+// open tells the NATS server of the namespaces, before anybody is answered, if they are others
+// than those that have a folder.
 func (s *spaces) open(context.Context) error {
+	s.told = s.home.dir.namespaces()
 	_, err := s.tell()
 	return err
 }
@@ -587,6 +589,20 @@ func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
 
 // namespaceFolder has the folders of the namespaces beside the default one.
 const namespaceFolder = "namespaces"
+
+// namespaces returns the names of the namespaces that have a folder, sorted.
+func (d *dataDir) namespaces() (names []events.Namespace) {
+	if d == nil {
+		return nil
+	}
+	entries, _ := os.ReadDir(filepath.Join(d.path, namespaceFolder)) // there may be none
+	for _, e := range entries {
+		if name, err := events.ParseNamespace(e.Name()); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // namespace returns the folder of a namespace, in that of the process, which has the lock.
 func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {

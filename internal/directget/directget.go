@@ -4,6 +4,7 @@
 package directget
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,10 @@ const Timeout = 5 * time.Second
 
 // ErrUnreachable means that no server answered: try again.
 var ErrUnreachable = errors.New("the stream does not answer")
+
+// maxBytes bounds an answer for which no bound is asked, as the server does by default. It is
+// said all the same: nats-server 2.15 reads its own without a lock, which a reload replaces.
+const maxBytes = 64 << 20
 
 // Request asks for the messages from a sequence or a time on.
 type Request struct {
@@ -43,6 +48,7 @@ type Message struct {
 // Get sends a request to the direct get subject of a stream. pending is the number of
 // matching messages after the returned ones. No match at all is not an error.
 func Get(ctx context.Context, nc *nats.Conn, subject string, req Request) (msgs []Message, pending uint64, err error) {
+	req.MaxBytes = cmp.Or(req.MaxBytes, maxBytes)
 	body, err := json.Marshal(req)
 	if err != nil {
 		return nil, 0, err
