@@ -119,6 +119,7 @@ func checkFilled(t testing.TB, e *Engine, name, from, id string, items int) {
 // The backup of a namespace, and that of the default one, become namespaces of the same
 // engine. The others are not touched, whatever happens.
 func TestRestoreIntoANamespace(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"", "ops"} {
 		t.Run("user="+user, func(t *testing.T) {
 			if user == "" {

@@ -69,12 +69,13 @@ func TestLimitsOfANamespaceThatRuns(t *testing.T) {
 // goes on with what it has accepted.
 func TestTheBoundOfALog(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: config.Off, Logger: testLog(t)})
 	addNamespaces(t, e, "acme", "beta")
-	s := limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxLogBytes: new(int64(events.MinBound))})
+	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxLogBytes: new(int64(events.MinBound))})
 	large := strings.Repeat("x", 200_000)
 	need.Eventually(t, "the log is full", func() bool {
-		if s.decider.full() != nil {
+		if awaitNamespace(t, e, "acme").decider.full() != nil {
 			return true
 		}
 		if err := submitTo(t, e, "acme", large); err != nil {

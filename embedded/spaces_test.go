@@ -254,6 +254,7 @@ func TestARemovalIsEndedByTheNextProcess(t *testing.T) {
 // the loss of its owner.
 func TestNamespacesOnACluster(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	all := clusterOptions(t, 3)
 	engines := startEngines(t, all...)
 	ctx := testContext(t)
