@@ -57,7 +57,7 @@ func targetsOf(n wire.Names) []string {
 	t := []string{
 		n.Event(0, "harmed", events.KindCompleted), n.Intake(0, "harmed"), n.RunOf("harmed", "s"), n.AckRun("harmed"), n.Control("victim"), n.Probe("victim"), "$KV." + n.Bucket("workers") + ".victim",
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".victim", "$JS.FC." + n.EventStream(0) + ".victim", n.Forward("harmed"),
-		n.Submit("harmed"), n.Log("harmed", events.ID{}), "$O." + n.Bucket("blobs") + ".C.victim",
+		n.Submit("stranger"), n.Log("harmed", events.ID{}), "$O." + n.Bucket("blobs") + ".C.victim",
 	}
 	for _, stream := range []string{n.EventStream(0), n.IntakeStream(), n.LogStream(), n.DispatchStream(), "OBJ_" + n.Bucket("blobs"), "KV_" + n.Bucket("workers")} {
 		for _, op := range []string{"DELETE", "PURGE", "UPDATE"} {
