@@ -90,6 +90,7 @@ func mayHear(t *testing.T, nc *nats.Conn, subject string) bool {
 
 func mustSetNamespaces(t testing.TB, s *server, list ...events.Namespace) {
 	t.Helper()
+	need.NoReload(t)
 	if err := s.reload(func(o *serverOptions) { o.Namespaces = list }); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 // The list of namespaces outlives a restart, a cut of the log and a rebuild of the store.
 // Those of the file are the file's, and stay when it has them no more.
 func TestTheListOfNamespaces(t *testing.T) {
+	need.NoReload(t)
 	slow(t)
 	t.Parallel()
 	dir := t.TempDir()

@@ -42,6 +42,7 @@ func inNamespace(t testing.TB, e *Engine, name string) *streamwright.Client {
 // addNamespaces adds namespaces, and returns once they answer.
 func addNamespaces(t testing.TB, e *Engine, names ...string) {
 	t.Helper()
+	need.NoReload(t)
 	c := inNamespace(t, e, "default")
 	for _, name := range names {
 		if _, err := c.Namespaces().Set(testContext(t), name, streamwright.NamespaceChange{}); err != nil {
@@ -322,6 +323,7 @@ func TestNamespacesOnACluster(t *testing.T) {
 // Two teams share an engine, and see nothing of each other; an operator of all adds what they use.
 func TestTeamsShareAnEngine(t *testing.T) {
 	slow(t)
+	need.NoReload(t)
 	t.Parallel()
 	c := config.Default()
 	c.NATS.Users = []config.NATSUser{

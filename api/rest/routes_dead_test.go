@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -121,6 +122,7 @@ func TestRejected(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
+	need.NoReload(t)
 	r := start(t, "")
 	set := want[wire.NamespaceReply](r, http.StatusOK, "PUT", "/api/v1/namespaces/acme", `{"limits":{"max_queued":7}}`)
 	if set.Namespace == nil || set.Namespace.Name != "acme" || set.Namespace.Limits.MaxQueued != 7 {

@@ -51,6 +51,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 // The backup of a namespace becomes another one, in the folder of the engine.
 func TestBackupAndRestoreOfANamespace(t *testing.T) {
+	need.NoReload(t)
 	need.Seconds(t)
 	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "b")
 	begin := func() (stop func()) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // terminal opens a pseudo terminal: what a person has, and what a program has.
@@ -144,6 +145,7 @@ func TestBulkOfAnUnknownType(t *testing.T) {
 
 // What is destroyed for good is named once more before.
 func TestRemoveNamespaceOnATerminal(t *testing.T) {
+	need.NoReload(t)
 	url := realEngine(t)
 	engine(t, "", "namespaces", "add", "acme", "--server", url).wants(t, 0)
 	for _, of := range []struct {

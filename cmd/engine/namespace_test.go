@@ -9,10 +9,12 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func TestNamespaceCommands(t *testing.T) {
+	need.NoReload(t)
 	url := realEngine(t)
 	do := func(args string) ran {
 		t.Helper()

@@ -53,6 +53,14 @@ func NoRace(t testing.TB, why string) {
 	}
 }
 
+// NoReload skips a test that has an embedded NATS server read its accounts again, as a new
+// namespace does, under the race detector: nats-server 2.15 reads its options for a direct get
+// without the lock under which a reload replaces them.
+func NoReload(t testing.TB) {
+	t.Helper()
+	NoRace(t, "nats-server reads its options without a lock")
+}
+
 // patience is generous: it only ends a test that fails.
 const patience = 2 * time.Minute
 

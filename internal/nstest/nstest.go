@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
@@ -34,6 +35,7 @@ type prover struct{ api.Prover }
 // until the test ends.
 func Start(t testing.TB, url string, ns events.Namespace) {
 	t.Helper()
+	need.NoReload(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
