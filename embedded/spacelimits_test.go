@@ -99,7 +99,7 @@ func TestTheBoundOfALog(t *testing.T) {
 	if err := c.Conn().Publish(c.Names().Submit("mail"), []byte(`{"params":"published"}`)); err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.List(testContext(t), streamwright.Filter{})
+	all, err := c.List(testContext(t), streamwright.Filter{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestTheBoundOfALog(t *testing.T) {
 	}
 	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxLogBytes: new(int64(100 << 20))})
 	need.Eventually(t, "the publish is decided", func() bool {
-		now, err := c.List(testContext(t), streamwright.Filter{})
+		now, err := c.List(testContext(t), streamwright.Filter{Limit: 1000})
 		return err == nil && len(now.Items) == len(all.Items)+1
 	})
 	if err := submitTo(t, e, "acme", large); err != nil {
