@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,8 +34,8 @@ func limitNamespace(t testing.TB, e *Engine, name string, to streamwright.Namesp
 	return s
 }
 
-func submitTo(t testing.TB, e *Engine, name string, params any) error {
-	_, err := inNamespace(t, e, name).Submit(testContext(t), streamwright.Item{Type: "mail", Params: params})
+func submitTo(ctx context.Context, t testing.TB, e *Engine, name string, params any) error {
+	_, err := inNamespace(t, e, name).Submit(ctx, streamwright.Item{Type: "mail", Params: params})
 	return err
 }
 
@@ -43,12 +44,12 @@ func TestLimitsOfANamespaceThatRuns(t *testing.T) {
 	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: testLog(t)})
 	addNamespaces(t, e, "acme")
 	for range 2 {
-		if err := submitTo(t, e, "acme", 1); err != nil {
+		if err := submitTo(testContext(t), t, e, "acme", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxQueued: new(2), MaxDocumentBytes: new(int64(5 << 20))})
-	if err := submitTo(t, e, "acme", 1); events.CodeOf(err) != events.CodeQueueFull {
+	if err := submitTo(testContext(t), t, e, "acme", 1); events.CodeOf(err) != events.CodeQueueFull {
 		t.Errorf("beyond max_queued: %v", err)
 	}
 	js, err := connect.JetStream(e.nc, e.names())
@@ -60,7 +61,7 @@ func TestLimitsOfANamespaceThatRuns(t *testing.T) {
 		t.Errorf("the documents are not bounded: %+v, %v", bucket, err)
 	}
 	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxQueued: new(3)})
-	if err := submitTo(t, e, "acme", 1); err != nil {
+	if err := submitTo(testContext(t), t, e, "acme", 1); err != nil {
 		t.Error(err)
 	}
 }
@@ -78,7 +79,9 @@ func TestTheBoundOfALog(t *testing.T) {
 		if awaitNamespace(t, e, "acme").decider.full() != nil {
 			return true
 		}
-		if err := submitTo(t, e, "acme", large); err != nil {
+		ctx, cancel := context.WithTimeout(testContext(t), time.Second) // at the bound it is tried again until then
+		defer cancel()
+		if err := submitTo(ctx, t, e, "acme", large); err != nil {
 			t.Log(err)
 		}
 		return false
@@ -92,7 +95,7 @@ func TestTheBoundOfALog(t *testing.T) {
 	if err != nil || len(stats.Alarms) == 0 || stats.Alarms[0].Code != wire.AlarmLog {
 		t.Errorf("%+v, %v", stats.Alarms, err)
 	}
-	if err := submitTo(t, e, "beta", large); err != nil {
+	if err := submitTo(testContext(t), t, e, "beta", large); err != nil {
 		t.Errorf("another namespace: %v", err)
 	}
 	// A plain publish waits in the intake.
@@ -113,7 +116,7 @@ func TestTheBoundOfALog(t *testing.T) {
 		now, err := c.List(testContext(t), streamwright.Filter{Limit: 1000})
 		return err == nil && len(now.Items) == len(all.Items)+1
 	})
-	if err := submitTo(t, e, "acme", large); err != nil {
+	if err := submitTo(testContext(t), t, e, "acme", large); err != nil {
 		t.Error(err)
 	}
 }
