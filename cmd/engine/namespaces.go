@@ -6,21 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/internal/cli"
 )
-
-// ofTheWhole says why commands that concern an engine as a whole take no --namespace.
-var ofTheWhole = map[string]string{
-	"bench":       "it measures an engine of its own",
-	"demo":        "it runs an engine of its own",
-	"edge":        "a site submits to the default namespace",
-	"mirror":      "a site mirrors the default namespace",
-	"namespace":   "it is about all namespaces",
-	"permissions": "it prints the accounts of all namespaces",
-	"salvage":     "it reads the log of the default namespace",
-	"serve":       "the engine runs all its namespaces",
-	"version":     "it needs no engine",
-}
 
 // checkNamespace refuses --namespace where it has no meaning. Such a command doesn't heed the
 // environment's either.
@@ -29,7 +17,7 @@ func (a *app) checkNamespace(cmd *cobra.Command, _ []string) error {
 	for top.HasParent() && top.Parent() != cmd.Root() {
 		top = top.Parent()
 	}
-	why, whole := ofTheWhole[top.Name()]
+	why, whole := console.OfTheWhole[top.Name()]
 	if cmd.HasParent() && cmd.Parent().Name() == "backup" && cmd.Name() == "verify" {
 		why, whole = "a backup has the namespace that it is of", true
 	}

@@ -160,11 +160,11 @@ func addHelp(root *cobra.Command, out io.Writer) {
 }
 
 // GivenConnection returns the flags of the connection that a command line has, as it
-// would be written again. Passwords and tokens are left out.
-func GivenConnection(root *cobra.Command) (args []string) {
+// would be written again, but for some. Passwords and tokens are left out.
+func GivenConnection(root *cobra.Command, but ...string) (args []string) {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
-		case !f.Changed || !isConnection(f) || f.Name == "password" || f.Name == "token":
+		case !f.Changed || !isConnection(f) || f.Name == "password" || f.Name == "token" || slices.Contains(but, f.Name):
 		case f.Value.Type() == "bool":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		default:

@@ -101,21 +101,40 @@ var quotedCall = regexp.MustCompile("`engine ([a-z]+)([^`]*)`")
 // connectless are the commands that need no connection, or make it in another way.
 var connectless = []string{"serve", "edge", "mirror", "demo", "salvage", "restore", "help"}
 
+// OfTheWhole says why commands that concern an engine as a whole take no --namespace.
+var OfTheWhole = map[string]string{
+	"bench":       "it measures an engine of its own",
+	"demo":        "it runs an engine of its own",
+	"edge":        "a site submits to the default namespace",
+	"mirror":      "a site mirrors the default namespace",
+	"namespace":   "it is about all namespaces",
+	"permissions": "it prints the accounts of all namespaces",
+	"salvage":     "it reads the log of the default namespace",
+	"serve":       "the engine runs all its namespaces",
+	"version":     "it needs no engine",
+}
+
 // Calls returns text with its commands, in backquotes, as a user of this program would
 // write them: with the program's name, and with the flags of the connection that this
 // command line has.
 func (a *App) Calls(text string) string {
-	given := ""
-	if a.root != nil {
-		given = strings.Join(append([]string{""}, cli.GivenConnection(a.root)...), " ")
+	given := func(but ...string) string {
+		if a.root == nil {
+			return ""
+		}
+		return strings.Join(append([]string{""}, cli.GivenConnection(a.root, but...)...), " ")
 	}
 	return a.called(quotedCall.ReplaceAllStringFunc(text, func(call string) string {
 		m := quotedCall.FindStringSubmatch(call)
-		if slices.Contains(connectless, m[1]) || given == "" {
+		if slices.Contains(connectless, m[1]) {
 			return call
 		}
+		flags := given()
+		if OfTheWhole[m[1]] != "" || strings.Contains(m[2], "--namespace") {
+			flags = given("namespace")
+		}
 		args, handler, isWork := strings.Cut(m[2], " -- ")
-		if call = "`engine " + m[1] + args + given; isWork {
+		if call = "`engine " + m[1] + args + flags; isWork {
 			call += " -- " + handler
 		}
 		return call + "`"

@@ -60,20 +60,33 @@ func TestCallsHaveTheConnection(t *testing.T) {
 	root := &cobra.Command{Use: "engine"}
 	a := &App{Program: "streamwright"}
 	a.Flags(root)
-	root.AddCommand(&cobra.Command{Use: "work"}, &cobra.Command{Use: "serve"}, &cobra.Command{Use: "types"})
+	root.AddCommand(&cobra.Command{Use: "work"}, &cobra.Command{Use: "serve"}, &cobra.Command{Use: "types"}, &cobra.Command{Use: "cut"}, &cobra.Command{Use: "namespace"})
 	a.root = root
 	a.rename(root)
 	if err := root.ParseFlags([]string{"--server", "nats://u:p@h:1", "--password", "secret", "--creds", "my file", "--tlsfirst"}); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{
+	calls := func(of map[string]string) {
+		t.Helper()
+		for text, want := range of {
+			if got := a.Calls(text); got != want {
+				t.Errorf("%s\nwant\n%s", got, want)
+			}
+		}
+	}
+	calls(map[string]string{
 		"run `engine types resume email` now": "run `streamwright types resume email --creds 'my file' --server 'nats://***@h:1' --tlsfirst=true` now",
 		"`engine work TYPE -- COMMAND`":       "`streamwright work TYPE --creds 'my file' --server 'nats://***@h:1' --tlsfirst=true -- COMMAND`",
 		"`engine serve --dir x`":              "`streamwright serve --dir x`",
 		"the engine works":                    "the engine works",
-	} {
-		if got := a.Calls(text); got != want {
-			t.Errorf("%s\nwant\n%s", got, want)
-		}
+	})
+	if err := root.ParseFlags([]string{"--namespace", "acme"}); err != nil {
+		t.Fatal(err)
 	}
+	const rest = " --server 'nats://***@h:1' --tlsfirst=true"
+	calls(map[string]string{ // once, and not where it has no meaning
+		"`engine cut`":                   "`streamwright cut --creds 'my file' --namespace acme" + rest + "`",
+		"`engine cut --namespace acme`":  "`streamwright cut --namespace acme --creds 'my file'" + rest + "`",
+		"`engine namespace resume acme`": "`streamwright namespace resume acme --creds 'my file'" + rest + "`",
+	})
 }
