@@ -61,13 +61,9 @@ func (a *namespaceAPI) show(ctx context.Context, _ *call, req wire.NamespaceGet)
 	}
 	info, err := a.find(ctx, req.Name)
 	if err == nil && info == nil {
-		return nil, noNamespace(req.Name)
+		return nil, events.NoNamespace(events.Namespace(req.Name))
 	}
 	return info, err
-}
-
-func noNamespace(name string) error {
-	return events.Refuse(events.CodeNotFound, "there is no namespace %q: check its name", events.Clip(name, 80))
 }
 
 // find returns a namespace, nil if there is none.
@@ -143,7 +139,7 @@ func (a *namespaceAPI) remove(ctx context.Context, _ *call, req wire.NamespaceRe
 	case err != nil:
 		return nil, err
 	case info == nil:
-		return nil, noNamespace(req.Name)
+		return nil, events.NoNamespace(events.Namespace(req.Name))
 	}
 	if err := info.MayRemove(); err != nil {
 		return nil, err

@@ -414,6 +414,21 @@ func (s *server) reload(change func(*serverOptions)) error {
 	return nil
 }
 
+// hold is reload with other namespaces, if they are others. An existing NATS is not told: its
+// operator says who may do what there.
+func (s *server) hold(names []events.Namespace) error {
+	if s == nil {
+		return nil
+	}
+	s.changing.Lock()
+	held := slices.Equal(s.given.Namespaces, names)
+	s.changing.Unlock()
+	if held {
+		return nil
+	}
+	return s.reload(func(o *serverOptions) { o.Namespaces = names })
+}
+
 // hasMore reports whether accounts have one that others have not.
 func hasMore(accounts, others []*natsserver.Account) bool {
 	there := map[string]bool{}

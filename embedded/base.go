@@ -33,15 +33,12 @@ type base struct {
 	log      *slog.Logger
 	dir      *dataDir // nil in memory
 	outside  *outside
-	srv      *server       // nil: an existing NATS is used
-	nc       *nats.Conn    // the engine's own
-	room     *room.Watch   // set before any log is opened
-	copies   copies        // set once the server is there
-	starting *api.Starting // answers until the API does; nil without an engine
-	// other says that this is a namespace beside the default one, and info are its settings
-	// when it began to run.
-	other bool
-	info  events.NamespaceInfo
+	srv      *server              // nil: an existing NATS is used
+	nc       *nats.Conn           // the engine's own
+	room     *room.Watch          // set before any log is opened
+	copies   copies               // set once the server is there
+	starting *api.Starting        // answers until the API does; nil without an engine
+	info     events.NamespaceInfo // when the namespace began to run; zero for the default one
 }
 
 func newBase(o Options) *base {
@@ -86,6 +83,9 @@ func (b *base) serverParts() []part {
 func (b *base) names() wire.Names {
 	return wire.WithPrefix(b.cfg.Server.Prefix).In(b.cfg.Connect.Domain)
 }
+
+// other reports whether this is a namespace beside the default one.
+func (b *base) other() bool { return b.info.Name != "" }
 
 // namespaceName returns the namespace that this is the base of.
 func (b *base) namespaceName() events.Namespace { return cmp.Or(b.info.Name, events.DefaultNamespace) }

@@ -75,7 +75,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		return err
 	}
 	if d.srv != nil && !d.ledger.lease.shared() {
-		c.Door, c.DoorLate = submap.New(d.srv.ns, d.names().Account()), d.other
+		c.Door, c.DoorLate = submap.New(d.srv.ns, d.names().Account()), d.other()
 	}
 	if d.ledger.lease.shared() {
 		c.Lease, c.Registered = d.ledger.lease, d.mirror.workers.List
@@ -169,7 +169,7 @@ func (d *decider) newJanitor() (err error) {
 
 // documentBytes bounds the object store of large documents; -1: by the storage alone.
 func (d *decider) documentBytes() int64 {
-	if d.other {
+	if d.other() {
 		return cmp.Or(d.info.Limits.MaxDocumentBytes, -1)
 	}
 	return d.share("blob_max_size", d.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)
@@ -273,7 +273,7 @@ func (b *base) share(setting string, wanted, usual int64) int64 {
 		return wanted
 	}
 	kept := min(wanted, max(total/sideShare, 1))
-	if b.other {
+	if b.other() {
 		kept = min(wanted, max(total/otherShare, otherLeast))
 	}
 	if kept < wanted && wanted != usual {

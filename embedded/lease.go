@@ -138,7 +138,7 @@ func (l *lease) start(context.Context) error {
 		l.ended.Go(func() { l.bringTogether(run) })
 	}
 	l.ended.Go(func() { l.leaveFull(run) })
-	if l.other {
+	if l.other() {
 		l.ended.Go(func() { l.goToPinned(run) })
 	}
 	return nil

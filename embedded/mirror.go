@@ -149,7 +149,7 @@ func (m *mirror) owned(e events.Epoch) {
 	m.epoch = e
 	m.mu.Unlock()
 	if m.dedup.Load() == nil {
-		if m.other && !m.hasKeys() {
+		if m.other() && !m.hasKeys() {
 			m.keyless.Store(true)
 		} else {
 			m.beginDedup()
@@ -242,7 +242,7 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 	if gone {
 		clear(shown)
 	}
-	if epoch != 0 && !m.other && !m.decider.ledger.lease.shared() { // else the lease shows it
+	if epoch != 0 && !m.other() && !m.decider.ledger.lease.shared() { // else the lease shows it
 		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.decider.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
 	}
 	live := map[string]bool{}

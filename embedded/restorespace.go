@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/backup"
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 )
@@ -54,7 +53,7 @@ func (b *base) clearNamespace(ctx context.Context, name events.Namespace) error 
 	if b.dir == nil {
 		return nil
 	}
-	path := filepath.Join(b.dir.path, namespaceFolder, string(name))
+	path := b.dir.namespacePath(name)
 	if _, err := os.Stat(filepath.Join(path, restoreFile)); err == nil {
 		if err := b.dropStreams(ctx, name); err != nil {
 			return fmt.Errorf("remove what an interrupted restore has left: %w", err)
@@ -65,11 +64,7 @@ func (b *base) clearNamespace(ctx context.Context, name events.Namespace) error 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	js, err := connect.JetStream(b.nc, b.names())
-	if err != nil {
-		return err
-	}
-	own, err := b.ownStreams(ctx, js, name)
+	_, own, err := b.ownStreams(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -90,5 +85,5 @@ func (d *dataDir) restoredNamespace(name events.Namespace) error {
 	if err := errors.Join(syncTree(filepath.Join(d.path, "jetstream")), syncDir(d.path), syncDir(folder)); err != nil {
 		return fmt.Errorf("restore: sync the data folder: %w", err)
 	}
-	return restored(filepath.Join(folder, string(name)))
+	return restored(d.namespacePath(name))
 }

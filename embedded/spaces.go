@@ -39,10 +39,9 @@ type spaces struct {
 	home   *space // the default namespace
 	wake   chan struct{}
 	cancel context.CancelFunc
-	runs   sync.WaitGroup     // of run
-	ended  sync.WaitGroup     // of namespaces
-	starts chan struct{}      // holds one for each that starts: they take turns
-	told   []events.Namespace // to the NATS server; of the start, and then of run
+	runs   sync.WaitGroup // of run
+	ended  sync.WaitGroup // of namespaces
+	starts chan struct{}  // holds one for each that starts: they take turns
 
 	mu sync.Mutex // guards by
 	by map[events.Namespace]*tenant
@@ -57,7 +56,6 @@ func newSpaces(home *space) *spaces {
 // open tells the NATS server of the namespaces, before anybody is answered, if they are others
 // than those that have a folder.
 func (s *spaces) open(context.Context) error {
-	s.told = s.home.dir.namespaces()
 	_, err := s.tell()
 	return err
 }
@@ -100,11 +98,8 @@ func (s *spaces) tell() (list []events.NamespaceInfo, err error) {
 	for i, info := range list {
 		names[i] = info.Name
 	}
-	if srv := s.home.srv; srv != nil && !slices.Equal(names, s.told) {
-		if err := srv.reload(func(o *serverOptions) { o.Namespaces = names }); err != nil {
-			return nil, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
-		}
-		s.told = names
+	if err := s.home.srv.hold(names); err != nil {
+		return nil, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
 	}
 	return list, nil
 }
@@ -206,7 +201,7 @@ func (s *spaces) get(name events.Namespace) *tenant {
 // one is for those alone who have a role in it.
 func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, error) {
 	home := s.home.faces
-	path := strings.TrimPrefix(r.URL.Path, "/ns/"+string(name))
+	path := r.URL.Path
 	probe := path == "/healthz" || path == "/readyz"
 	if name == events.DefaultNamespace || !probe && path != "/metrics" && !strings.HasPrefix(path, "/api/") {
 		return home.handler(r.Context())
@@ -318,7 +313,7 @@ func (t *tenant) removeFolder() error {
 	if t.home.dir == nil {
 		return nil
 	}
-	return os.RemoveAll(filepath.Join(t.home.dir.path, namespaceFolder, string(t.name)))
+	return os.RemoveAll(t.home.dir.namespacePath(t.name))
 }
 
 // run runs the namespace until ctx ends, or it is to be removed. Then it destroys what the
@@ -465,26 +460,25 @@ func (t *tenant) awaitLetGo(ctx context.Context) error {
 // heldLook is the time between two looks whether a namespace is still held.
 const heldLook = 20 * time.Millisecond
 
-// ownStreams returns the names of all streams of a namespace.
-func (b *base) ownStreams(ctx context.Context, js jetstream.JetStream, name events.Namespace) (own []string, err error) {
+// ownStreams returns the names of all streams of a namespace, and the JetStream that has them.
+func (b *base) ownStreams(ctx context.Context, name events.Namespace) (js jetstream.JetStream, own []string, err error) {
+	if js, err = connect.JetStream(b.nc, b.names()); err != nil {
+		return nil, nil, err
+	}
 	list := js.StreamNames(ctx)
 	for s := range list.Name() {
 		if b.names().Namespace(name).OwnsAlone(s) {
 			own = append(own, s)
 		}
 	}
-	return own, list.Err()
+	return js, own, list.Err()
 }
 
 // dropStreams deletes all streams of a namespace.
 func (b *base) dropStreams(ctx context.Context, name events.Namespace) error {
 	ctx, cancel := context.WithTimeout(ctx, spaceStopTimeout)
 	defer cancel()
-	js, err := connect.JetStream(b.nc, b.names())
-	if err != nil {
-		return err
-	}
-	own, err := b.ownStreams(ctx, js, name)
+	js, own, err := b.ownStreams(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -604,12 +598,17 @@ func (d *dataDir) namespaces() (names []events.Namespace) {
 	return names
 }
 
+// namespacePath returns the path of a namespace's folder.
+func (d *dataDir) namespacePath(name events.Namespace) string {
+	return filepath.Join(d.path, namespaceFolder, string(name))
+}
+
 // namespace returns the folder of a namespace, in that of the process, which has the lock.
 func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
 	if d == nil {
 		return nil, nil
 	}
-	sub := &dataDir{path: filepath.Join(d.path, namespaceFolder, string(name))}
+	sub := &dataDir{path: d.namespacePath(name)}
 	if err := os.MkdirAll(sub.path, 0o700); err != nil {
 		return nil, fmt.Errorf("open the folder of the namespace %s: %w", name, err)
 	}
@@ -620,7 +619,7 @@ func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
 // what engine.toml says of the default one alone, and without a connection yet.
 func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	ns, name := *b, info.Name
-	ns.other, ns.info = true, info
+	ns.info = info
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix

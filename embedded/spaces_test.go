@@ -15,7 +15,6 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/need"
@@ -96,19 +95,10 @@ func runIn(t testing.TB, e *Engine, name string, item streamwright.Item) string 
 // streamsOf returns the names of the streams that a namespace alone has.
 func streamsOf(t testing.TB, e *Engine, name string) (own []string) {
 	t.Helper()
-	js, err := connect.JetStream(e.nc, e.names())
-	if err != nil {
-		t.Fatal(err)
-	}
-	need.Eventually(t, "JetStream lists its streams", func() bool { // not while the accounts are read again
-		own = nil
-		list := js.StreamNames(testContext(t))
-		for s := range list.Name() {
-			if e.names().Namespace(events.Namespace(name)).OwnsAlone(s) {
-				own = append(own, s)
-			}
-		}
-		return list.Err() == nil
+	need.Eventually(t, "JetStream lists its streams", func() (ok bool) { // not while the accounts are read again
+		var err error
+		_, own, err = e.ownStreams(testContext(t), events.Namespace(name))
+		return err == nil
 	})
 	return own
 }

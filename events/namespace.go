@@ -123,6 +123,11 @@ func CheckOtherNamespace(name Namespace) error {
 	return nil
 }
 
+// NoNamespace refuses a name that is not in the list of namespaces, with CodeNotFound.
+func NoNamespace(name Namespace) error {
+	return Refuse(CodeNotFound, "there is no namespace %q: check its name", Clip(string(name), 80))
+}
+
 // NamespaceSet is the payload of namespace_set: the namespace from here on.
 type NamespaceSet struct {
 	Namespace NamespaceInfo `json:"namespace"`

@@ -27,11 +27,13 @@ func (s *Server) inNamespace(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, namespacePath+name+"/", http.StatusMovedPermanently)
 		return true
 	}
-	h, err := s.cfg.Namespaces(r, ns)
-	if err != nil {
-		writeProblem(w, err)
-		return true
-	}
-	http.StripPrefix(namespacePath+name, h).ServeHTTP(w, r)
+	http.StripPrefix(namespacePath+name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, err := s.cfg.Namespaces(r, ns)
+		if err != nil {
+			writeProblem(w, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})).ServeHTTP(w, r)
 	return true
 }

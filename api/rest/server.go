@@ -57,8 +57,8 @@ type Config struct {
 	// Starting, if set, says why an engine that is not there yet can't answer; then what no
 	// route is known for is refused with that, too.
 	Starting func() error
-	// Namespaces returns what answers requests for what is in a namespace, or why nothing does;
-	// nil: nothing is in a namespace.
+	// Namespaces returns what answers a request for what is in a namespace, whose path is the
+	// one in there, or why nothing does; nil: nothing is in a namespace.
 	Namespaces func(*http.Request, events.Namespace) (http.Handler, error)
 	TLS        *tls.Config  // nil: plain HTTP
 	Version    string       // of the engine

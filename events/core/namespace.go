@@ -28,7 +28,7 @@ func (c SetNamespace) decide(d *decider) (Decision, error) {
 	case err != nil:
 		return Decision{}, err
 	case cur == nil && c.Existing:
-		return Decision{}, noNamespace(c.Name)
+		return Decision{}, events.NoNamespace(c.Name)
 	case cur != nil && cur.Removing:
 		return Decision{}, events.Refuse(events.CodeWrongState, "namespace %s is being removed: wait until it is off the list, or choose another name", c.Name)
 	case cur == nil && d.state.namespaces.len() >= events.MaxNamespaces:
@@ -49,10 +49,6 @@ func (d *decider) namespaceSet(n events.NamespaceInfo) events.Event {
 	return d.typeEvent("", &events.NamespaceSet{Namespace: n})
 }
 
-func noNamespace(name events.Namespace) error {
-	return events.Refuse(events.CodeNotFound, "there is no namespace %q: check its name", events.Clip(string(name), 80))
-}
-
 func namespaceInFile(name events.Namespace) error {
 	return events.Refuse(events.CodeSetInFile, "engine.toml sets the namespace %s: change it there and restart the engine", name)
 }
@@ -65,7 +61,7 @@ func (c ReleaseNamespace) decide(d *decider) (Decision, error) {
 	cur := d.state.namespaces.get(string(c.Name))
 	switch {
 	case cur == nil:
-		return Decision{}, noNamespace(c.Name)
+		return Decision{}, events.NoNamespace(c.Name)
 	case cur.Source != events.SourceFile:
 		return Decision{Repeat: true}, nil
 	}
@@ -94,7 +90,7 @@ func (c RemoveNamespace) decide(d *decider) (Decision, error) {
 	cur := d.state.namespaces.get(string(c.Name))
 	switch {
 	case cur == nil:
-		return Decision{}, noNamespace(c.Name)
+		return Decision{}, events.NoNamespace(c.Name)
 	case cur.MayRemove() != nil:
 		return Decision{}, cur.MayRemove()
 	case !c.CreatedAt.IsZero() && !c.CreatedAt.Equal(cur.CreatedAt):
