@@ -547,11 +547,23 @@ func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.Name
 	return now.state(ctx)
 }
 
-// state says how the namespace is.
+// stateTimeout bounds the wait for a namespace that has not read its log yet.
+const stateTimeout = 5 * time.Second
+
+// state says how the namespace is, with all that was accepted before.
 func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
 	st = wire.NamespaceState{State: wire.NamespaceRunning, Owner: s.nodeName(), States: map[string]int64{}}
 	if by, standsBy := s.decider.dispatcher.StandsBy(); standsBy {
 		st.Owner = by.Owner
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	end, err := s.ledger.eventLog.End(ctx)
+	if err != nil {
+		return st, err
+	}
+	if err := s.ledger.store.Await(ctx, end.Last); err != nil {
+		return st, fmt.Errorf("wait until it has read its log: %w", err)
 	}
 	types, err := s.ledger.store.Types()
 	if err != nil {
@@ -568,16 +580,16 @@ func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
 	if err != nil {
 		return st, err
 	}
-	st.LastAt = meta.LastAt
+	st.LastAt, st.LogBytes = meta.LastAt, int64(end.Bytes)
 	js, err := connect.JetStream(s.nc, s.names())
 	if err != nil {
 		return st, err
 	}
-	stream, err := js.Stream(ctx, s.names().EventStream(0))
+	intake, err := js.Stream(ctx, s.names().IntakeStream())
 	if err != nil {
 		return st, err
 	}
-	st.LogBytes = int64(stream.CachedInfo().State.Bytes)
+	st.Undecided = int64(intake.CachedInfo().State.Msgs)
 	return st, nil
 }
 

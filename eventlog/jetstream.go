@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -218,6 +219,10 @@ func unreachable(err error) error {
 	return err
 }
 
+// apiAway is the time for which the JetStream API may be served by nobody: while the server
+// reads its accounts again, which takes milliseconds to a second.
+const apiAway = 2 * time.Second
+
 // request asks the JetStream API.
 func (l *JetStream) request(ctx context.Context, subject string, req []byte, resp any) error {
 	nc, err := l.conn()
@@ -225,6 +230,9 @@ func (l *JetStream) request(ctx context.Context, subject string, req []byte, res
 		return err
 	}
 	m, err := nc.RequestWithContext(ctx, subject, req)
+	for begun, wait := time.Now(), retryMin; errors.Is(err, nats.ErrNoResponders) && time.Since(begun) < apiAway && pause(ctx, &wait) == nil; {
+		m, err = nc.RequestWithContext(ctx, subject, req)
+	}
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return err

@@ -179,8 +179,8 @@ func (l *JetStream) answerOfLeader(ctx context.Context, sub *nats.Subscription, 
 			return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
 		var info streamInfo
-		if len(m.Data) == 0 { // nobody serves JetStream
-			return info, fmt.Errorf("%w: %w", ErrUnreachable, nats.ErrNoResponders)
+		if len(m.Data) == 0 { // nobody serves the JetStream API just now
+			continue
 		}
 		if err := json.Unmarshal(m.Data, &info); err != nil {
 			return info, unreadable(m.Subject, err)

@@ -49,6 +49,8 @@ func (n *NamespaceInfo) Unused() error {
 		return events.Refuse(events.CodeWrongState, "what namespace %s holds is not known to this engine: use force to remove it all the same", n.Name)
 	case n.State.Live() > 0:
 		return events.Refuse(events.CodeWrongState, "namespace %s has %s not ended: cancel them or wait, or use force to destroy them", n.Name, events.Count(n.State.Live(), "item"))
+	case n.State.Undecided > 0:
+		return events.Refuse(events.CodeWrongState, "namespace %s has %s not decided yet: wait, or use force to destroy them", n.Name, events.Count(n.State.Undecided, "submission"))
 	case n.State.State != NamespaceRunning:
 		return events.Refuse(events.CodeWrongState, "namespace %s is %s, so what it holds is not known: wait, or use force to remove it all the same", n.Name, n.State.State)
 	}
@@ -66,12 +68,13 @@ const (
 
 // NamespaceState says how a namespace is, as the node that answers knows it.
 type NamespaceState struct {
-	State    string           `json:"state"`              // running, starting, failed, removing, unknown
-	Error    string           `json:"error,omitempty"`    // why it is failed or unknown
-	Owner    string           `json:"owner,omitempty"`    // the node that owns its log
-	States   map[string]int64 `json:"states,omitempty"`   // its items by state, zeros left out
-	LogBytes int64            `json:"log_bytes,omitzero"` // of its event stream
-	LastAt   time.Time        `json:"last_at,omitzero"`   // of its last event
+	State     string           `json:"state"`               // running, starting, failed, removing, unknown
+	Error     string           `json:"error,omitempty"`     // why it is failed or unknown
+	Owner     string           `json:"owner,omitempty"`     // the node that owns its log
+	States    map[string]int64 `json:"states,omitempty"`    // its items by state, zeros left out
+	Undecided int64            `json:"undecided,omitempty"` // messages on its subjects for submissions that are stored and not decided
+	LogBytes  int64            `json:"log_bytes,omitzero"`  // of its event stream
+	LastAt    time.Time        `json:"last_at,omitzero"`    // of its last event
 }
 
 // Items returns the number of the namespace's items.

@@ -276,6 +276,9 @@ func (a *app) printDestroyed(w io.Writer, n streamwright.NamespaceInfo) {
 	for _, state := range slices.Sorted(maps.Keys(n.State.States)) {
 		fmt.Fprintf(w, "    %-10s %s\n", state, console.Count(n.State.States[state]))
 	}
+	if u := n.State.Undecided; u > 0 {
+		fmt.Fprintf(w, "  %s not decided yet\n", console.Plural(u, "submission"))
+	}
 	fmt.Fprintf(w, "  %s of event log, and its documents, logs of items, types and schedules\n", bytesText(n.State.LogBytes))
 }
 
@@ -316,6 +319,7 @@ func (a *app) showNamespace(n streamwright.NamespaceInfo, err error) error {
 			line("error", s.Error)
 			line("owner", s.Owner)
 			line("items", fmt.Sprintf("%s, %s of them not ended", console.Count(s.Items()), console.Count(s.Live())))
+			number("undecided", s.Undecided, console.Plural(s.Undecided, "submission"))
 			line("log", bytesText(s.LogBytes))
 			line("last event", console.Ago(s.LastAt, now))
 		}

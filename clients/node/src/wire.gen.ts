@@ -900,6 +900,8 @@ export interface NamespaceState {
   state: string;
   /** its items by state, zeros left out */
   states?: { [key: string]: number };
+  /** messages on its subjects for submissions that are stored and not decided */
+  undecided?: number;
 }
 
 /** NamespacesReply lists the namespaces, by name, without the default one. */
