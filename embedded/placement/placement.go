@@ -1,0 +1,54 @@
+package placement
+
+import (
+	"bytes"
+	"crypto/sha256"
+)
+
+// Node is a node of the cluster.
+type Node struct {
+	Name string // unique
+	// Fit reports whether the node can own a log: it is online, follows, and has room.
+	Fit bool
+}
+
+// Log is a log that one of the nodes owns.
+type Log struct {
+	Name  string  // unique
+	Owner string  // empty if nobody is known to own it; then it is not moved
+	Load  float64 // events a second, without the cost of an idle log
+	Node  string  // that should own it; empty for any
+	Fixed bool    // it counts in its owner's load, and is not moved
+}
+
+// Cause is why a log is moved.
+type Cause string
+
+const (
+	Pinned  Cause = "pinned"  // an operator has named the node
+	Balance Cause = "balance" // the owner has more to do than the other node
+)
+
+// Move is a log to be handed over by its owner to another node.
+type Move struct {
+	Log      string
+	From, To string
+	Because  Cause
+}
+
+// Heir returns the node that should own a log next, of several that are equally good; empty
+// if there are none. Each log has an order of its own of the nodes, which depends on nothing
+// but the names. So the logs of a node that goes spread over those that are left, and a node
+// that comes or goes changes the choice for its own logs only: rendezvous, or highest random
+// weight, hashing (Thaler and Ravishankar, 1998).
+func Heir(log string, nodes []string) (heir string) {
+	var most [sha256.Size]byte
+	for _, n := range nodes {
+		// Any hash would do that spreads well and is the same in every release.
+		weight := sha256.Sum256([]byte(log + "\x00" + n))
+		if bytes.Compare(weight[:], most[:]) > 0 {
+			heir, most = n, weight
+		}
+	}
+	return heir
+}
