@@ -11,7 +11,7 @@
 // # Balance
 //
 // A log costs a base, which stands for its timers, lease and streams, and its load,
-// averaged over two minutes. A node's load is the sum of its logs' costs, those that can't
+// averaged over five minutes. A node's load is the sum of its logs' costs, those that can't
 // be moved included. A log goes to the lightest node if
 //
 //	lightest + cost + slack <= owner
@@ -31,7 +31,9 @@
 // # Against flapping
 //
 //   - Loads are averaged, so that a log that alternates between idle and flooded counts as
-//     half flooded.
+//     half flooded, if it does so every few minutes or faster. A load that ends is forgotten
+//     as slowly: of a thousand events a second it takes 25 minutes until a tenth of an idle
+//     log's cost makes a difference no more.
 //   - A node takes part once it has been fit for ten seconds.
 //   - A log that was moved rests for two minutes before balance moves it again.
 //   - There are at most thirty balance moves in any minute, three of them at once.

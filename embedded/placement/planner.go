@@ -21,13 +21,14 @@ type rules struct {
 }
 
 var standard = rules{
-	base: 10, slack: 0.2, average: 2 * time.Minute,
+	base: 10, slack: 0.2, average: 5 * time.Minute,
 	settle: 10 * time.Second, rest: 2 * time.Minute, believe: 3 * time.Second,
 	moves: 30, burst: 3, retry: time.Second, longest: time.Minute,
 }
 
-// maxLoad bounds the load of a log, so that sums stay finite.
-const maxLoad = 1e12
+// maxLoad bounds the load of a log. None does as many events a second, and a figure that is
+// wrong once is forgotten within two hours.
+const maxLoad = 1e7
 
 // Planner decides which log is moved next. It remembers what it must not to flap: how
 // loads were, since when nodes are fit, and how moves ended. It is not safe for concurrent
@@ -37,7 +38,8 @@ type Planner struct {
 	nodes  map[string]*nodeState
 	logs   map[string]*logState
 	round  uint64      // of Next
-	now    []*logState // the logs of this round, in the caller's order
+	at     time.Time   // of that
+	now    []*logState // its logs, in the caller's order
 	moving Move        // under way; zero if none is
 	spent  time.Time   // when the balance moves begun so far are made up for
 }
@@ -53,14 +55,14 @@ type nodeState struct {
 
 type logState struct {
 	Log
-	round       uint64
-	owner       *nodeState // nil if it is unknown
-	first, last time.Time  // of the loads that were seen
-	load        float64    // averaged
-	cost        float64    // load, and the base
-	moved       time.Time  // the last time; zero if never
-	to          string     // which node, then
-	retry       retry
+	round uint64
+	owner *nodeState // nil if it is unknown
+	first time.Time  // when it was seen
+	load  float64    // averaged
+	cost  float64    // load, and the base
+	moved time.Time  // the last time; zero if never
+	to    string     // which node, then
+	retry retry
 }
 
 // NewPlanner returns a Planner that knows nothing yet.
@@ -110,7 +112,8 @@ func (p *Planner) Done(now time.Time, m Move, ok bool) {
 
 // see updates what is known, and forgets the nodes and logs that are gone.
 func (p *Planner) see(now time.Time, nodes []Node, logs []Log) {
-	p.round++
+	step := now.Sub(p.at)
+	p.round, p.at = p.round+1, now
 	for _, n := range nodes {
 		s := entry(p.nodes, n.Name)
 		s.Node, s.round, s.load = n, p.round, 0
@@ -137,7 +140,7 @@ func (p *Planner) see(now time.Time, nodes []Node, logs []Log) {
 				s.Owner = s.to
 			}
 		}
-		s.average(now, p.rules.average)
+		s.average(now, step, p.rules.average)
 		s.cost = p.rules.base + s.load
 		if s.owner = p.nodes[s.Owner]; s.owner != nil {
 			s.owner.load += s.cost
@@ -159,20 +162,19 @@ func entry[V any](m map[string]*V, key string) *V {
 	return v
 }
 
-// average takes the log's load into the mean of what was seen of it, in which loads count
-// for less the older they are: exponentially, with the time constant over. The mean of
-// a log that has not been seen for that long is over the time for which it has.
-func (l *logState) average(now time.Time, over time.Duration) {
-	seen := min(max(l.Load, 0), maxLoad)
-	if l.Load != l.Load { // NaN
-		seen = 0
+// average takes the log's load, which is a step after the last one, into the mean of what was
+// seen of it, in which loads count for less the older they are: exponentially, with the time
+// constant over. The mean of a log that has not been seen for that long is over the time for
+// which it has.
+func (l *logState) average(now time.Time, step, over time.Duration) {
+	seen := 0.0
+	if l.Load > 0 { // not so of NaN
+		seen = min(l.Load, maxLoad)
 	}
 	if l.first.IsZero() {
-		l.first, l.last, l.load = now, now, seen
-	}
-	if step := now.Sub(l.last); step > 0 {
-		l.load += (seen - l.load) * min(1, step.Seconds()/min(now.Sub(l.first), over).Seconds())
-		l.last = now
+		l.first, l.load = now, seen
+	} else if step > 0 {
+		l.load += (seen - l.load) * min(1, float64(step)/float64(min(now.Sub(l.first), over)))
 	}
 }
 
@@ -229,11 +231,11 @@ func (p *Planner) lightest() (light *nodeState) {
 
 // movable reports whether a log may go from its owner to the lightest node.
 func (p *Planner) movable(now time.Time, l *logState, light *nodeState) bool {
-	if l.Fixed || l.Node != "" || l.owner == nil || !l.owner.ready || l.retry.waits(now) || now.Sub(l.moved) < p.rules.rest {
+	if l.Fixed || l.Node != "" || l.owner == nil || !l.owner.ready {
 		return false
 	}
 	slack := max(p.rules.base, p.rules.slack*(l.owner.load+light.load)/2)
-	return light.load+l.cost+slack <= l.owner.load
+	return light.load+l.cost+slack <= l.owner.load && !l.retry.waits(now) && now.Sub(l.moved) >= p.rules.rest
 }
 
 // before reports whether a should go to the lightest node rather than b.
