@@ -87,6 +87,7 @@ func (b buggy) Next(now time.Time, nodes []Node, logs []Log) (Move, bool) {
 
 func TestPlantedBugs(t *testing.T) {
 	need.Seconds(t)
+	need.NoRace(t, noGoroutines)
 	t.Parallel()
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package placement decides which node of a cluster should own which log. It is pure: it
-// reads no clock, asks nobody and moves nothing. The caller tells a [Planner] how the nodes
-// and the logs are, carries out the move that it returns, and reports the outcome.
+// reads no clock, asks nobody and moves nothing. The caller passes the state of the nodes and
+// logs to a [Planner], carries out the move that it returns, and reports the outcome.
 //
 // # Pinned logs
 //
@@ -31,12 +31,12 @@
 // # Against flapping
 //
 //   - Loads are averaged, so that a log that alternates between idle and flooded counts as
-//     half flooded, if it does so every few minutes or faster. A load that ends is forgotten
-//     as slowly: of a thousand events a second it takes 25 minutes until a tenth of an idle
-//     log's cost makes a difference no more.
+//     half flooded, if it does so every few minutes or faster. The price: after a flood of
+//     a thousand events a second, it takes 25 minutes until less than the cost of an idle
+//     log is left of it.
 //   - A node takes part once it has been fit for ten seconds.
 //   - A log that was moved rests for two minutes before balance moves it again.
-//   - There are at most thirty balance moves in any minute, three of them at once.
+//   - There are at most thirty balance moves in any minute, and three in a row; then one each 2.2 s.
 //   - A failed move waits a second before the next try, and twice as long each time, up to
 //     a minute: for a pinned log that log alone, otherwise both nodes too, since either may
 //     be the reason.
@@ -51,6 +51,9 @@
 // A planner that is new, since the caller has just become the one that plans, knows no
 // rests and no averages. It balances nothing for ten seconds.
 //
-// Logs of a node that has gone are not placed here. Their leases end, and whoever takes
-// one owns it; [Heir] says who should, so that they spread over the nodes that are left.
+// # What is not done here
+//
+// A node that isn't fit but still there, such as a full one, hands its logs on by itself.
+// The logs of a node that has gone are not placed: their leases end, and whoever
+// takes one owns it. [Heir] names the node that should, so that they spread over the rest.
 package placement

@@ -47,6 +47,7 @@ func (s *sim) spread() (least, most float64) {
 // TestFigures measures how fast clusters of several sizes come to rest.
 func TestFigures(t *testing.T) {
 	need.Seconds(t)
+	need.NoRace(t, noGoroutines)
 	t.Parallel()
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -190,6 +191,7 @@ func flaps(seed uint64, plan func() decider) map[string]string {
 
 func TestFlapping(t *testing.T) {
 	need.Seconds(t)
+	need.NoRace(t, noGoroutines)
 	t.Parallel()
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

@@ -15,10 +15,10 @@ type Node struct {
 // Log is a log that one of the nodes owns.
 type Log struct {
 	Name  string  // unique
-	Owner string  // empty if nobody is known to own it; then it is not moved
-	Load  float64 // events a second, without the cost of an idle log
-	Node  string  // that should own it; empty for any
-	Fixed bool    // it counts in its owner's load, and is not moved
+	Owner string  // empty if no owner is known; the log is not moved then
+	Load  float64 // events a second; 0 for an idle log, whose cost the planner adds
+	Node  string  // the node that it is pinned to; empty for any
+	Fixed bool    // never moved, but counted in its owner's load
 }
 
 // Cause is why a log is moved.
@@ -29,7 +29,7 @@ const (
 	Balance Cause = "balance" // the owner has more to do than the other node
 )
 
-// Move is a log to be handed over by its owner to another node.
+// Move asks the owner of a log to hand it over to another node.
 type Move struct {
 	Log      string
 	From, To string

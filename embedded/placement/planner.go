@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// rules are the figures that a [Planner] goes by. They differ in tests alone.
+// rules are the constants of a [Planner]. Tests change them to plant bugs.
 type rules struct {
 	base    float64       // cost of an idle log, in events a second: an estimate
-	slack   float64       // part of the mean of two nodes' loads that makes no difference
-	average time.Duration // time over which a log's load is averaged
-	settle  time.Duration // a node must have been fit for that long
-	rest    time.Duration // of a log that was moved
-	believe time.Duration // time for which a log is where a move has brought it
-	moves   int           // of balance in any minute, at most
-	burst   int           // of these, at once
+	slack   float64       // difference that is tolerated, as a part of two nodes' mean load
+	average time.Duration // time constant of the mean of a log's load
+	settle  time.Duration // time for which a node must have been fit
+	rest    time.Duration // time for which a log that was moved is not balanced
+	believe time.Duration // time for which a move outweighs the caller's view of the owner
+	moves   int           // most balance moves in any minute
+	burst   int           // most of these at once
 	retry   time.Duration // wait after a first failure
-	longest time.Duration // wait after many
+	longest time.Duration // longest wait
 }
 
 var standard = rules{
@@ -26,22 +26,21 @@ var standard = rules{
 	moves: 30, burst: 3, retry: time.Second, longest: time.Minute,
 }
 
-// maxLoad bounds the load of a log. None does as many events a second, and a figure that is
-// wrong once is forgotten within two hours.
+// maxLoad bounds the load of a log, in events a second. It is far above what a log can do: it
+// keeps a wrong figure finite, so that the mean forgets it within two hours.
 const maxLoad = 1e7
 
-// Planner decides which log is moved next. It remembers what it must not to flap: how
-// loads were, since when nodes are fit, and how moves ended. It is not safe for concurrent
-// use.
+// Planner decides which log is moved next. To avoid flapping it remembers the loads, since
+// when each node has been fit, and how moves ended. It is not safe for concurrent use.
 type Planner struct {
 	rules  rules
 	nodes  map[string]*nodeState
 	logs   map[string]*logState
 	round  uint64      // of Next
-	at     time.Time   // of that
-	now    []*logState // its logs, in the caller's order
+	at     time.Time   // of that round
+	listed []*logState // the logs of that round, in the caller's order
 	moving Move        // under way; zero if none is
-	spent  time.Time   // when the balance moves begun so far are made up for
+	full   time.Time   // when the allowance of balance moves is full again
 }
 
 type nodeState struct {
@@ -57,7 +56,7 @@ type logState struct {
 	Log
 	round uint64
 	owner *nodeState // nil if it is unknown
-	first time.Time  // when it was seen
+	first time.Time  // when it was first seen
 	load  float64    // averaged
 	cost  float64    // load, and the base
 	moved time.Time  // the last time; zero if never
@@ -70,11 +69,11 @@ func NewPlanner() *Planner {
 	return &Planner{rules: standard, nodes: map[string]*nodeState{}, logs: map[string]*logState{}}
 }
 
-// Next takes note of how the nodes and the logs are, and returns the next move, if there is
-// one. It is then under way until Done, and meanwhile Next returns no other. now must not go
-// back. Next keeps neither slice, and takes a time proportional to their lengths; loads are
-// followed well if it is called every few seconds or more often, also while a move is under
-// way.
+// Next records the state of all nodes and logs, and returns the next move, if any. The move is
+// under way until Done reports its end; meanwhile Next returns no other. now must not go back.
+//
+// Call Next about every second, also while a move is under way, and when something changes.
+// It takes time proportional to the number of nodes and logs, and keeps neither slice.
 func (p *Planner) Next(now time.Time, nodes []Node, logs []Log) (Move, bool) {
 	p.see(now, nodes, logs)
 	if p.moving != (Move{}) {
@@ -88,8 +87,9 @@ func (p *Planner) Next(now time.Time, nodes []Node, logs []Log) (Move, bool) {
 	return m, ok
 }
 
-// Done reports the end of the move under way, and whether the other node owns the log now.
-// Reports of other moves are ignored.
+// Done reports the end of the move under way; ok means that m.To owns the log now. The caller
+// must report each move, those included whose outcome it does not know: as failed. Reports of
+// other moves are ignored.
 func (p *Planner) Done(now time.Time, m Move, ok bool) {
 	if m != p.moving {
 		return
@@ -110,7 +110,7 @@ func (p *Planner) Done(now time.Time, m Move, ok bool) {
 	}
 }
 
-// see updates what is known, and forgets the nodes and logs that are gone.
+// see updates the state of the nodes and logs, and forgets those that are gone.
 func (p *Planner) see(now time.Time, nodes []Node, logs []Log) {
 	step := now.Sub(p.at)
 	p.round, p.at = p.round+1, now
@@ -128,7 +128,7 @@ func (p *Planner) see(now time.Time, nodes []Node, logs []Log) {
 	if len(p.nodes) > len(nodes) {
 		maps.DeleteFunc(p.nodes, func(_ string, s *nodeState) bool { return s.round != p.round })
 	}
-	p.now = p.now[:0]
+	p.listed = p.listed[:0]
 	for _, l := range logs {
 		s := entry(p.logs, l.Name)
 		if s.Node != l.Node {
@@ -145,7 +145,7 @@ func (p *Planner) see(now time.Time, nodes []Node, logs []Log) {
 		if s.owner = p.nodes[s.Owner]; s.owner != nil {
 			s.owner.load += s.cost
 		}
-		p.now = append(p.now, s)
+		p.listed = append(p.listed, s)
 	}
 	if len(p.logs) > len(logs) {
 		maps.DeleteFunc(p.logs, func(_ string, s *logState) bool { return s.round != p.round })
@@ -162,10 +162,8 @@ func entry[V any](m map[string]*V, key string) *V {
 	return v
 }
 
-// average takes the log's load, which is a step after the last one, into the mean of what was
-// seen of it, in which loads count for less the older they are: exponentially, with the time
-// constant over. The mean of a log that has not been seen for that long is over the time for
-// which it has.
+// average adds the log's load to its mean, a step after the last one. The mean is exponential,
+// with the time constant over; while a log is younger than that, it is over the log's age.
 func (l *logState) average(now time.Time, step, over time.Duration) {
 	seen := 0.0
 	if l.Load > 0 { // not so of NaN
@@ -178,10 +176,10 @@ func (l *logState) average(now time.Time, step, over time.Duration) {
 	}
 }
 
-// pinned returns the move of a log to the node that it is pinned to.
+// pinned returns the move of a log to the node that it is pinned to: the first by name.
 func (p *Planner) pinned(now time.Time) (Move, bool) {
 	var first *logState
-	for _, l := range p.now {
+	for _, l := range p.listed {
 		to := p.nodes[l.Node]
 		if l.Fixed || l.Owner == "" || l.Owner == l.Node || to == nil || !to.Fit || l.retry.waits(now) {
 			continue
@@ -196,15 +194,16 @@ func (p *Planner) pinned(now time.Time) (Move, bool) {
 	return Move{Log: first.Name, From: first.Owner, To: first.Node, Because: Pinned}, true
 }
 
-// balance returns a move that makes nodes' loads more equal.
+// balance returns the move that evens the loads best. Its allowance is a leaky bucket: each
+// move puts off the time at which it is full again.
 func (p *Planner) balance(now time.Time) (Move, bool) {
 	every := time.Minute / time.Duration(p.rules.moves-p.rules.burst)
 	light := p.lightest()
-	if light == nil || p.spent.Sub(now) > time.Duration(p.rules.burst-1)*every {
+	if light == nil || p.full.Sub(now) > time.Duration(p.rules.burst-1)*every {
 		return Move{}, false
 	}
 	var best *logState
-	for _, l := range p.now {
+	for _, l := range p.listed {
 		if p.movable(now, l, light) && (best == nil || before(l, best, light)) {
 			best = l
 		}
@@ -212,10 +211,10 @@ func (p *Planner) balance(now time.Time) (Move, bool) {
 	if best == nil {
 		return Move{}, false
 	}
-	if p.spent.Before(now) {
-		p.spent = now
+	if p.full.Before(now) {
+		p.full = now
 	}
-	p.spent = p.spent.Add(every)
+	p.full = p.full.Add(every)
 	return Move{Log: best.Name, From: best.Owner, To: light.Name, Because: Balance}, true
 }
 
@@ -244,8 +243,7 @@ func before(a, b *logState, light *nodeState) bool {
 	return cmp.Or(cmp.Compare(b.owner.load, a.owner.load), cmp.Compare(gain(b), gain(a)), cmp.Compare(a.cost, b.cost), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// retry is the wait before a move that has failed is tried again. The zero value waits for
-// nothing.
+// retry is the wait after failed moves. The zero value does not wait.
 type retry struct {
 	wait  time.Duration
 	until time.Time
