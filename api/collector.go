@@ -64,7 +64,7 @@ var (
 	descSpans     = counterDesc("trace_spans_total", "Spans of this process by what became of them: sent, failed (the receiver did not take them), dropped (the queue to it was full). None without traces.", "outcome")
 	descRole      = desc("node_role", "1 for what this process is: owner of the log, or standby.", "role")
 	descSince     = desc("node_role_since_seconds", "When this process took its role, in seconds since 1970.")
-	descTookOver  = desc("node_took_over", "1 if this process owns the log and took it over from another: because that one handed_over (it stopped), was full, or was silent.", "because")
+	descTookOver  = desc("node_took_over", "1 if this process owns the log and took it over from another: because that one handed_over (it stopped), was full, or was silent, or the log was moved here by an operator or balanced among the nodes.", "because")
 	descCutOff    = desc("node_cut_off", "1 if this process stands by and hears nothing of the log, or owns it and does not reach most of the nodes.")
 	descOnline    = desc("nodes_online", "Engines of the log that answered when they were last asked, this one among them.")
 	descExpected  = desc("nodes_expected", "Engines that should have.")

@@ -176,7 +176,7 @@ func (c collector) nodes(out gauge, now condition) {
 	if !me.Since.IsZero() {
 		out(descSince, float64(me.Since.UnixMilli())/1000)
 	}
-	for _, because := range []wire.TakeoverCause{wire.TakeoverHandedOver, wire.TakeoverFull, wire.TakeoverSilent} {
+	for _, because := range wire.TakeoverCauses {
 		out(descTookOver, boolean(me.TookOverBecause == because), string(because))
 	}
 	out(descCutOff, boolean(now.apart != nil || now.standby != nil && now.standby.cutOff != nil))

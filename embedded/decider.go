@@ -343,7 +343,6 @@ func (d *decider) decide(ctx context.Context, cmd core.Command) error {
 
 // set puts the settings of a namespace into force.
 func (d *decider) set(info events.NamespaceInfo) {
-	d.ledger.lease.pinned.Store(&info.Node)
 	why := ""
 	if info.Paused {
 		why = fmt.Sprintf("the namespace %s is paused: `engine namespace resume %s`", info.Name, info.Name)

@@ -57,7 +57,7 @@ func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
 	f.watch.node(n)
 	if n.TookOverFrom != "" && f.lease.shared() {
-		n.TookOverBecause = f.lease.beat.Went(n.TookOverFrom)
+		n.TookOverBecause = cmp.Or(f.lease.beat.Because(f.nodeName()), wire.TakeoverSilent)
 	}
 	if l := f.link.Load(); l != nil && l.srv.member() != nil {
 		n.LeadsLog = l.srv.ns().JetStreamIsStreamLeader(f.names().Account(), f.names().EventStream(0))

@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
+	"github.com/streamwright/streamwright/embedded/placement"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -81,8 +82,6 @@ type lease struct {
 	passed   time.Time // the lease is left to others until then
 	passedTo string    // to that one first; empty: to any
 
-	pinned atomic.Pointer[string] // the node that should own the log; nil or empty: any
-
 	heir   string // at the stop, of the lifecycle; empty: none
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -138,9 +137,7 @@ func (l *lease) start(context.Context) error {
 		l.ended.Go(func() { l.bringTogether(run) })
 	}
 	l.ended.Go(func() { l.leaveFull(run) })
-	if l.other() {
-		l.ended.Go(func() { l.goToPinned(run) })
-	}
+	l.ended.Go(func() { l.giveWhenAsked(run) })
 	return nil
 }
 
@@ -216,7 +213,7 @@ func (l *lease) Failed(why error, final bool) {
 		l.log.Error("this engine holds the lease of the log and can't take over: letting another try", "error", why, "tried", now.Sub(l.failing).Round(time.Second), "again_in", pause)
 	}
 	l.failing, l.passed, l.passedTo = time.Time{}, now.Add(pause), ""
-	l.giveUp(context.Background(), beat.Word{})
+	l.giveUp(context.Background(), "", "")
 }
 
 // handOn gives the lease to the heir, and has the dispatcher stand by. It reports whether the
@@ -232,7 +229,7 @@ func (l *lease) handOn(ctx context.Context, heir string, because wire.TakeoverCa
 		}
 	}
 	l.mu.Lock()
-	told := l.rev != 0 && l.giveUp(ctx, beat.Word{Heir: heir, Because: because})
+	told := l.rev != 0 && l.giveUp(ctx, heir, because)
 	l.mu.Unlock()
 	return told && l.awaitHeir(ctx, heir)
 }
@@ -250,9 +247,9 @@ func (l *lease) awaitHeir(ctx context.Context, heir string) bool {
 	return false
 }
 
-// giveUp releases the lease, which is held, and reports whether others know. w is what they
-// are told beside that. It takes no longer than leaseAsk. REQUIRES: mu.
-func (l *lease) giveUp(ctx context.Context, w beat.Word) bool {
+// giveUp releases the lease, which is held, and reports whether others know. heir and because
+// are what they are told. It takes no longer than leaseAsk. REQUIRES: mu.
+func (l *lease) giveUp(ctx context.Context, heir string, because wire.TakeoverCause) bool {
 	select {
 	case <-l.beat.Taken(): // of an earlier owner
 	default:
@@ -261,8 +258,7 @@ func (l *lease) giveUp(ctx context.Context, w beat.Word) bool {
 	defer cancel()
 	err := l.owners.Release(ctx, 0, l.me, l.rev)
 	if err == nil {
-		w.Released = true
-		err = l.beat.Say(w)
+		err = l.beat.Release(heir, because)
 	}
 	if err == nil {
 		err = l.nc.FlushWithContext(ctx)
@@ -309,7 +305,7 @@ func (l *lease) owned(epoch events.Epoch) {
 	l.mu.Lock()
 	l.epoch, l.ownedAt = epoch, time.Now()
 	l.mu.Unlock()
-	_ = l.beat.Say(beat.Word{}) // fails when the connection is closed
+	_ = l.beat.Own() // fails when the connection is closed
 	l.poke()
 }
 
@@ -323,6 +319,14 @@ func (l *lease) holds() bool {
 func (l *lease) wants() bool {
 	_, passing := l.passing()
 	return l.owns.Load() && !passing
+}
+
+// because says how the owner went from whom the present one has taken over.
+func (l *lease) because(owner string) wire.TakeoverCause {
+	if !l.shared() {
+		return ""
+	}
+	return l.beat.Because(owner)
 }
 
 func (l *lease) poke() { signal(l.wake) }
@@ -349,7 +353,7 @@ func (l *lease) renew(ctx context.Context) {
 		case <-l.wake:
 		case <-tick.C:
 			if l.wants() {
-				_ = l.beat.Say(beat.Word{}) // fails when the connection is closed
+				_ = l.beat.Here() // fails when the connection is closed
 			}
 			if odd = !odd; odd {
 				continue
@@ -405,7 +409,7 @@ func (l *lease) release(ctx context.Context, heir string) bool {
 	if l.rev == 0 {
 		return false
 	}
-	return l.giveUp(ctx, beat.Word{Heir: heir})
+	return l.giveUp(ctx, heir, "")
 }
 
 const (
@@ -419,8 +423,8 @@ const (
 )
 
 // chooseHeir returns the standby that should own the log after this engine: of those that
-// follow it and have room, and have its settings if any does, the one that is least behind.
-// Empty: there is none.
+// follow it and have room, and have its settings if any does, one of those that are least
+// behind, so that the logs of a node that stops spread over the others. Empty: there is none.
 func (l *lease) chooseHeir(ctx context.Context) string {
 	if l.call == nil {
 		return ""
@@ -442,9 +446,17 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 		}
 		return 0
 	}
-	return slices.MinFunc(fit, func(a, b wire.Node) int {
-		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents), cmp.Compare(a.Node, b.Node))
-	}).Node
+	worse := func(a, b wire.Node) int {
+		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents))
+	}
+	best := slices.MinFunc(fit, worse)
+	var names []string
+	for _, n := range fit {
+		if worse(n, best) == 0 {
+			names = append(names, n.Node)
+		}
+	}
+	return placement.Heir(string(l.namespaceName()), names)
 }
 
 // canOwn reports whether a standby follows the log, and has room.
@@ -452,33 +464,44 @@ func canOwn(n wire.Node) bool {
 	return n.Online && n.Role == wire.RoleStandby && n.CutOff == "" && n.Full == "" && n.LagEvents <= maxHeirLag
 }
 
-const (
-	// pinnedLook is the time between two looks whether the node that should own the log does.
-	// An owner that has tried to hand it on lets pinnedRest pass.
-	pinnedLook = 500 * time.Millisecond
-	pinnedRest = time.Second
-)
-
-// goToPinned has an owner that is not the pinned node hand the log on to that, once it can own
-// it. Until then the owner stays.
-func (l *lease) goToPinned(ctx context.Context) {
-	elsewhere := func() bool { to := l.pinned.Load(); return to != nil && *to != "" && *to != l.nodeName() }
-	l.watch(ctx, pinnedLook, 1, pinnedRest, elsewhere, func() {
-		to := *l.pinned.Load()
-		ask, cancel := context.WithTimeout(ctx, chooseWithin)
-		r, err := l.allNodes(ask)
-		cancel()
-		if err != nil || !slices.ContainsFunc(r.Nodes, func(n wire.Node) bool { return n.Node == to && canOwn(n) }) {
+// giveWhenAsked has the owner hand the log on to the node that it is asked to, if that one can
+// own it.
+func (l *lease) giveWhenAsked(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
 			return
+		case a := <-l.beat.Asked():
+			if l.wants() {
+				a.Answer(l.give(ctx, a.To, a.Because))
+			}
 		}
-		l.log.Info("the log should be owned by another node: handing it on", "to", to)
-		l.handOver(ctx, to)
-		if l.handOn(ctx, to, wire.TakeoverHandedOver) {
-			l.mu.Lock()
-			l.passed, l.passedTo = time.Time{}, "" // it has it: this node may be the next one's heir
-			l.mu.Unlock()
-		}
-	})
+	}
+}
+
+// give hands the log on to a node, if that one can own it.
+func (l *lease) give(ctx context.Context, to string, because wire.TakeoverCause) error {
+	if to == l.nodeName() {
+		return nil
+	}
+	ask, cancel := context.WithTimeout(ctx, chooseWithin)
+	r, err := l.allNodes(ask)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%s could not be asked how it is: %w", to, err)
+	}
+	if !slices.ContainsFunc(r.Nodes, func(n wire.Node) bool { return n.Node == to && canOwn(n) }) {
+		return fmt.Errorf("%s does not follow the log closely enough, or has no room", to)
+	}
+	l.log.Info("another node should own the log: handing it on", "to", to, "because", because)
+	l.handOver(ctx, to)
+	if !l.handOn(ctx, to, because) {
+		return fmt.Errorf("%s has not taken it over", to)
+	}
+	l.mu.Lock()
+	l.passed, l.passedTo = time.Time{}, "" // it has it: this node may be the next one's heir
+	l.mu.Unlock()
+	return nil
 }
 
 // allNodes asks all nodes how they are.

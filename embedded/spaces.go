@@ -42,6 +42,7 @@ type spaces struct {
 	runs   sync.WaitGroup // of run
 	ended  sync.WaitGroup // of namespaces
 	starts chan struct{}  // holds one for each that starts: they take turns
+	placer *placer
 
 	mu sync.Mutex // guards by
 	by map[events.Namespace]*tenant
@@ -49,6 +50,7 @@ type spaces struct {
 
 func newSpaces(home *space) *spaces {
 	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
+	s.placer = &placer{home: home, all: s.all, wake: make(chan struct{}, 1)}
 	home.faces.others, home.faces.listed, home.faces.list = s.handler, s.changed, s
 	return s
 }
@@ -67,6 +69,7 @@ func (s *spaces) start() {
 	s.sweep()
 	s.changed()
 	s.runs.Go(func() { s.run(ctx) })
+	s.runs.Go(func() { s.placer.run(ctx) })
 }
 
 // changed notes that the list has changed.
@@ -115,13 +118,14 @@ func (s *spaces) follow() error {
 	for _, info := range list {
 		t := s.by[info.Name]
 		if t == nil {
-			t = newTenant(s.home, info, s.starts)
+			t = newTenant(s.home, info, s.starts, s.placer.wake)
 			s.by[info.Name] = t
 		}
 		if t.createdAt.Equal(info.CreatedAt) {
 			t.set(info)
 		}
 	}
+	signal(s.placer.wake)
 	for name, t := range s.by {
 		listed := slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name && info.CreatedAt.Equal(t.createdAt) })
 		if !listed && !t.leaves {
@@ -186,6 +190,18 @@ func (s *spaces) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// all returns the namespaces that are on the list.
+func (s *spaces) all() (all []*tenant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.by {
+		if !t.leaves {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // get returns a namespace; nil if there is none.
 func (s *spaces) get(name events.Namespace) *tenant {
 	s.mu.Lock()
@@ -229,6 +245,7 @@ type tenant struct {
 	createdAt time.Time
 	home      *space
 	starts    chan struct{}
+	begun     chan struct{} // gets a signal when it has begun to run
 	cancel    context.CancelFunc
 	ended     chan struct{} // closed when nothing of it runs any more
 	remove    chan struct{} // closed when it is to be removed
@@ -244,9 +261,9 @@ type tenant struct {
 }
 
 // newTenant begins to run a namespace.
-func newTenant(home *space, info events.NamespaceInfo, starts chan struct{}) *tenant {
+func newTenant(home *space, info events.NamespaceInfo, starts, begun chan struct{}) *tenant {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), changed: make(chan struct{}, 1), info: info}
+	t := &tenant{name: info.Name, createdAt: info.CreatedAt, home: home, starts: starts, begun: begun, cancel: cancel, ended: make(chan struct{}), remove: make(chan struct{}), changed: make(chan struct{}, 1), info: info}
 	if info.Removing { // by an earlier process, which has not come to its end
 		close(t.remove)
 	}
@@ -265,6 +282,13 @@ func (t *tenant) now() (s *space, state string) {
 		return nil, fmt.Sprintf("the namespace %s has failed, and is started again: %v", t.name, t.failed)
 	}
 	return nil, fmt.Sprintf("the namespace %s is starting: ask again", t.name)
+}
+
+// settings returns the settings of the list.
+func (t *tenant) settings() events.NamespaceInfo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.info
 }
 
 // set puts settings into force. The limits are those with which a namespace starts, so one
@@ -367,6 +391,7 @@ func (t *tenant) once(ctx context.Context) error {
 	t.apply()
 	t.mu.Unlock()
 	s.log.Info("the namespace runs")
+	signal(t.begun)
 	limits := false
 	select {
 	case <-ctx.Done():
@@ -498,10 +523,7 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	t.mu.Lock()
-	info := t.info
-	t.mu.Unlock()
-	b, err := t.home.namespace(info)
+	b, err := t.home.namespace(t.settings())
 	if err == nil {
 		err = b.dir.checkRestored()
 	}
@@ -552,10 +574,8 @@ const stateTimeout = 5 * time.Second
 
 // state says how the namespace is, with all that was accepted before.
 func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
-	st = wire.NamespaceState{State: wire.NamespaceRunning, Owner: s.nodeName(), States: map[string]int64{}}
-	if by, standsBy := s.decider.dispatcher.StandsBy(); standsBy {
-		st.Owner = by.Owner
-	}
+	st = wire.NamespaceState{State: wire.NamespaceRunning, Owner: s.owner(), States: map[string]int64{}}
+	st.Because = s.ledger.lease.because(st.Owner)
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
 	end, err := s.ledger.eventLog.End(ctx)

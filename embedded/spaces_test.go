@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,16 +255,7 @@ func TestNamespacesOnACluster(t *testing.T) {
 		awaitNamespace(t, e, "acme")
 		awaitNamespace(t, e, "beta")
 	}
-	owner := func(name string) (at int) {
-		for i, e := range engines {
-			if tenant := e.spaces.get(events.Namespace(name)); tenant != nil {
-				if s, _ := tenant.now(); s != nil && s.ledger.lease.owns.Load() {
-					return i
-				}
-			}
-		}
-		return -1
-	}
+	owner := func(name string) int { return ownerOf(engines, name) }
 	for _, name := range []string{"acme", "beta"} {
 		runIn(t, engines[0], name, streamwright.Item{Type: "email", Params: 1})
 	}
@@ -307,6 +299,75 @@ func TestNamespacesOnACluster(t *testing.T) {
 			_, err := os.Stat(filepath.Join(all[i].Dir, "namespaces", "beta"))
 			return os.IsNotExist(err) && e.spaces.get("beta") == nil
 		})
+	}
+}
+
+// ownerOf returns which of the engines owns a namespace's log; -1: none.
+func ownerOf(engines []*Engine, name string) int {
+	return slices.IndexFunc(engines, func(e *Engine) bool {
+		tenant := e.spaces.get(events.Namespace(name))
+		if tenant == nil {
+			return false
+		}
+		s, _ := tenant.now()
+		return s != nil && s.ledger.lease.owns.Load()
+	})
+}
+
+// The nodes share the logs: each has its part, those of a node that stops go to all the others,
+// and it has its part again when it is back.
+func TestNodesShareNamespaces(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	all := clusterOptions(t, 3)
+	engines := startEngines(t, all...)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	addNamespaces(t, engines[0], names...)
+	for _, e := range engines {
+		for _, name := range names {
+			awaitNamespace(t, e, name)
+		}
+	}
+	// parts are how many logs each engine owns, the default namespace's too.
+	parts := func(engines []*Engine) []int {
+		n := make([]int, len(engines))
+		for _, name := range names {
+			if at := ownerOf(engines, name); at >= 0 {
+				n[at]++
+			}
+		}
+		for i, e := range engines {
+			if e.ledger.lease.owns.Load() {
+				n[i]++
+			}
+		}
+		return n
+	}
+	share := func(what string, engines []*Engine, least, most int) {
+		t.Helper()
+		begun := time.Now()
+		need.Eventually(t, what, func() bool {
+			n := parts(engines)
+			return slices.Min(n) >= least && slices.Max(n) <= most
+		})
+		t.Logf("%s: %v after %s", what, parts(engines), time.Since(begun).Round(time.Millisecond))
+	}
+	share("each node has its part", engines, 2, 3)
+
+	stopEngine(t, engines[2])
+	share("the others have its part", engines[:2], 3, 4)
+	for _, name := range names {
+		runIn(t, engines[0], name, streamwright.Item{Type: "email", Params: 1})
+	}
+	again := startEngines(t, all[2])
+	engines = append(engines[:2:2], again...)
+	share("it has its part again", engines, 2, 3)
+
+	list, err := inNamespace(t, engines[0], "default").Namespaces().List(testContext(t))
+	if err != nil || !slices.ContainsFunc(list, func(n streamwright.NamespaceInfo) bool {
+		return n.State.Owner == all[2].Cluster.Node && n.State.Because == wire.TakeoverBalanced
+	}) {
+		t.Errorf("nothing says why its logs went to %s: %+v, %v", all[2].Cluster.Node, list, err)
 	}
 }
 

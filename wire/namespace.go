@@ -71,6 +71,7 @@ type NamespaceState struct {
 	State     string           `json:"state"`               // running, starting, failed, removing, unknown
 	Error     string           `json:"error,omitempty"`     // why it is failed or unknown
 	Owner     string           `json:"owner,omitempty"`     // the node that owns its log
+	Because   TakeoverCause    `json:"because,omitempty"`   // how the owner before it went, if there was one that the node knows of
 	States    map[string]int64 `json:"states,omitempty"`    // its items by state, zeros left out
 	Undecided int64            `json:"undecided,omitempty"` // messages on its subjects for submissions that are stored and not decided
 	LogBytes  int64            `json:"log_bytes,omitzero"`  // of its event stream

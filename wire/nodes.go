@@ -21,10 +21,15 @@ const (
 // TakeoverCause says how the log's last owner went.
 type TakeoverCause string
 
+// TakeoverCauses are all causes.
+var TakeoverCauses = []TakeoverCause{TakeoverHandedOver, TakeoverFull, TakeoverMoved, TakeoverBalanced, TakeoverSilent}
+
 // The causes of takeovers.
 const (
 	TakeoverHandedOver TakeoverCause = "handed_over" // it stopped in order
 	TakeoverFull       TakeoverCause = "full"        // it had no room for new work, and handed the log over
+	TakeoverMoved      TakeoverCause = "moved"       // an operator wants the namespace on this node
+	TakeoverBalanced   TakeoverCause = "balanced"    // it had more work than this node
 	TakeoverSilent     TakeoverCause = "silent"      // it no longer said that it owns the log: killed, paused or cut off
 )
 

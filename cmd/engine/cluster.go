@@ -20,12 +20,17 @@ func clusterCommand(a *app) *cobra.Command {
 		Use:   "cluster",
 		Short: "Show the nodes, which of them owns the log, and what is at risk",
 		Long: `Show every engine of the log: which of them owns it, how far the standbys are
-behind, where the streams are, and what is at risk now. Any node answers.`,
+behind, where the streams are, and what is at risk now. Any node answers.
+Who may list the namespaces also sees which node owns the log of each, and why.`,
 		Example: "  engine cluster\n  engine cluster --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			nodes, err := c.Engine().Nodes(ctx)
-			return a.show(nodes, err, func() { a.printCluster(nodes) })
+			var is clusterState
+			var err error
+			if is.Nodes, err = c.Engine().Nodes(ctx); err == nil {
+				is.Namespaces, _ = c.Namespaces().List(ctx) // not for all users, nor in each namespace
+			}
+			return a.show(is, err, func() { a.printCluster(is) })
 		}),
 	}
 	cmd.AddCommand(clusterRemoveCommand(a))
@@ -62,8 +67,14 @@ that: a new node starts with an empty one.`,
 	return cmd
 }
 
-func (a *app) printCluster(r streamwright.Nodes) {
-	now := time.Now()
+// clusterState is the cluster of the default namespace's log, and where the others are.
+type clusterState struct {
+	streamwright.Nodes
+	Namespaces []streamwright.NamespaceInfo `json:"namespaces,omitempty"`
+}
+
+func (a *app) printCluster(is clusterState) {
+	r, now := is.Nodes, time.Now()
 	switch {
 	case r.Owner == "":
 		a.Printf("%s\n", a.Style().Alarm(true, "no node owns the log"))
@@ -96,12 +107,40 @@ func (a *app) printCluster(r streamwright.Nodes) {
 			return []string{s.Stream, cmp.Or(s.Leader, "none"), fmt.Sprint(s.Replicas), cmp.Or(strings.Join(s.Behind, ", "), "-"), lose}
 		})
 	}
+	if len(is.Namespaces) > 0 {
+		a.Printf("\n")
+		table(a, is.Namespaces, []string{"NAMESPACE", "OWNER", "WHY", "STATE"}, func(n streamwright.NamespaceInfo) []string {
+			owner, why := "-", "-"
+			if n.State != nil {
+				owner, why = cmp.Or(console.Clean(n.State.Owner), "-"), ownsBecause(n)
+			}
+			return []string{string(n.Name), owner, why, stateOf(n)}
+		})
+	}
 	for i, w := range r.Warnings {
 		if i == 0 {
 			a.Printf("\n")
 		}
 		a.Printf("%s %s\n", a.Style().Alarm(false, "AT RISK:"), console.Clean(w))
 	}
+}
+
+// ownsBecause says why a namespace's log is where it is.
+func ownsBecause(n streamwright.NamespaceInfo) string {
+	why := map[wire.TakeoverCause]string{
+		wire.TakeoverHandedOver: "the owner before it stopped",
+		wire.TakeoverFull:       "the owner before it had no room",
+		wire.TakeoverMoved:      "moved here",
+		wire.TakeoverBalanced:   "the owner before it had more work",
+		wire.TakeoverSilent:     "the owner before it fell silent",
+	}[n.State.Because]
+	switch {
+	case n.Node == "":
+		return cmp.Or(why, "no owner before it is known")
+	case n.Node == n.State.Owner:
+		return "an operator named it"
+	}
+	return cmp.Or(why, "-") + "; it should be " + console.Clean(n.Node)
 }
 
 // lastFailOver says who took over from whom, when and why; empty if the owner has not
@@ -117,6 +156,10 @@ func lastFailOver(r streamwright.Nodes, now time.Time) string {
 		why = "handed the log over"
 	case wire.TakeoverFull:
 		why = "handed the log over since it had no room"
+	case wire.TakeoverMoved:
+		why = "handed the log over to the node that an operator named"
+	case wire.TakeoverBalanced:
+		why = "handed the log over since it had more work"
 	}
 	return fmt.Sprintf("last fail-over: %s took over from %s, which %s, %s", console.Clean(r.Owner), console.Clean(r.Nodes[i].TookOverFrom), why, console.Ago(r.Nodes[i].Since, now))
 }

@@ -38,8 +38,12 @@ type Word struct {
 	Pulse    bool   `json:"pulse,omitempty"`    // it answers on Names.Pulse
 	Released bool   `json:"released,omitempty"` // it gives the lease away
 	Heir     string `json:"heir,omitempty"`     // to that one, if it is there
-	// Because says why; empty: the owner stops, or can't serve the log.
+	// Because says why it gives the lease away; empty: it stops, or can't serve the log. An
+	// owner says how the one before it went.
 	Because wire.TakeoverCause `json:"because,omitempty"`
+	// Give is set by an engine that is not the owner's: the owner should hand the log on to
+	// that one.
+	Give string `json:"give,omitempty"`
 }
 
 // Config configures a [Beat]. All fields are required.
@@ -58,18 +62,20 @@ type Beat struct {
 	cfg     Config
 	changed chan struct{}
 	taken   chan struct{}
+	asked   chan Asked
 	subs    []*nats.Subscription
 
 	mu     sync.Mutex // guards what follows
 	last   Word       // of another engine
 	at     time.Time
-	until  time.Time // when this engine may take a lease that another was named heir of
-	absent int       // answers in a row that the program of last is not connected
+	until  time.Time          // when this engine may take a lease that another was named heir of
+	absent int                // answers in a row that the program of last is not connected
+	why    wire.TakeoverCause // how the owner before this engine went
 }
 
 // Listen returns a Beat that hears what is said from now on.
 func Listen(cfg Config) (*Beat, error) {
-	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), asked: make(chan Asked, 1)}
 	answer := func(m *nats.Msg) { _ = m.Respond(nil) } // fails when the connection is closed
 	for subject, fn := range map[string]nats.MsgHandler{cfg.Names.Lease(0): b.hear, cfg.Names.Pulse(0, cfg.Node): answer} {
 		sub, err := cfg.Conn.Subscribe(subject, fn)
@@ -94,8 +100,68 @@ func (b *Beat) Close() {
 func (b *Beat) Changed() <-chan struct{} { return b.changed }
 func (b *Beat) Taken() <-chan struct{}   { return b.taken }
 
-// Say tells the other engines how it is with the lease.
-func (b *Beat) Say(w Word) error {
+// Asked is the wish that the owner hands the log on to another node.
+type Asked struct {
+	To      string
+	Because wire.TakeoverCause
+	m       *nats.Msg
+}
+
+// Answer says that the log was handed on, or with an error why it was not.
+func (a Asked) Answer(err error) {
+	var why []byte
+	if err != nil {
+		why = []byte(err.Error())
+	}
+	_ = a.m.Respond(why) // who has gone needs no answer
+}
+
+// Asked receives what the owner is asked for. An engine that does not own the log has nothing
+// to answer.
+func (b *Beat) Asked() <-chan Asked { return b.asked }
+
+// Ask asks the owner, which may be this engine, to hand the log on to a node, and waits until it
+// has, or refuses.
+func (b *Beat) Ask(ctx context.Context, to string, because wire.TakeoverCause) error {
+	data, err := json.Marshal(Word{Owner: b.cfg.Owner, Node: b.cfg.Node, Give: to, Because: because})
+	if err != nil {
+		return err
+	}
+	m, err := b.cfg.Conn.RequestWithContext(ctx, b.cfg.Names.Lease(0), data)
+	if err == nil && len(m.Data) > 0 {
+		err = errors.New(string(m.Data))
+	}
+	return err
+}
+
+// Own says that this engine owns the log from now on.
+func (b *Beat) Own() error {
+	b.mu.Lock()
+	switch {
+	case b.last.Released:
+		b.why = cmp.Or(b.last.Because, wire.TakeoverHandedOver)
+	case b.last.Owner != "":
+		b.why = wire.TakeoverSilent
+	}
+	b.mu.Unlock()
+	return b.Here()
+}
+
+// Here says that this engine, which has called Own, is there and owns the log.
+func (b *Beat) Here() error {
+	b.mu.Lock()
+	w := Word{Because: b.why}
+	b.mu.Unlock()
+	return b.say(w)
+}
+
+// Release says that this engine gives the lease away: to the heir, if it is not empty.
+func (b *Beat) Release(heir string, because wire.TakeoverCause) error {
+	return b.say(Word{Released: true, Heir: heir, Because: because})
+}
+
+// say tells the other engines how it is with the lease.
+func (b *Beat) say(w Word) error {
 	w.Owner, w.Node, w.Pulse = b.cfg.Owner, b.cfg.Node, true
 	data, err := json.Marshal(w)
 	if err == nil {
@@ -107,7 +173,17 @@ func (b *Beat) Say(w Word) error {
 // hear takes the word of another engine.
 func (b *Beat) hear(m *nats.Msg) {
 	var w Word
-	if json.Unmarshal(m.Data, &w) != nil || w.Node == b.cfg.Node {
+	if json.Unmarshal(m.Data, &w) != nil {
+		return
+	}
+	if w.Give != "" { // this engine's own word too: it may be the owner that it asks
+		select {
+		case b.asked <- Asked{To: w.Give, Because: w.Because, m: m}:
+		default: // another is asked already
+		}
+		return
+	}
+	if w.Node == b.cfg.Node {
 		return
 	}
 	b.mu.Lock()
@@ -185,12 +261,16 @@ func (b *Beat) Gone() string {
 	return b.last.Node
 }
 
-// Went says how an owner went that this engine took over from.
-func (b *Beat) Went(owner string) wire.TakeoverCause {
+// Because says how the owner went from whom the present one has taken over; empty: that is
+// not known here, or there was none.
+func (b *Beat) Because(owner string) wire.TakeoverCause {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last.Released && b.last.Owner == owner {
-		return cmp.Or(b.last.Because, wire.TakeoverHandedOver)
+	switch {
+	case owner == b.cfg.Owner:
+		return b.why
+	case owner == b.last.Owner && !b.last.Released:
+		return b.last.Because
 	}
-	return wire.TakeoverSilent
+	return ""
 }

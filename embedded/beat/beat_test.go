@@ -1,6 +1,7 @@
 package beat
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func server(t *testing.T) *natsserver.Server {
 // said has an engine say a word, and another hear it.
 func said(t *testing.T, by, to *Beat, w Word, heard <-chan struct{}) {
 	t.Helper()
-	if err := by.Say(w); err != nil {
+	if err := by.say(w); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -78,7 +79,7 @@ func TestGone(t *testing.T) {
 	said(t, owner, standby, Word{}, standby.Taken())
 	nc.Close()
 	need.Eventually(t, "the owner is found to be gone", func() bool { return standby.Owner(t.Context()) == "" && standby.Gone() == "b" })
-	if cause := standby.Went("engine b"); cause != wire.TakeoverSilent {
+	if cause := took(t, standby); cause != wire.TakeoverSilent {
 		t.Errorf("it went by %s", cause)
 	}
 }
@@ -110,7 +111,58 @@ func TestReleased(t *testing.T) {
 	}
 	need.Eventually(t, "the other hears it", func() bool { return other.Owner(t.Context()) == "engine c" })
 	need.Eventually(t, "the heir does not come", func() bool { return other.Owner(t.Context()) == "" })
-	if cause := other.Went("engine c"); cause != wire.TakeoverHandedOver {
+	if cause := took(t, other); cause != wire.TakeoverHandedOver {
 		t.Errorf("it went by %s", cause)
 	}
+}
+
+// took is the cause that an engine gives once it owns the log.
+func took(t *testing.T, b *Beat) wire.TakeoverCause {
+	t.Helper()
+	if err := b.Own(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Because(b.cfg.Owner)
+}
+
+// Who asks the owner to hand the log on gets its answer, also from itself; nobody else answers.
+func TestAsk(t *testing.T) {
+	srv := server(t)
+	owner, _ := listen(t, srv, "a")
+	standby, _ := listen(t, srv, "b")
+	refused := errors.New("there is no room")
+	for _, by := range []*Beat{standby, owner} {
+		for _, want := range []error{nil, refused} {
+			asked := make(chan error, 1)
+			go func() { asked <- by.Ask(t.Context(), "c", wire.TakeoverMoved) }()
+			a := <-owner.Asked()
+			<-standby.Asked()
+			if a.To != "c" || a.Because != wire.TakeoverMoved {
+				t.Errorf("asked for %+v", a)
+			}
+			a.Answer(want)
+			if err := <-asked; (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+				t.Errorf("answered %v, want %v", err, want)
+			}
+		}
+	}
+	if by := standby.Owner(t.Context()); by != "" {
+		t.Errorf("who asks is taken for the owner: %q", by)
+	}
+}
+
+// How an owner came to the log is known to all who hear it.
+func TestBecause(t *testing.T) {
+	srv := server(t)
+	a, _ := listen(t, srv, "a")
+	b, _ := listen(t, srv, "b")
+	said(t, a, b, Word{}, b.Taken())
+	if cause := b.Because("engine a"); cause != "" {
+		t.Errorf("the first owner took over by %s", cause)
+	}
+	said(t, a, b, Word{Released: true, Heir: "engine b", Because: wire.TakeoverBalanced}, b.Changed())
+	if cause := took(t, b); cause != wire.TakeoverBalanced {
+		t.Errorf("b took over by %s", cause)
+	}
+	need.Eventually(t, "a hears why", func() bool { return a.Because("engine b") == wire.TakeoverBalanced })
 }

@@ -888,6 +888,8 @@ export interface NamespaceSet {
 
 /** NamespaceState says how a namespace is, as the node that answers knows it. */
 export interface NamespaceState {
+  /** how the owner before it went, if there was one that the node knows of */
+  because?: string;
   /** why it is failed or unknown */
   error?: string;
   /** of its last event */
