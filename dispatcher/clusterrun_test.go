@@ -56,6 +56,7 @@ var clusterDeeds = []clusterDeed{
 	{"clock", 2, (*cluster).clock},
 	{"deposed", 2, (*cluster).depose},
 	{"stop", 2, (*cluster).stopOne},
+	{"move", 2, (*cluster).move},
 	{"raise", 2, func(c *cluster, _ *rand.Rand) { c.people.raise() }},
 	{"ack pull", 6, func(c *cluster, _ *rand.Rand) { c.people.ackPull() }},
 	{"ack answer", 6, func(c *cluster, _ *rand.Rand) { c.people.ackAnswer() }},
@@ -302,21 +303,52 @@ func (c *cluster) stopOne(rng *rand.Rand) {
 // handOver ends the process of an owner that has stopped: the lease and the log's leadership
 // go to the standby that is the furthest.
 func (c *cluster) handOver(n *clusterNode) {
-	var heir *clusterNode
-	for _, o := range c.nodes {
-		if o != n && o.up && o.l == nil && !o.paused(c.at) && c.log.Reaches(n.at, o.at) && (heir == nil || o.store.Applied() > heir.store.Applied()) {
-			heir = o
-		}
-	}
-	if c.lease.expires = c.at; heir != nil {
-		c.figures.handed++
-		c.trace("n%d hands over to n%d", n.n, heir.n)
-		c.lease.holder, c.lease.expires = heir.n, c.at.Add(leaseTTL)
-		if !c.external {
-			c.log.MoveTo(heir.at)
-		}
+	if c.lease.expires = c.at; !c.handTo(n, c.heirs(n)) {
+		c.trace("n%d has no heir", n.n)
 	}
 	c.stop(n, !c.external, 1)
+}
+
+// heirs are the standbys that can own the log after n, the one that is the furthest first.
+func (c *cluster) heirs(n *clusterNode) (fit []*clusterNode) {
+	for _, o := range c.nodes {
+		if o != n && o.up && o.l == nil && !o.paused(c.at) && c.log.Reaches(n.at, o.at) {
+			fit = append(fit, o)
+		}
+	}
+	slices.SortStableFunc(fit, func(a, b *clusterNode) int { return cmp.Compare(b.store.Applied(), a.store.Applied()) })
+	return fit
+}
+
+// handTo gives the lease and the log's leadership of n to the first of heirs, and reports whether
+// there is one.
+func (c *cluster) handTo(n *clusterNode, heirs []*clusterNode) bool {
+	if len(heirs) == 0 {
+		return false
+	}
+	heir := heirs[0]
+	c.figures.handed++
+	c.trace("n%d hands over to n%d", n.n, heir.n)
+	c.lease.holder, c.lease.expires = heir.n, c.at.Add(leaseTTL)
+	if !c.external {
+		c.log.MoveTo(heir.at)
+	}
+	return true
+}
+
+// move has an owner hand the log on to any standby, and stand by for it, as when the nodes share
+// logs: mostly it ends its ownership first, but it waits for that only a moment.
+func (c *cluster) move(rng *rand.Rand) {
+	for _, n := range c.nodes {
+		if !n.owns() || n.paused(c.at) || n.l.closing {
+			continue
+		}
+		heirs := c.heirs(n)
+		rng.Shuffle(len(heirs), func(i, j int) { heirs[i], heirs[j] = heirs[j], heirs[i] })
+		if c.handTo(n, heirs) && n.ended == nil && rng.IntN(4) > 0 {
+			n.ended = errStepsDown
+		}
+	}
 }
 
 // storeAfterCrash is what a process finds: its store as a flush has left it.
