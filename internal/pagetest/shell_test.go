@@ -154,7 +154,7 @@ func TestTheDocumentationIsLinked(t *testing.T) {
 	p := open(t, desktop, w.url)
 	for _, place := range []string{"nav", "footer"} {
 		var status int
-		p.eval(fmt.Sprintf(`fetch(document.querySelector(%s).href).then((r) => r.status)`, quote(place+` a[href="docs/"]`)), &status)
+		p.eval(fmt.Sprintf(`fetch(document.querySelector(%s).href).then((r) => r.status)`, quote(place+` a[href$="docs/"]`)), &status)
 		if status != 200 {
 			t.Errorf("the link in %s leads to status %d", place, status)
 		}
