@@ -119,6 +119,22 @@ func newClient(nc *nats.Conn, set settings) (*Client, error) {
 	return c, nil
 }
 
+// In returns a client for another namespace of the engine, on the same connection and with the
+// same options. The connection stays the first client's: closing the other one leaves it open.
+func (c *Client) In(namespace string) (*Client, error) {
+	set := c.set
+	set.namespace = namespace
+	if err := set.enter(); err != nil {
+		return nil, err
+	}
+	in, err := newClient(c.nc, set)
+	if err != nil {
+		return nil, err
+	}
+	in.denials = c.denials
+	return in, nil
+}
+
 // Close closes the connection, if Connect made it. Requests under way fail.
 // It may be called again.
 func (c *Client) Close() {

@@ -29,6 +29,19 @@ func TestNamespace(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
+	in, err := clients[0].In("acme")
+	if err != nil || in.Namespace() != "acme" || in.Conn() != clients[0].Conn() {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	sub := submit(t, in)
+	if _, err := clients[1].Get(ctx, sub.ID); err != nil {
+		t.Error(err)
+	}
+	if in.Close(); clients[0].Conn().IsClosed() {
+		t.Error("it closed the connection of the first client")
+	}
+	_, err = clients[0].In("Acme")
+	wantCode(t, err, events.CodeBadConfig)
 	for i, c := range clients {
 		sub := submit(t, c)
 		published, err := c.Publish(ctx, streamwright.Item{Type: "page"})

@@ -41,8 +41,8 @@ type Submitted = wire.Submitted
 //
 // The item continues the trace of ctx (OpenTelemetry), unless it names one.
 func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err error) {
-	ctx, span := startSubmit(ctx, "submit", item.Type)
-	defer func() { endSubmit(span, out.ID, err) }()
+	ctx, span := c.startSubmit(ctx, "submit", item.Type)
+	defer func() { c.endSubmit(span, out.ID, err) }()
 	s, err := c.prepare(ctx, &item)
 	if err != nil {
 		return Submitted{}, err
@@ -76,8 +76,8 @@ type Published struct {
 // here but becomes a rejected event; Submit tells at once. It tries until ctx
 // ends, under one message id.
 func (c *Client) Publish(ctx context.Context, item Item) (out Published, err error) {
-	ctx, span := startSubmit(ctx, "publish", item.Type)
-	defer func() { endSubmit(span, out.ID, err) }()
+	ctx, span := c.startSubmit(ctx, "publish", item.Type)
+	defer func() { c.endSubmit(span, out.ID, err) }()
 	s, err := c.prepare(ctx, &item)
 	if err != nil {
 		return Published{}, err
@@ -193,8 +193,8 @@ func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOptio
 // An error of done ends it. Memory is bounded by the requests in flight. All items
 // continue one trace, the one in ctx or a new one, unless they name another.
 func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) (err error) {
-	ctx, span := startSubmit(ctx, "submit", "many")
-	defer func() { endSubmit(span, "", err) }()
+	ctx, span := c.startSubmit(ctx, "submit", "many")
+	defer func() { c.endSubmit(span, "", err) }()
 	set := bulkSettings{items: defaultPerRequest, inFlight: DefaultInFlight}
 	for _, o := range opts {
 		o(&set)
@@ -463,14 +463,17 @@ func (s *idSource) next() (string, error) {
 
 // startSubmit begins the span of a submission; end it with endSubmit. Without a
 // tracer provider it only passes on the trace in ctx.
-func startSubmit(ctx context.Context, verb, what string) (context.Context, trace.Span) {
+func (c *Client) startSubmit(ctx context.Context, verb, what string) (context.Context, trace.Span) {
 	return tracing.Start(ctx, verb, what, trace.SpanKindProducer)
 }
 
-func endSubmit(span trace.Span, id string, err error) {
+func (c *Client) endSubmit(span trace.Span, id string, err error) {
 	if span.IsRecording() {
 		if id != "" {
 			span.SetAttributes(attribute.String("work.id", id))
+		}
+		if ns := c.Namespace(); ns != DefaultNamespace {
+			span.SetAttributes(attribute.String("work.namespace", string(ns)))
 		}
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())

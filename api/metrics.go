@@ -27,6 +27,7 @@ import (
 // Service and may be used by any goroutine.
 type Metrics struct {
 	registry *prometheus.Registry
+	process  *prometheus.Registry // of the Go runtime and the process
 	catalogue
 	figures *figures.Figures // what follows from the projection
 	owned   atomic.Bool
@@ -53,10 +54,10 @@ type Metrics struct {
 	refused       *prometheus.CounterVec
 }
 
-// NewMetrics makes the engine's metrics, with the Go runtime's and the process's, in a
-// registry of their own.
+// NewMetrics makes the engine's metrics, and the Go runtime's and the process's, in
+// registries of their own.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), again: make(chan struct{}, 1)}
+	m := &Metrics{registry: prometheus.NewRegistry(), process: prometheus.NewRegistry(), again: make(chan struct{}, 1)}
 	c := &m.catalogue
 	register := func(list ...prometheus.Collector) { m.registry.MustRegister(list...) }
 	counter := func(name, help string) prometheus.Counter {
@@ -96,7 +97,7 @@ func NewMetrics() *Metrics {
 		m.refused.WithLabelValues(reason)
 	}
 	m.figures = figures.New(vec, histogram)
-	register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -14,6 +14,8 @@ import (
 type Namespaces interface {
 	// State says how a namespace is here. An error is shown in its place.
 	State(ctx context.Context, name events.Namespace) (wire.NamespaceState, error)
+	// Metrics returns the metrics of all of them, those that were added first before others.
+	Metrics() []NamespaceMetrics
 }
 
 // namespaceAPI shows and changes the list of namespaces.

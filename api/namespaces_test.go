@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,8 @@ import (
 type host struct {
 	mu     sync.Mutex
 	states map[events.Namespace]wire.NamespaceState
+
+	metrics []NamespaceMetrics
 }
 
 func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceState, error) {
@@ -27,6 +31,8 @@ func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceSt
 	}
 	return wire.NamespaceState{}, errors.New("it does not answer")
 }
+
+func (h *host) Metrics() []NamespaceMetrics { return h.metrics }
 
 func (h *host) set(name events.Namespace, state string, items map[string]int64) {
 	h.mu.Lock()
@@ -175,6 +181,43 @@ func TestNamespacesOfAnotherNamespace(t *testing.T) {
 	} {
 		if _, err := fn(); events.CodeOf(err) != events.CodeBadRequest || !strings.Contains(err.Error(), "ask the namespace default (work)") {
 			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
+// However many namespaces there are, a scrape of all is bounded, and says what it leaves out.
+func TestAScrapeOfAllIsBounded(t *testing.T) {
+	r, h := newHost(t)
+	const more = 7
+	for i := range MaxScrapedNamespaces + more - 1 {
+		h.metrics = append(h.metrics, NamespaceMetrics{Name: events.Namespace(fmt.Sprintf("n%d", i))})
+		if i%10 == 0 {
+			h.metrics[i].Metrics = NewMetrics()
+		}
+	}
+	families, err := r.svc.gatherAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				if l.GetName() == namespaceLabel {
+					names[l.GetValue()] = true
+				}
+			}
+		}
+		if f.GetName() == "streamwright_namespaces_left_out" && f.Metric[0].GetGauge().GetValue() != more {
+			t.Errorf("%v are left out, want %d", f.Metric[0], more)
+		}
+	}
+	if len(names) != MaxScrapedNamespaces || !names["default"] || !names["n0"] || names[fmt.Sprintf("n%d", MaxScrapedNamespaces)] {
+		t.Errorf("it has %d namespaces", len(names))
+	}
+	for _, m := range Catalogue() {
+		if m.Name != "streamwright_namespace_running" && slices.Contains(m.Labels, namespaceLabel) {
+			t.Errorf("%s has a label that a scrape of all adds", m.Name)
 		}
 	}
 }

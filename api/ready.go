@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -110,8 +108,6 @@ const (
 	// MaxLag is the number of events that the projection may be behind before the engine
 	// counts as unhealthy.
 	MaxLag = 100_000
-	// maxScrapes bounds the scrapes that run at once.
-	maxScrapes = 4
 )
 
 // Health is the body of /healthz.
@@ -177,13 +173,6 @@ func (s *Service) ServesHTTP(addr string) {
 
 // HealthHandler answers /healthz.
 func (s *Service) HealthHandler() http.Handler { return http.HandlerFunc(s.healthz) }
-
-// MetricsHandler answers /metrics.
-func (s *Service) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(s.Metrics.registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes, Timeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
-	})
-}
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Health()

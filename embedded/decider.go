@@ -50,7 +50,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		return err
 	}
 	if d.o.Tracing != nil {
-		if d.spans, err = itemspans.New(d.o.Tracing, query.Of(d.ledger.store).History); err != nil {
+		if d.spans, err = itemspans.New(d.o.Tracing, d.namespaceName(), query.Of(d.ledger.store).History); err != nil {
 			return err
 		}
 	}

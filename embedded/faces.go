@@ -387,7 +387,7 @@ func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
 		return nil, err
 	}
 	mountPage(s)
-	mountBeside(s, f.service, f.live)
+	mountBeside(s, f.metricsHandler(), f.service, f.live)
 	key, err := f.sessionKey(ctx)
 	if err != nil {
 		return nil, err
@@ -437,12 +437,13 @@ func (f *faces) stopHTTP(ctx context.Context) error {
 }
 
 // mountBeside serves what stands beside the API.
-func mountBeside(s *rest.Server, service *api.Service, feed *live.Hub) {
+func mountBeside(s *rest.Server, metrics http.Handler, service *api.Service, feed *live.Hub) {
 	read := access.RolesOf(access.Read)
 	types := func() *huma.Param {
 		return &huma.Param{Name: "types", Description: "Only these types: names with commas between them, or repeated.", Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}
 	}
 	minutes := &huma.Param{Name: "minutes", Description: "How far back, 1 to 60; by default 60.", Schema: &huma.Schema{Type: huma.TypeInteger}}
+	namespaces := &huma.Param{Name: "namespaces", Description: "all: the series of all namespaces, each with the label namespace. It takes the role in every one, */read.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{allNamespaces}}}
 	for _, m := range []struct {
 		pattern string
 		needs   access.Roles
@@ -451,13 +452,47 @@ func mountBeside(s *rest.Server, service *api.Service, feed *live.Hub) {
 	}{
 		{"GET /healthz", 0, service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
 		{"GET /readyz", 0, service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
-		{"GET /metrics", read, service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
+		{"GET /metrics", read, metrics, rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain", Query: []*huma.Param{namespaces}}},
 		{"GET /api/v1/live", read, feed.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/reference/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
 		{"GET /api/v1/trends", read, feed.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/reference/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
 	} {
 		s.Mount(m.pattern, m.needs, m.h)
 		s.Describe(m.pattern, m.Doc)
 	}
+}
+
+// allNamespaces is what the parameter namespaces of /metrics may say.
+const allNamespaces = "all"
+
+// metricsHandler answers /metrics: for this namespace, or for all of them.
+func (f *faces) metricsHandler() http.Handler {
+	one, all := f.service.MetricsHandler(), f.service.AllMetricsHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		of := r.URL.Query()["namespaces"]
+		if len(of) == 0 {
+			one.ServeHTTP(w, r)
+			return
+		}
+		if err := f.mayScrapeAll(r.Context(), of[0]); err != nil {
+			rest.WriteProblem(w, err)
+			return
+		}
+		all.ServeHTTP(w, r)
+	})
+}
+
+// mayScrapeAll refuses a scrape of all namespaces to who may not read all of them.
+func (f *faces) mayScrapeAll(ctx context.Context, of string) error {
+	id, read := rest.IdentityOf(ctx), access.RolesOf(access.Read)
+	switch {
+	case of != allNamespaces:
+		return events.Refuse(events.CodeBadRequest, "namespaces is %q: it must be %s", events.Clip(of, 64), allNamespaces)
+	case f.namespaceName() != events.DefaultNamespace:
+		return events.Refuse(events.CodeBadRequest, "this namespace knows its own metrics alone: ask for those of all at /metrics?namespaces=%s", allNamespaces)
+	case !id.Memberships.Every().Has(read):
+		return events.Refuse(events.CodeForbidden, "%s may not do that: it concerns all namespaces, and needs the role %s in every one (*/%s)", id.Name, read, read)
+	}
+	return nil
 }
 
 // sessionKeyFile has the key that signs the sessions of HTTP workers, so that

@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
@@ -567,6 +570,24 @@ func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.Name
 		return wire.NamespaceState{State: wire.NamespaceStarting}, nil
 	}
 	return now.state(ctx)
+}
+
+// Metrics implements [api.Namespaces].
+func (s *spaces) Metrics() (list []api.NamespaceMetrics) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.by))
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *tenant) int {
+		return cmp.Or(a.createdAt.Compare(b.createdAt), strings.Compare(string(a.name), string(b.name)))
+	})
+	for _, t := range all {
+		m := api.NamespaceMetrics{Name: t.name}
+		if now, _ := t.now(); now != nil {
+			m.Metrics = now.ledger.metrics
+		}
+		list = append(list, m)
+	}
+	return list
 }
 
 // stateTimeout bounds the wait for a namespace that has not read its log yet.

@@ -122,6 +122,9 @@ func (x *runner) traced(ctx context.Context, r *run, item *RawItem) Outcome {
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("work.id", item.ID.String()), attribute.String("work.type", string(item.Type)),
 			attribute.Int("work.attempt", int(item.Attempt)), attribute.String("work.worker", string(x.w.cfg.ID)))
+		if ns := item.Namespace; ns != "" && ns != events.DefaultNamespace {
+			span.SetAttributes(attribute.String("work.namespace", string(ns)))
+		}
 	}
 	out := x.invoke(ctx, r.reg.handler, item)
 	if out.report != nil {

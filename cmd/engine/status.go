@@ -13,35 +13,53 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func statusCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "status",
-		Short:   "Show the engine at a glance",
-		Example: "  engine status\n  engine status --json",
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the engine at a glance",
+		Long: `Show the engine at a glance: one namespace, or with --all every one of them, a
+line for each.`,
+		Example: "  engine status\n  engine status --json\n  engine status --all",
 		Args:    cobra.NoArgs,
-		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			info, err := c.Engine().Info(ctx)
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !all {
+				return a.ask(cmd.Context(), a.status)
 			}
-			nodes := otherNodes(ctx, c)
-			stats, err := c.Engine().Stats(ctx)
-			if events.CodeOf(err) == events.CodeUnavailable && nodes != nil && nodes.Owner == "" {
-				if !a.JSON {
-					a.printAnswer(info, nodes)
-				}
-				err = events.Refuse(events.CodeUnavailable, "no node owns the log just now: nothing is decided until one does, within seconds if most of the nodes run; `engine cluster` shows them")
+			if a.Namespace != "" {
+				return cli.Usagef("--all shows every namespace, --namespace one: give one of them")
 			}
-			return a.show(struct {
-				Info  streamwright.Info   `json:"info"`
-				Stats streamwright.Stats  `json:"stats"`
-				Nodes *streamwright.Nodes `json:"nodes,omitempty"`
-			}{info, stats, nodes}, err, func() { a.printStatus(info, stats, nodes) })
-		}),
+			a.Namespace = string(streamwright.DefaultNamespace)
+			return a.with(cmd.Context(), func(c *streamwright.Client) error { return a.statusOfAll(cmd.Context(), c) })
+		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "show every namespace, a line for each; takes the role */read")
+	return cmd
+}
+
+// status shows one namespace.
+func (a *app) status(ctx context.Context, c *streamwright.Client) error {
+	info, err := c.Engine().Info(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := otherNodes(ctx, c)
+	stats, err := c.Engine().Stats(ctx)
+	if events.CodeOf(err) == events.CodeUnavailable && nodes != nil && nodes.Owner == "" {
+		if !a.JSON {
+			a.printAnswer(info, nodes)
+		}
+		err = events.Refuse(events.CodeUnavailable, "no node owns the log just now: nothing is decided until one does, within seconds if most of the nodes run; `engine cluster` shows them")
+	}
+	return a.show(struct {
+		Info  streamwright.Info   `json:"info"`
+		Stats streamwright.Stats  `json:"stats"`
+		Nodes *streamwright.Nodes `json:"nodes,omitempty"`
+	}{info, stats, nodes}, err, func() { a.printStatus(info, stats, nodes) })
 }
 
 // otherNodes returns the nodes if there are several; else nil.
@@ -189,20 +207,24 @@ var attentionTexts = map[string]struct{ what, items, do string }{
 	wire.AttentionWorkerDead:      {"%s died and were not replaced", "", "engine workers"},
 }
 
+// attentionHead says of how many types or workers a kind of attention is.
+func attentionHead(at wire.Attention) string {
+	what, noun := at.Kind+": %s", "type"
+	if texts, known := attentionTexts[at.Kind]; known {
+		what = texts.what
+	}
+	if len(at.First) > 0 && at.First[0].Worker != "" {
+		noun = "worker"
+	}
+	return fmt.Sprintf(what, console.Plural(at.Count, noun))
+}
+
 // printAttention prints what someone should look at, a line for each kind: deaths
 // first, and of each kind those that have most.
 func (a *app) printAttention(list []wire.Attention) {
 	style := a.Style()
 	for _, at := range list {
-		texts, known := attentionTexts[at.Kind]
-		if !known {
-			texts.what = at.Kind + ": %s"
-		}
-		noun := "type"
-		if at.First[0].Worker != "" {
-			noun = "worker"
-		}
-		head := fmt.Sprintf(texts.what, console.Plural(at.Count, noun))
+		texts, head := attentionTexts[at.Kind], attentionHead(at)
 		if texts.items != "" {
 			head += ", " + fmt.Sprintf(texts.items, console.Count(at.Items))
 		}

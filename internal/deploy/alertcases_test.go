@@ -62,6 +62,10 @@ var criticalCases = []alertCase{
 		`streamwright_queued{type="email",priority="5"} 3x40`, `streamwright_queued{type="email",priority="9"} 0x40`,
 		`streamwright_scheduled{type="email"} 0x40`, `streamwright_type_workers{type="email"} 1x10 0x30`},
 		summary: "Items of type email wait and no worker takes them."},
+	{alert: "StreamwrightNoWorkers", what: "of two namespaces in one scrape, one has no worker", from: 11, labels: `namespace="acme",type="email"`, series: []string{
+		`streamwright_queued{namespace="acme",type="email",priority="5"} 3x40`, `streamwright_scheduled{namespace="acme",type="email"} 0x40`, `streamwright_type_workers{namespace="acme",type="email"} 1x10 0x30`,
+		`streamwright_queued{namespace="default",type="email",priority="5"} 3x40`, `streamwright_scheduled{namespace="default",type="email"} 0x40`, `streamwright_type_workers{namespace="default",type="email"} 1x40`},
+		summary: "Items of type email wait and no worker takes them."},
 	{alert: "StreamwrightNoWorkers", what: "what is queued is not due yet", from: never, series: []string{
 		`streamwright_queued{type="email",priority="5"} 3x200`, `streamwright_scheduled{type="email"} 3x200`, `streamwright_type_workers{type="email"} 0x200`}},
 

@@ -84,7 +84,7 @@ func writeQuiet(b *strings.Builder, alert string, until int) {
 func writeFires(b *strings.Builder, a *alert, c *alertCase, at int) {
 	fmt.Fprintf(b, "    alert_rule_test:\n      - eval_time: %dm\n        alertname: %s\n        exp_alerts:\n          - exp_labels:\n", at, a.Name)
 	fmt.Fprintf(b, "              severity: %s\n              job: streamwright\n", a.Severity)
-	if !strings.Contains(a.Expr, " by (job) (") {
+	if !strings.Contains(a.Expr, " by (job) (") && !strings.Contains(a.Expr, " by (job, namespace) (") {
 		b.WriteString("              instance: e:8484\n")
 	}
 	description := a.Description

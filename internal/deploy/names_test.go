@@ -107,8 +107,8 @@ var (
 	matcher   = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)`)
 	grouping  = regexp.MustCompile(`\b(?:by|on|ignoring|without|group_left|group_right)\s*\(([^)]*)\)`)
 	variables = regexp.MustCompile(`label_values\((.*), ([a-z_]+)\)`)
-	// ofTheScrape are labels that Prometheus adds.
-	ofTheScrape = []string{"job", "instance"}
+	// ofTheScrape are labels that Prometheus adds, or a scrape of all namespaces.
+	ofTheScrape = []string{"job", "instance", "namespace"}
 )
 
 // find returns what a name stands for: a metric, or a part of a histogram.

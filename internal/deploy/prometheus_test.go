@@ -56,9 +56,34 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 
 // The engine's own exposition is as Prometheus would have it.
 func TestExpositionIsWellFormed(t *testing.T) {
+	wellFormed(t, get(t, "http://"+running(t).HTTP()+"/metrics"))
+}
+
+// So is that of all namespaces.
+func TestExpositionOfAllNamespacesIsWellFormed(t *testing.T) {
+	need.NoReload(t)
 	e := running(t)
+	c, err := e.Client(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Namespaces().Set(testContext(t), "acme", streamwright.NamespaceChange{}); err != nil {
+		t.Fatal(err)
+	}
+	page := ""
+	need.Eventually(t, "acme is shown", func() bool {
+		page = get(t, "http://"+e.HTTP()+"/metrics?namespaces=all")
+		return strings.Contains(page, `streamwright_namespace_running{namespace="acme"} 1`)
+	})
+	wellFormed(t, page)
+}
+
+// wellFormed has promtool read a page of metrics.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
 	cmd := exec.CommandContext(testContext(t), need.Program(t, "promtool"), "check", "metrics")
-	cmd.Stdin = strings.NewReader(get(t, "http://"+e.HTTP()+"/metrics"))
+	cmd.Stdin = strings.NewReader(page)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -207,6 +232,7 @@ func TestCatalogueIsWhatIsExported(t *testing.T) {
 	// These need a limit, a quota, a circuit, a repair, traces, several servers, a read of the replicas, or a new cause seen grow.
 	absent := map[string]bool{"streamwright_max_queued": true, "streamwright_circuit": true, "streamwright_recoveries_total": true, "streamwright_leases_expired_total": true,
 		"streamwright_retries_total": true, "streamwright_storage_max_bytes": true, "streamwright_trace_spans_total": true, "streamwright_quota_refusals_total": true,
+		"streamwright_namespace_running": true, "streamwright_namespaces_left_out": true, // of a scrape of all namespaces
 		"streamwright_replicas_damaged": true, "streamwright_replicas_read_seconds": true, "streamwright_stream_replicas_behind": true, "streamwright_stream_spare_servers": true}
 	for _, d := range all {
 		if !seen[d.Name] && !absent[d.Name] {

@@ -57,7 +57,7 @@ func newEngine(t *testing.T, every bool, s sdktrace.Sampler) *engine {
 	e := &engine{t: t, at: noon, state: state, out: tracetest.NewInMemoryExporter(), history: map[events.ID][]wire.HistoryEvent{}, every: every}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e.out), sdktrace.WithIDGenerator(IDs{}), sdktrace.WithSampler(s))
 	t.Cleanup(func() { _ = tp.Shutdown(context.Background()) })
-	if e.r, err = New(tp, func(id events.ID) ([]wire.HistoryEvent, error) { return e.history[id], e.lost }); err != nil {
+	if e.r, err = New(tp, "acme", func(id events.ID) ([]wire.HistoryEvent, error) { return e.history[id], e.lost }); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -174,6 +174,9 @@ func TestSpansOfALife(t *testing.T) {
 		e.live()
 		got := e.drawn(at)
 		for _, s := range e.out.GetSpans() {
+			if !slices.Contains(s.Attributes, attrNS.String("acme")) {
+				t.Errorf("the span %s does not name its namespace", s.Name)
+			}
 			if s.SpanContext.TraceID() == at && (s.Name == "attempt" || s.Name == "email") {
 				if id := s.SpanContext.SpanID(); !every && ids[id] != s.Name {
 					t.Errorf("the %s at %s has another id in other batches", s.Name, s.StartTime)
@@ -249,7 +252,7 @@ func TestWithoutHistory(t *testing.T) {
 func TestNewNeedsTheGenerator(t *testing.T) {
 	tp := sdktrace.NewTracerProvider()
 	t.Cleanup(func() { _ = tp.Shutdown(context.Background()) })
-	if _, err := New(tp, nil); err == nil || !strings.Contains(err.Error(), "WithIDGenerator") {
+	if _, err := New(tp, events.DefaultNamespace, nil); err == nil || !strings.Contains(err.Error(), "WithIDGenerator") {
 		t.Errorf("a provider with ids of its own: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 // The attributes of the spans.
 const (
+	attrNS       = attribute.Key("work.namespace") // left out for the default one
 	attrID       = attribute.Key("work.id")
 	attrType     = attribute.Key("work.type")
 	attrPriority = attribute.Key("work.priority")
@@ -34,19 +35,24 @@ const (
 // one goroutine, Traceparent for any.
 type Recorder struct {
 	tracer  trace.Tracer
+	common  []attribute.KeyValue // of all spans
 	history func(events.ID) ([]wire.HistoryEvent, error)
 }
 
-// New makes a Recorder for a provider that has [IDs] as its generator. history
+// New makes a Recorder of a namespace for a provider that has [IDs] as its generator. history
 // reads the events of an item, oldest first, as projected; it is asked when an
 // item has waited for others across batches.
-func New(tp trace.TracerProvider, history func(events.ID) ([]wire.HistoryEvent, error)) (*Recorder, error) {
+func New(tp trace.TracerProvider, ns events.Namespace, history func(events.ID) ([]wire.HistoryEvent, error)) (*Recorder, error) {
 	want := derive(events.ID{1}, 't', 1)
 	_, span := tp.Tracer(tracing.Scope).Start(with(context.Background(), wanted{trace: trace.TraceID{1}, span: want}), "check")
 	if span.SpanContext().SpanID() != want { // never ended, so never exported
 		return nil, errors.New("trace work items: the tracer provider must have the generator of ids of tracing/itemspans: make it with sdktrace.WithIDGenerator(itemspans.IDs{})")
 	}
-	return &Recorder{tracer: tp.Tracer(tracing.Scope), history: history}, nil
+	r := &Recorder{tracer: tp.Tracer(tracing.Scope), history: history}
+	if ns != events.DefaultNamespace {
+		r.common = []attribute.KeyValue{attrNS.String(string(ns))}
+	}
+	return r, nil
 }
 
 // Traceparent returns what a dispatch of an item carries: the span of the attempt
@@ -219,6 +225,7 @@ func (l *life) wait(name string, from, until time.Time) {
 		return
 	}
 	_, span := l.r.tracer.Start(l.below(trace.SpanID{}), name, trace.WithTimestamp(from),
+		trace.WithAttributes(l.r.common...),
 		trace.WithAttributes(attrID.String(l.item.ID.String()), attrType.String(string(l.item.Type)), attrPriority.Int(int(l.item.Priority))))
 	span.End(trace.WithTimestamp(until))
 }
@@ -226,6 +233,7 @@ func (l *life) wait(name string, from, until time.Time) {
 // attempted makes the span of an attempt that ev has ended.
 func (l *life) attempted(ev *events.Event) {
 	_, span := l.r.tracer.Start(l.below(attemptSpan(l.item.ID, l.token)), "attempt", trace.WithTimestamp(l.claimed),
+		trace.WithAttributes(l.r.common...),
 		trace.WithAttributes(attrID.String(l.item.ID.String()), attrType.String(string(l.item.Type)), attrAttempt.Int(int(l.attempt)),
 			attrWorker.String(string(l.worker)), attrOutcome.String(ev.Kind.String())))
 	if b, ok := ev.Body.(*events.Failed); ok {
@@ -248,7 +256,7 @@ func (l *life) end(ev *events.Event) {
 	if l.item.Tenant != "" {
 		attrs = append(attrs, attrTenant.String(l.item.Tenant))
 	}
-	_, span := l.r.tracer.Start(ctx, string(l.item.Type), trace.WithTimestamp(l.item.CreatedAt), trace.WithAttributes(attrs...))
+	_, span := l.r.tracer.Start(ctx, string(l.item.Type), trace.WithTimestamp(l.item.CreatedAt), trace.WithAttributes(l.r.common...), trace.WithAttributes(attrs...))
 	switch b := ev.Body.(type) {
 	case *events.Dead:
 		span.SetStatus(codes.Error, b.Error)
