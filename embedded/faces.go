@@ -486,7 +486,7 @@ func (f *faces) mayScrapeAll(ctx context.Context, of string) error {
 	id, read := rest.IdentityOf(ctx), access.RolesOf(access.Read)
 	switch {
 	case of != allNamespaces:
-		return events.Refuse(events.CodeBadRequest, "namespaces is %q: it must be %s", events.Clip(of, 64), allNamespaces)
+		return events.Refuse(events.CodeBadRequest, "the parameter namespaces must be %s", allNamespaces)
 	case f.namespaceName() != events.DefaultNamespace:
 		return events.Refuse(events.CodeBadRequest, "this namespace knows its own metrics alone: ask for those of all at /metrics?namespaces=%s", allNamespaces)
 	case !id.Memberships.Every().Has(read):
