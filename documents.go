@@ -44,6 +44,9 @@ func (c *Client) offload(ctx context.Context, s wire.Submit) (wire.Submit, error
 	if len(s.Params) <= c.set.inline {
 		return s, nil
 	}
+	if s.Namespace != "" && events.Namespace(s.Namespace) != c.Namespace() {
+		return s, events.Refuse(events.CodeTooLarge, "the params have %d bytes: those of an item that is handed to another namespace have at most %d; keep them elsewhere, and submit where they are", len(s.Params), c.set.inline)
+	}
 	id, err := events.ParseID(s.ID)
 	if err != nil {
 		return s, events.Refuse(events.CodeBadID, "%v", err)

@@ -50,6 +50,10 @@ type Item struct {
 
 	// Batch is the id of the batch that it belongs to: see [Batches.Open].
 	Batch string
+	// Namespace is another namespace that the item is handed to, which must accept that; in
+	// [Client.Submit] and its like alone. It can't have After or Batch, and its params must go
+	// with it. Repeat it with the same ID: the other namespace recognises that.
+	Namespace string
 	// EstimatedDuration is the likely duration of a run, at most 30 days, rounded up
 	// to ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
 	// the mean of the type's runs.
@@ -101,7 +105,7 @@ func (it *Item) Submission() (wire.Submit, error) {
 		Type: it.Type, Params: params, ID: it.ID, Priority: priority(it.Priority), DedupKey: it.DedupKey,
 		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, Delay: events.DurationOf(it.Delay),
 		MaxAttempts: it.MaxAttempts, Timeout: events.DurationOf(it.Timeout), Capabilities: it.Capabilities,
-		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, SubmitOptions: terms,
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, Namespace: it.Namespace, SubmitOptions: terms,
 	}, err
 }
 

@@ -15,7 +15,8 @@ import (
 // submitAPI decides the requests of producers and workers.
 type submitAPI struct {
 	*engine
-	spawns chan struct{} // a token for each request with large spawns
+	spawns  chan struct{} // a token for each request with large spawns
+	handing chan struct{} // a token for each request that is handed to another namespace
 }
 
 func (a *submitAPI) handle(h *handlers) {
@@ -28,16 +29,23 @@ func (a *submitAPI) handle(h *handlers) {
 
 // submit decides one item or an array of them.
 func (a *submitAPI) submit(c *call) {
-	if full := a.Full(); full != nil {
-		c.reply(nil, full.Why)
-		return
-	}
 	subs, array, errs, err := decodeSubmits(c.data)
+	to := events.Namespace("")
+	if err == nil {
+		to, err = a.elsewhere(subs, errs)
+	}
+	if full := a.Full(); full != nil && to == "" { // which room the other one has is for it to say
+		err = full.Why
+	}
 	if err == nil {
 		err = c.user.Submit(len(subs), int64(len(c.data)))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		c.reply(nil, err)
+		return
+	case to != "":
+		a.hand(c, to, subs, array)
 		return
 	}
 	answers := make([]wire.Submitted, len(subs))

@@ -101,6 +101,9 @@ type Config struct {
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *RoomAlarm
+	// Hand has another namespace decide submissions of this one, an array of them; nil: there
+	// is no other. What it does not accept it refuses with [NotAccepted].
+	Hand func(ctx context.Context, from, to events.Namespace, body []byte) ([]byte, error)
 	// Blobs keeps the children of spawns that are made in parts; nil: there can be
 	// none.
 	Blobs Blobs
@@ -204,7 +207,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		engine: e, cancel: cancel, guard: newGuard(cfg.Conn, cfg.Names),
 		items:   &itemAPI{engine: e, undecided: make(chan struct{}, MaxUndecided)},
-		submits: &submitAPI{engine: e, spawns: make(chan struct{}, MaxLargeSpawns)},
+		submits: &submitAPI{engine: e, spawns: make(chan struct{}, MaxLargeSpawns), handing: make(chan struct{}, maxHanded)},
 		types:   &typeAPI{engine: e}, workers: &workerAPI{engine: e}, schedules: &scheduleAPI{engine: e}, spaces: &namespaceAPI{engine: e},
 		dead: &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}, rejected: &rejectedAPI{engine: e},
 		proofs:  &proofAPI{engine: e, proving: make(chan struct{}, 1)},

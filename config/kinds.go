@@ -294,6 +294,21 @@ var roles = kind[access.Memberships]{name: "strings", parse: func(v any) (access
 	return m, nil
 }}
 
+// namespaceList is a list of namespaces.
+var namespaceList = kind[events.NamespaceList]{name: "strings", parse: func(v any) (events.NamespaceList, error) {
+	list, err := texts.parse(v)
+	if err != nil {
+		return "", err
+	}
+	names := make([]events.Namespace, len(list))
+	for i, s := range list {
+		if names[i], err = events.ParseNamespace(s); err != nil {
+			return "", fmt.Errorf("is wrong: %w", err)
+		}
+	}
+	return events.ListNamespaces(names...), nil
+}}
+
 // rolesInDefault is a list of roles in the namespace default.
 var rolesInDefault = kind[access.Roles]{name: "strings", parse: func(v any) (access.Roles, error) {
 	m, err := roles.parse(v)

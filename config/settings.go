@@ -251,6 +251,7 @@ func (n *Namespace) fields() []field {
 		zero("max_document_size", &n.MaxDocumentBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "the engine's `blob_max_size`", "bound of its object store of large params and results"),
 		zero("requests_per_second", &n.RequestsPerSecond, integer[int](0, events.MaxRequestsRate), "no limit", "requests of all its users together"),
 		zero("node", &n.Node, text.that(checkNodeName), "any node", "the node that should own its log"),
+		zero("accept", &n.Accept, namespaceList, "none", "the namespaces whose clients may hand work to it"),
 	}
 }
 

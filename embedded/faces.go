@@ -48,6 +48,8 @@ type faces struct {
 	sites    *sites
 	list     api.Namespaces // nil: this namespace has no list of others
 	listed   func()         // is called when the list of namespaces has changed; nil: it has none
+	// hand has another namespace decide submissions; nil: there is none.
+	hand func(ctx context.Context, from, to events.Namespace, body []byte) ([]byte, error)
 	// others returns what answers for another namespace; nil: there are none.
 	others  func(*http.Request, events.Namespace) (http.Handler, error)
 	face    *clusterFace
@@ -170,6 +172,7 @@ func (f *faces) openAPI(ctx context.Context) error {
 			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},
 		Namespaces:  f.list,
+		Hand:        f.hand,
 		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
 		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
 		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,

@@ -54,7 +54,7 @@ type spaces struct {
 func newSpaces(home *space) *spaces {
 	s := &spaces{home: home, wake: make(chan struct{}, 1), starts: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), by: map[events.Namespace]*tenant{}}
 	s.placer = &placer{home: home, all: s.all, wake: make(chan struct{}, 1)}
-	home.faces.others, home.faces.listed, home.faces.list = s.handler, s.changed, s
+	home.faces.others, home.faces.listed, home.faces.list, home.faces.hand = s.handler, s.changed, s, s.hand
 	return s
 }
 
@@ -534,6 +534,7 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 		return nil, nil, err
 	}
 	s := newSpace(b, t.home.guard)
+	s.faces.hand = t.home.faces.hand
 	s.faces.replicas, s.faces.at = t.home.faces.replicas, t.home.faces.addr()
 	s.faces.knowNode()
 	life := &lifecycle{log: b.log}
@@ -570,6 +571,27 @@ func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.Name
 		return wire.NamespaceState{State: wire.NamespaceStarting}, nil
 	}
 	return now.state(ctx)
+}
+
+// hand has a namespace decide submissions of another, if it accepts them. Every node knows
+// whom it accepts, as far as it has read the log of the default one.
+func (s *spaces) hand(ctx context.Context, from, to events.Namespace, body []byte) ([]byte, error) {
+	t := s.get(to)
+	if t == nil || !t.accepts(from) {
+		return nil, api.NotAccepted(from, to)
+	}
+	now, why := t.now()
+	if now == nil {
+		return nil, events.Refuse(events.CodeUnavailable, "%s", why)
+	}
+	return now.faces.service.Accept(ctx, body)
+}
+
+// accepts reports whether the namespace accepts work from another.
+func (t *tenant) accepts(from events.Namespace) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.info.Removing && t.info.Accept.Has(from)
 }
 
 // Metrics implements [api.Namespaces].

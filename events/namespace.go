@@ -8,6 +8,7 @@ const (
 	MinBound        = 1 << 20 // bytes: the least that MaxLogBytes and MaxDocumentBytes may be set to
 	MaxBound        = 1 << 50
 	MaxRequestsRate = 1_000_000 // requests a second
+	MaxAccepted     = 100       // namespaces that one accepts work from
 )
 
 // NamespaceInfo describes a namespace. The default namespace has none: it is there by itself.
@@ -16,7 +17,9 @@ type NamespaceInfo struct {
 	Paused bool            `json:"paused,omitempty"`
 	Limits NamespaceLimits `json:"limits,omitzero"`
 	Node   string          `json:"node,omitempty"` // the node that should own its log; empty: any
-	Source string          `json:"source"`         // file, api
+	// Accept lists the namespaces whose clients may hand work to this one.
+	Accept NamespaceList `json:"accept,omitempty"`
+	Source string        `json:"source"` // file, api
 	// CreatedAt is when it was added. One that is removed and added again has another.
 	CreatedAt time.Time `json:"created_at"`
 	// Removing says that it is being removed: what it holds is destroyed, and then it is taken
@@ -37,7 +40,8 @@ type NamespaceLimits struct {
 type NamespaceChange struct {
 	Paused *bool                 `json:"paused,omitempty"`
 	Limits NamespaceLimitsChange `json:"limits,omitzero"`
-	Node   *string               `json:"node,omitempty"` // empty: any
+	Node   *string               `json:"node,omitempty"`   // empty: any
+	Accept *NamespaceList        `json:"accept,omitempty"` // empty: none
 }
 
 // NamespaceLimitsChange changes a namespace's limits. What is nil stays as it is.
@@ -52,6 +56,7 @@ type NamespaceLimitsChange struct {
 func (c NamespaceChange) Apply(n NamespaceInfo) NamespaceInfo {
 	put(&n.Paused, c.Paused)
 	put(&n.Node, c.Node)
+	put(&n.Accept, c.Accept)
 	put(&n.Limits.MaxQueued, c.Limits.MaxQueued)
 	put(&n.Limits.MaxLogBytes, c.Limits.MaxLogBytes)
 	put(&n.Limits.MaxDocumentBytes, c.Limits.MaxDocumentBytes)
@@ -67,7 +72,7 @@ func put[T any](at *T, v *T) {
 
 // Change returns the change that sets all of a namespace that can be changed.
 func (n NamespaceInfo) Change() NamespaceChange {
-	return NamespaceChange{Paused: &n.Paused, Node: &n.Node, Limits: NamespaceLimitsChange{
+	return NamespaceChange{Paused: &n.Paused, Node: &n.Node, Accept: &n.Accept, Limits: NamespaceLimitsChange{
 		MaxQueued: &n.Limits.MaxQueued, MaxLogBytes: &n.Limits.MaxLogBytes, MaxDocumentBytes: &n.Limits.MaxDocumentBytes,
 		RequestsPerSecond: &n.Limits.RequestsPerSecond,
 	}}
@@ -84,6 +89,9 @@ func (n NamespaceInfo) Validate() error {
 	case len(n.Node) > MaxNameLen || !plain(n.Node):
 		return n.bad("invalid node %q: use the name of a node, of at most %d bytes", Clip(n.Node, 80), MaxNameLen)
 	}
+	if err := n.checkAccept(); err != nil {
+		return err
+	}
 	l := n.Limits
 	for _, of := range []struct {
 		name           string
@@ -94,6 +102,23 @@ func (n NamespaceInfo) Validate() error {
 	} {
 		if of.v != 0 && (of.v < of.least || of.v > of.most) {
 			return n.bad("%s is %d: it must be %d to %d, or 0 for no limit", of.name, of.v, of.least, of.most)
+		}
+	}
+	return nil
+}
+
+// checkAccept checks the namespaces that it accepts work from, which need not exist.
+func (n NamespaceInfo) checkAccept() error {
+	list := n.Accept.All()
+	if len(list) > MaxAccepted {
+		return n.bad("it accepts work from %d namespaces: at most %d", len(list), MaxAccepted)
+	}
+	for _, from := range list {
+		if _, err := ParseNamespace(string(from)); err != nil {
+			return n.bad("%v", err)
+		}
+		if from == n.Name {
+			return n.bad("it accepts work from itself anyway: leave it out")
 		}
 	}
 	return nil

@@ -22,6 +22,10 @@ var submitHeaders = []string{
 
 const workPrefix = "Work-"
 
+// headerNamespace is refused: who publishes would not learn whether the other namespace
+// accepts what it is handed.
+const headerNamespace = "Work-Namespace"
+
 // ServerHeader returns the first header, by name, that shows that a message comes
 // from a NATS server and not from a client: a status, or any Nats-… header but
 // [HeaderRequestInfo]. It returns the empty string if there is none.
@@ -183,6 +187,9 @@ func (s *Submit) readValue(name, v string) (err error) {
 	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt, HeaderBatch, HeaderEstimatedDuration:
 		return s.SubmitOptions.readValue(name, v)
 	default:
+		if strings.EqualFold(name, headerNamespace) {
+			return events.Refuse(events.CodeBadHeader, "a plain publish can't be handed to another namespace (header %s): make a request to %s with the field namespace", headerNamespace, APISubmit)
+		}
 		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", events.Clip(name, maxQuoted), strings.Join(submitHeaders, ", "), HeaderTrace)
 	}
 	return err
@@ -273,6 +280,9 @@ func (s Submit) Headers() (map[string][]string, error) {
 			}
 		}
 		set(name, strings.Join(parts, ","))
+	}
+	if s.Namespace != "" {
+		bad = events.Refuse(events.CodeBadHeader, "a plain publish can't be handed to another namespace: submit through %s instead", APISubmit)
 	}
 	set(HeaderID, s.ID)
 	if s.Priority != nil {

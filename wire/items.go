@@ -32,6 +32,9 @@ type Submit struct {
 	Tenant         string            `json:"tenant,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Trace          string            `json:"traceparent,omitempty"`
+	// Namespace is another namespace that the item is handed to, and which must accept that;
+	// in a request to submit alone. Empty: the one that is asked.
+	Namespace string `json:"namespace,omitempty"`
 	SubmitOptions
 }
 
@@ -50,7 +53,9 @@ type Submitted struct {
 	// That one counts.
 	ContentDiffers bool     `json:"content_differs,omitempty"`
 	Position       Position `json:"position,omitempty"`
-	Error          *Error   `json:"error,omitempty"`
+	// Namespace is the one that the item was handed to, and then has no position here.
+	Namespace string `json:"namespace,omitempty"`
+	Error     *Error `json:"error,omitempty"`
 }
 
 // Error is a refused request.

@@ -37,6 +37,7 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 		w.Any(`,"labels":`, x.Labels)
 	}
 	w.OptText(`,"traceparent":`, x.Trace)
+	w.OptText(`,"namespace":`, x.Namespace)
 	if len(x.SubmitOptions.After) > 0 {
 		w.Any(`,"after":`, x.SubmitOptions.After)
 	}
@@ -53,7 +54,7 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var submitFields = []string{"type", "params", "id", "priority", "dedup_key", "idempotency_key", "available_at", "delay_ms", "max_attempts", "timeout_ms", "capabilities", "source", "trigger", "tenant", "labels", "traceparent", "after", "after_policy", "dedup_policy", "dedup_window_ms", "expires_at", "batch", "estimated_duration_ms"}
+var submitFields = []string{"type", "params", "id", "priority", "dedup_key", "idempotency_key", "available_at", "delay_ms", "max_attempts", "timeout_ms", "capabilities", "source", "trigger", "tenant", "labels", "traceparent", "namespace", "after", "after_policy", "dedup_policy", "dedup_window_ms", "expires_at", "batch", "estimated_duration_ms"}
 
 func (x *Submit) readJSON(r *quickjson.Reader) {
 	for o := r.Object(submitFields); r.Next(&o); {
@@ -91,18 +92,20 @@ func (x *Submit) readJSON(r *quickjson.Reader) {
 		case 15:
 			x.Trace = r.Text()
 		case 16:
-			r.Any(&x.SubmitOptions.After)
+			x.Namespace = r.Text()
 		case 17:
-			x.SubmitOptions.AfterPolicy = events.AfterPolicy(r.Text())
+			r.Any(&x.SubmitOptions.After)
 		case 18:
-			x.SubmitOptions.DedupPolicy = events.DedupPolicy(r.Text())
+			x.SubmitOptions.AfterPolicy = events.AfterPolicy(r.Text())
 		case 19:
-			x.SubmitOptions.DedupWindow = new(events.Duration{Duration: r.Millis(r.Int(64))})
+			x.SubmitOptions.DedupPolicy = events.DedupPolicy(r.Text())
 		case 20:
-			x.SubmitOptions.ExpiresAt = r.Time()
+			x.SubmitOptions.DedupWindow = new(events.Duration{Duration: r.Millis(r.Int(64))})
 		case 21:
-			x.SubmitOptions.Batch = r.Text()
+			x.SubmitOptions.ExpiresAt = r.Time()
 		case 22:
+			x.SubmitOptions.Batch = r.Text()
+		case 23:
 			x.SubmitOptions.EstimatedDuration = events.Duration{Duration: r.Millis(r.Positive(r.Int(64)))}
 		}
 	}
@@ -122,6 +125,7 @@ func (x *Submitted) appendJSON(w *quickjson.Writer) {
 	w.OptBool(`,"repeat":`, x.Repeat)
 	w.OptBool(`,"content_differs":`, x.ContentDiffers)
 	w.OptText(`,"position":`, string(x.Position))
+	w.OptText(`,"namespace":`, x.Namespace)
 	if x.Error != nil {
 		w.Name(`,"error":`)
 		x.Error.appendJSON(w)
@@ -129,7 +133,7 @@ func (x *Submitted) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var submittedFields = []string{"id", "state", "merged_into", "raised", "not_raised", "repeat", "content_differs", "position", "error"}
+var submittedFields = []string{"id", "state", "merged_into", "raised", "not_raised", "repeat", "content_differs", "position", "namespace", "error"}
 
 func (x *Submitted) readJSON(r *quickjson.Reader) {
 	for o := r.Object(submittedFields); r.Next(&o); {
@@ -151,6 +155,8 @@ func (x *Submitted) readJSON(r *quickjson.Reader) {
 		case 7:
 			x.Position = Position(r.Text())
 		case 8:
+			x.Namespace = r.Text()
+		case 9:
 			x.Error = new(Error)
 			x.Error.readJSON(r)
 		}

@@ -177,7 +177,7 @@ func (s *Server) place(ctx context.Context, replies []PlacedItem) {
 	var at []int
 	for i := range replies {
 		r := &replies[i]
-		if r.Error == nil && r.State == events.StateQueued && len(at) < wire.MaxPlaces {
+		if r.Error == nil && r.Namespace == "" && r.State == events.StateQueued && len(at) < wire.MaxPlaces {
 			ask.IDs, at = append(ask.IDs, r.ID), append(at, i)
 			if r.Position != "" {
 				ask.MinPosition = r.Position

@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
@@ -125,6 +126,7 @@ func namespaceFlags(fs *pflag.FlagSet, c *streamwright.NamespaceChange) {
 	fs.Func("max-log-size", "how large its event stream may be, a `size` such as 10GiB; 0: no limit (default)", given(&l.MaxLogBytes, sizeOrNone))
 	fs.Func("max-document-size", "how large its object store of documents may be, a `size` such as 1GiB; 0: as the engine's (default)", given(&l.MaxDocumentBytes, sizeOrNone))
 	fs.Func("requests-per-second", "how many requests its users may make a second, a `number`; 0: no limit (default)", given(&l.RequestsPerSecond, wholeOrNone))
+	fs.Func("accept", "the `namespaces` whose clients may hand work to it, with commas between them; '': none (default)", given(&c.Accept, events.ParseNamespaceList))
 	fs.Func("node", "the `node` that should own its log (default any)", given(&c.Node, func(s string) (string, error) { return s, nil }))
 }
 
@@ -329,6 +331,7 @@ func (a *app) showNamespace(n streamwright.NamespaceInfo, err error) error {
 		number("max_document_size", l.MaxDocumentBytes, config.FormatSize(l.MaxDocumentBytes))
 		number("requests_per_second", int64(l.RequestsPerSecond), console.Count(l.RequestsPerSecond))
 		line("node", n.Node)
+		line("accept", join(n.Accept.All(), ", "))
 		line("set by", n.Source)
 		line("added", console.Ago(n.CreatedAt, now))
 	})

@@ -58,6 +58,8 @@ number; the others go on.`,
 			switch {
 			case !f.item.AvailableAt.IsZero() && f.item.Delay != 0:
 				return cli.Usagef("--at and --delay both say when: give one of them")
+			case f.item.Namespace != "" && f.wait:
+				return cli.Usagef("--wait can't wait for what is handed to another namespace: whoever has a role there can, with `engine show ID --namespace %s`", f.item.Namespace)
 			case f.lines != "":
 				return a.submitLines(cmd.Context(), &f, args)
 			}
@@ -92,6 +94,7 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.Func("after-policy", "the `policy` if an item of --after ends dead or cancelled: cancel (the default), dead or run",
 		console.Choice(&it.AfterPolicy, events.AfterCancel, events.AfterDead, events.AfterRun))
 	fs.Func("batch", "make it an item of the batch with this `id`", console.ID(&it.Batch))
+	fs.StringVar(&it.Namespace, "to", "", "hand it to another `namespace`, which must accept that")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")
 	fs.StringVar(&f.lines, "lines", "", "submit one item for each JSON line of this `file`")
 }

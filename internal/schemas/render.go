@@ -23,13 +23,14 @@ const refPrefix = "#/$defs/"
 
 // fixed are types whose JSON the fields do not tell.
 var fixed = map[reflect.Type]schema{
-	reflect.TypeFor[events.ID]():          {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
-	reflect.TypeFor[events.Token]():       {"type": "string", "pattern": "^[0-9a-z]*$"},
-	reflect.TypeFor[events.ItemState]():   {"type": "string", "enum": states()},
-	reflect.TypeFor[events.Kind]():        {"type": "string"}, // further ones may come
-	reflect.TypeFor[events.DedupPolicy](): {"type": "string", "enum": []string{string(events.DedupMerge), string(events.DedupDistinct), string(events.DedupSupersede), string(events.DedupDefer)}},
-	reflect.TypeFor[events.AfterPolicy](): {"type": "string", "enum": []string{string(events.AfterCancel), string(events.AfterDead), string(events.AfterRun)}},
-	reflect.TypeFor[events.ChildPolicy](): {"type": "string", "enum": []string{string(events.ChildFail), string(events.ChildContinue)}},
+	reflect.TypeFor[events.ID]():            {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
+	reflect.TypeFor[events.Token]():         {"type": "string", "pattern": "^[0-9a-z]*$"},
+	reflect.TypeFor[events.NamespaceList](): {"type": "array", "items": schema{"type": "string"}, "maxItems": events.MaxAccepted},
+	reflect.TypeFor[events.ItemState]():     {"type": "string", "enum": states()},
+	reflect.TypeFor[events.Kind]():          {"type": "string"}, // further ones may come
+	reflect.TypeFor[events.DedupPolicy]():   {"type": "string", "enum": []string{string(events.DedupMerge), string(events.DedupDistinct), string(events.DedupSupersede), string(events.DedupDefer)}},
+	reflect.TypeFor[events.AfterPolicy]():   {"type": "string", "enum": []string{string(events.AfterCancel), string(events.AfterDead), string(events.AfterRun)}},
+	reflect.TypeFor[events.ChildPolicy]():   {"type": "string", "enum": []string{string(events.ChildFail), string(events.ChildContinue)}},
 	reflect.TypeFor[wire.Priority](): {"anyOf": []schema{
 		{"type": "integer", "minimum": 0, "maximum": events.MaxPriority}, {"type": "string", "enum": []string{"low", "medium", "high"}},
 	}},

@@ -18,6 +18,9 @@ func OfSubmit(s wire.Submit, newID events.ID, maxParams int) (core.Submit, error
 	if err != nil {
 		return core.Submit{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
+	if s.Namespace != "" {
+		return core.Submit{}, events.Refuse(events.CodeBadRequest, "only a request to submit hands an item to another namespace, not a spawn, a batch or a callback: have the handler submit it, with the id of its own item as the idempotency key, so that a repeated run makes no second one")
+	}
 	c := core.Submit{
 		Type: typ, Params: s.Params, NewID: newID,
 		DedupKey: s.DedupKey, IdempotencyKey: s.IdempotencyKey,

@@ -773,6 +773,8 @@ export interface MergedProvenance {
 
 /** NamespaceChange changes a namespace that is there. What it leaves out stays as it is. */
 export interface NamespaceChange {
+  /** empty: none */
+  accept?: string[];
   limits?: NamespaceLimitsChange;
   /** the namespace's name */
   name: string;
@@ -790,6 +792,8 @@ export interface NamespaceGet {
 
 /** NamespaceInfo is a namespace, and how it is. */
 export interface NamespaceInfo {
+  /** Accept lists the namespaces whose clients may hand work to this one. */
+  accept?: string[];
   /** CreatedAt is when it was added. One that is removed and added again has another. */
   created_at: string;
   limits?: NamespaceLimits;
@@ -833,6 +837,8 @@ export interface NamespaceLimitsChange {
 
 /** NamespaceInfo describes a namespace. The default namespace has none: it is there by itself. */
 export interface NamespaceRecord {
+  /** Accept lists the namespaces whose clients may hand work to this one. */
+  accept?: string[];
   /** CreatedAt is when it was added. One that is removed and added again has another. */
   created_at: string;
   limits?: NamespaceLimits;
@@ -878,6 +884,8 @@ export interface NamespaceReply {
 
 /** NamespaceSet adds a namespace, a log of its own in the same engine, or changes one. What it leaves out stays as it is, or is the default of a new one. */
 export interface NamespaceSet {
+  /** empty: none */
+  accept?: string[];
   limits?: NamespaceLimitsChange;
   /** a-z and 0-9 with single - between them, at most 32 bytes */
   name: string;
@@ -1641,6 +1649,8 @@ export interface Submit {
   idempotency_key?: string;
   labels?: { [key: string]: string };
   max_attempts?: number;
+  /** Namespace is another namespace that the item is handed to, and which must accept that; in a request to submit alone. Empty: the one that is asked. */
+  namespace?: string;
   params?: unknown;
   priority?: number | "low" | "medium" | "high";
   source?: string;
@@ -1658,6 +1668,8 @@ export interface Submitted {
   error?: Error;
   id?: string;
   merged_into?: string;
+  /** Namespace is the one that the item was handed to, and then has no position here. */
+  namespace?: string;
   not_raised?: ItemState;
   position?: string;
   /** Raised: the item that it was merged into had a lower priority, and has taken this one's. NotRaised is the state in which that item keeps its lower priority. */
