@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/turns"
 )
 
 // maxDecision is the most events of one decision, except those that ask for more (see
@@ -42,6 +43,7 @@ type loop struct {
 	signals *natsio.Signals
 	newID   func() events.ID // for spawned items and ticks
 	halt    *halt            // holds back new work
+	turn    turns.Turn
 
 	queues  queues // jobs to be decided
 	decider        // takes them, into the batch being built
@@ -195,6 +197,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	for len(q.jobs) > 0 {
 		j := q.jobs[0]
 		for q.next < j.len() {
+			l.turn.Take()
 			if !l.closing {
 				if err := l.follow.decide(); err != nil {
 					return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -21,6 +22,7 @@ const PurgePerCommit = 1000
 type writer struct {
 	nextExpiry layout.Expiries
 	unflushed  int // events committed since a flush last began
+	turn       turns.Turn
 
 	// Memory that is used again by the next Commit.
 	old, new      indexSet
@@ -140,6 +142,7 @@ func batchSize(c *core.Changes) int {
 func (w *writer) items(b *batch, v layout.View, items []core.ItemChange) error {
 	defer w.ops.reset()
 	for _, c := range items {
+		w.turn.Take()
 		w.old.fill(c.Old)
 		w.new.fill(c.New)
 		diffIndexes(&w.old, &w.new, &w.ops)

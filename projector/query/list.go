@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -218,12 +219,14 @@ func (l *listing) page(v layout.View) (page wire.Listed, err error) {
 	if err != nil {
 		return page, err
 	}
+	var turn turns.Turn
 	for at := src.spot(); at.ok; at = src.spot() {
 		if !at.exact || len(page.Items) == l.limit || s.budget <= 0 {
 			page.NextCursor = l.cursor(at.place.Prior())
 			break
 		}
 		s.budget--
+		turn.Take()
 		item, err := v.Item(at.place.ID)
 		if err != nil {
 			return page, err
