@@ -98,13 +98,14 @@ func (p *placer) nodes(ctx context.Context) (nodes []placement.Node, err error) 
 	return nodes, err
 }
 
-// logs says where the logs are, and how busy. Those whose namespace does not run here are left
-// out.
+// logs says where the logs are, and how busy. Those whose namespace does not run here, or is
+// being removed, are left out.
 func (p *placer) logs(tenants []*tenant) []placement.Log {
 	all := []placement.Log{{Name: string(events.DefaultNamespace), Owner: p.home.nodeName(), Load: p.rate(events.DefaultNamespace, p.home), Fixed: true}}
 	for _, t := range tenants {
-		if s, _ := t.now(); s != nil {
-			all = append(all, placement.Log{Name: string(t.name), Owner: s.owner(), Load: p.rate(t.name, s), Node: t.settings().Node})
+		info := t.settings()
+		if s, _ := t.now(); s != nil && !info.Removing {
+			all = append(all, placement.Log{Name: string(t.name), Owner: s.owner(), Load: p.rate(t.name, s), Node: info.Node})
 		}
 	}
 	return all

@@ -308,8 +308,10 @@ type SalvageOptions struct {
 	// Options configure the engine that is to go on with the new log: its data
 	// folder, and the existing NATS, if it uses one.
 	Options Options
+	// Namespace is the one whose log is lost; empty: the default one.
+	Namespace events.Namespace
 	// Store is the folder of a store to write from, such as one that was set
-	// aside; empty: the store of the data folder.
+	// aside; empty: the namespace's, in the data folder.
 	Store string
 	// Confirm is asked before anything is written; nil, or false, ends Salvage.
 	Confirm func(Salvageable) bool
@@ -351,52 +353,68 @@ type Salvaged struct {
 // at the end the data folder's store is set aside, since it does not belong to
 // the new log.
 func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
-	l := newLedger(newBase(o.Options))
-	life := lifecycle{log: l.log}
+	b := newBase(o.Options)
+	life := lifecycle{log: b.log}
 	// The server is for this process alone, and what is written must stay.
-	l.cfg.Server.Durability = config.Always
-	l.cfg.Server.NATSListen, l.cfg.Server.HTTP, l.cfg.Server.PProf = config.Off, config.Off, config.Off
-	if err := errors.Join(l.cfg.Validate(), l.resolve()); err != nil {
+	b.cfg.Server.Durability = config.Always
+	b.cfg.Server.NATSListen, b.cfg.Server.HTTP, b.cfg.Server.PProf = config.Off, config.Off, config.Off
+	if err := errors.Join(b.cfg.Validate(), b.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	if _, err := os.Stat(l.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
-		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", l.cfg.Server.Dir)
+	path := b.cfg.Server.Dir
+	if o.Namespace != "" {
+		path = (&dataDir{path: path}).namespacePath(o.Namespace)
 	}
-	var work string
+	if _, err := os.Stat(path); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", path)
+	}
+	work := filepath.Join(path, salvageFolder)
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = errors.Join(err, life.stop(end))
 	}()
-	err = life.start(ctx, part{"the data folder", l.openDir, l.closeDir}, part{"the folder for a copy of the store", func(context.Context) error {
-		work = filepath.Join(l.dir.path, salvageFolder)
+	err = life.start(ctx, part{"the data folder", b.openDir, b.closeDir}, part{"the folder for a copy of the store", func(context.Context) error {
 		return errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700))
 	}, func(context.Context) error { return os.RemoveAll(work) }})
 	if err != nil {
 		return done, err
 	}
-	from := cmp.Or(o.Store, l.dir.store())
+	from := cmp.Or(o.Store, (&dataDir{path: path}).store())
 	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
 		return done, err
 	}
+	var store *projector.Store
 	err = life.start(ctx, part{"the store", func(context.Context) (err error) {
-		l.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(l.o.Memory, l.log))
+		store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(b.o.Memory, b.log))
 		return err
-	}, l.closeStore})
+	}, func(context.Context) error { return store.Close() }})
 	if err != nil {
 		return done, err
 	}
-	if done.Salvageable, err = salvageable(l.store, from); err != nil {
+	if done.Salvageable, err = salvageable(store, from); err != nil {
 		return done, err
 	}
 	if o.Confirm == nil || !o.Confirm(done.Salvageable) {
 		return done, nil
 	}
-	if err := l.writeSalvaged(ctx, &life, &done, o.Progress); err != nil {
+	if err := life.start(ctx, b.serverParts()...); err != nil {
+		return done, err
+	}
+	of := b
+	if o.Namespace != "" {
+		if of, err = b.namespace(events.NamespaceInfo{Name: o.Namespace}); err != nil {
+			return done, err
+		}
+		of.nc = b.nc
+	}
+	l := newLedger(of)
+	l.store = store
+	if err := l.writeSalvaged(ctx, &done, filepath.Join(work, salvageProof), o.Progress); err != nil {
 		return done, err
 	}
 	if o.Store == "" {
-		done.Aside, err = setAside(l.dir.store())
+		done.Aside, err = setAside(from)
 	}
 	return done, err
 }
@@ -428,11 +446,9 @@ func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
 	return out, nil
 }
 
-// writeSalvaged writes the new log from the store, and proves it.
-func (l *ledger) writeSalvaged(ctx context.Context, life *lifecycle, done *Salvaged, progress func(done, total int64)) error {
-	if err := life.start(ctx, l.serverParts()...); err != nil {
-		return err
-	}
+// writeSalvaged writes the new log from the store, and proves it with a store in a folder of its
+// own.
+func (l *ledger) writeSalvaged(ctx context.Context, done *Salvaged, proofFolder string, progress func(done, total int64)) error {
 	log, err := eventlog.Create(ctx, l.logConfig(), l.store.Applied().Frame()+1)
 	if err != nil {
 		return err
@@ -450,7 +466,7 @@ func (l *ledger) writeSalvaged(ctx context.Context, life *lifecycle, done *Salva
 	if done.Digest, err = l.store.Digest(ctx); err != nil {
 		return err
 	}
-	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(l.dir.path, salvageFolder, salvageProof), storeOptions(l.o.Memory, l.log), nil)
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, proofFolder, storeOptions(l.o.Memory, l.log), nil)
 	if err != nil {
 		return fmt.Errorf("salvage: replay the new log: %w", err)
 	}

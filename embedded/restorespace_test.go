@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -295,4 +297,56 @@ func TestRestoreIntoANamespaceOfAnExistingNATS(t *testing.T) {
 		checkFilled(t, e, name, "acme", id, 3)
 		runIn(t, e, name, streamwright.Item{Type: "email", Params: 1})
 	}
+}
+
+// The log of one namespace is lost. The others go on, and a salvage makes it a new log of its
+// store.
+func TestSalvageNamespace(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	o := Options{Dir: t.TempDir()}
+	e := mustStart(t, o)
+	addNamespaces(t, e, "acme", "beta")
+	id := fillNamespace(t, e, "acme")
+	runIn(t, e, "beta", streamwright.Item{Type: "email", Params: 1})
+	stopEngine(t, e)
+	lost, err := filepath.Glob(filepath.Join(o.Dir, "jetstream", "*", "streams", "WORK-ACME_EVENTS_0"))
+	if err != nil || len(lost) != 1 {
+		t.Fatalf("%v, %v", lost, err)
+	}
+	if err := os.RemoveAll(lost[0]); err != nil {
+		t.Fatal(err)
+	}
+
+	e = mustStart(t, o)
+	awaitNamespace(t, e, "beta")
+	list := inNamespace(t, e, "default").Namespaces()
+	need.Eventually(t, "acme says that its log is lost", func() bool {
+		n, err := list.Get(testContext(t), "acme")
+		return err == nil && n.State.State == wire.NamespaceFailed && strings.Contains(n.State.Error, "engine salvage")
+	})
+	stopEngine(t, e)
+
+	yes := func(Salvageable) bool { return true }
+	if _, err := Salvage(testContext(t), SalvageOptions{Options: o, Namespace: "gone", Confirm: yes}); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("a namespace that is not there: %v", err)
+	}
+	done, err := Salvage(testContext(t), SalvageOptions{Options: o, Namespace: "acme", Confirm: yes})
+	if err != nil || !done.Written || done.Items != 2 || filepath.Dir(done.Aside) != filepath.Join(o.Dir, "namespaces", "acme") {
+		t.Fatalf("%+v, %v", done, err)
+	}
+
+	e = mustStart(t, o)
+	for _, name := range []string{"default", "acme", "beta"} {
+		if name != "default" {
+			awaitNamespace(t, e, name)
+		}
+		if p, err := inNamespace(t, e, name).Engine().Verify(testContext(t), nil); err != nil || !p.Equal {
+			t.Errorf("verify %s: %+v, %v", name, p, err)
+		}
+	}
+	if it, err := inNamespace(t, e, "acme").Get(testContext(t), id); err != nil || it.State != events.StateCompleted {
+		t.Errorf("%+v, %v", it, err)
+	}
+	runIn(t, e, "acme", streamwright.Item{Type: "email", Params: 1})
 }

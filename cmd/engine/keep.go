@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -307,7 +308,7 @@ engine starts.
 The new log is replayed and compared with the store before it is taken into use.
 The store is only read; in the end the store of the data folder gets another
 name, and is not removed.`,
-		Example: "  engine salvage --dir /var/lib/streamwright --dry-run\n  engine salvage --config engine.toml --yes",
+		Example: "  engine salvage --dir /var/lib/streamwright --dry-run\n  engine salvage --config engine.toml --yes\n  engine salvage --dir data --namespace acme",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(file)
@@ -320,6 +321,13 @@ name, and is not removed.`,
 				return err
 			}
 			o.Confirm = func(s embedded.Salvageable) bool { return a.confirmSalvage(cmd.Context(), s, yes, dry) }
+			of, err := cli.Namespace(a.Namespace, os.Getenv)
+			if err != nil {
+				return err
+			}
+			if of != streamwright.DefaultNamespace {
+				o.Namespace = of
+			}
 			bar, end := a.bar("writing", "")
 			o.Progress = bar
 			done, err := embedded.Salvage(cmd.Context(), o)

@@ -58,7 +58,11 @@ func TestPythonPackage(t *testing.T) {
 		}
 		env = append(env, "STREAMWRIGHT_TEST_TOML="+l.TOML()+l.HTTP(tokens), "STREAMWRIGHT_TOKEN="+token, "STREAMWRIGHT_CA="+l.Settings(logins.All).CA)
 	}
-	for _, modules := range [][]string{{"tests.test_json", "tests.test_client", "tests.test_examples"}, {"tests.test_worker"}, {"tests.test_process"}} {
+	all := [][]string{{"tests.test_json", "tests.test_client", "tests.test_examples"}, {"tests.test_worker"}, {"tests.test_process"}}
+	if logins.Of(t) == nil { // what it puts before the engine speaks plain HTTP
+		all = append(all, []string{"tests.test_namespace"})
+	}
+	for _, modules := range all {
 		t.Run(modules[0], func(t *testing.T) {
 			t.Parallel() // each has engines of its own
 			out := run(t, env, append([]string{"-W", "error::ResourceWarning", "-m", "unittest"}, modules...)...)

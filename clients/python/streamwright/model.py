@@ -39,6 +39,8 @@ class Work:
     after_policy: str | None = None
     """What a bad end of one of them does: cancel, dead or run."""
     batch: str | None = None
+    namespace: str | None = None
+    """Another namespace that it is handed to, and which must accept that."""
     tenant: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
@@ -63,6 +65,8 @@ class Submitted:
     """Items of its type that go first; None: not known, or not queued."""
     estimated_wait: timedelta | None = None
     position: str = ""
+    namespace: str = ""
+    """Where it is, if it was handed to another namespace; then there is no position."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
 
-from streamwright import App, AsyncClient, Client, NotFound, Run
+from streamwright import App, AsyncClient, Client, NotFound, Run, Submitted, Unavailable
 
-from .harness import SECURED, Case
+from .harness import SECURED, Case, Engine
 
 
 class Host(ThreadingHTTPServer):
@@ -104,3 +104,31 @@ class NamespaceTest(Case):
                     make(namespace=bad)
         for good in ("a", "team-2", "x" * 32):
             self.assertEqual(Client(namespace=good).namespace, good)
+
+
+@unittest.skipIf(SECURED, "it is as without logins")
+class HandedTest(Case):
+    """An engine that has the namespaces default, open and closed."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.engine = Engine('[namespaces.open]\naccept = ["default"]\n[namespaces.closed]\n').start()
+        cls.addClassCleanup(cls.engine.close)
+
+    def test_hands_an_item_to_a_namespace_that_accepts_it(self) -> None:
+        to = self.new_client(namespace="open")
+
+        def hand() -> Submitted | None:
+            try:
+                return self.client.submit("letter", "hello", namespace="open")
+            except (NotFound, Unavailable):  # it starts
+                return None
+
+        out = self.eventually("it is handed", hand)
+        self.assertEqual((out.namespace, out.position), ("open", ""))
+        self.assertEqual(to.get(out.id).params, "hello")
+        with self.assertRaises(NotFound):
+            self.client.get(out.id)
+        for name in ("closed", "gone"):
+            with self.assertRaisesRegex(NotFound, "accepts work"):
+                self.client.submit("letter", namespace=name)

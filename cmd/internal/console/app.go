@@ -109,7 +109,6 @@ var OfTheWhole = map[string]string{
 	"mirror":      "a site mirrors the default namespace",
 	"namespace":   "it is about all namespaces",
 	"permissions": "it prints the accounts of all namespaces",
-	"salvage":     "it reads the log of the default namespace",
 	"serve":       "the engine runs all its namespaces",
 	"version":     "it needs no engine",
 }
