@@ -138,8 +138,9 @@ func (e *Engine) Stop(ctx context.Context) error { return e.life.stop(ctx) }
 func newEngine(o Options) *Engine {
 	b := newBase(o)
 	home := newSpace(b, &guard{base: b, given: b.cfg})
-	home.faces.replicas = &replicaWatch{base: b, lease: home.ledger.lease}
-	return &Engine{space: home, spaces: newSpaces(home), profiler: &profiler{base: b, guard: home.guard}, life: lifecycle{log: b.log}}
+	others := newSpaces(home)
+	home.faces.replicas = &replicaWatch{base: b, lease: home.ledger.lease, others: others.leases}
+	return &Engine{space: home, spaces: others, profiler: &profiler{base: b, guard: home.guard}, life: lifecycle{log: b.log}}
 }
 
 // parts returns the parts of an engine in the order of their starts.

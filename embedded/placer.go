@@ -86,14 +86,15 @@ func (p *placer) move(ctx context.Context) bool {
 	return err == nil
 }
 
-// nodes says which nodes can own a log.
+// nodes says which nodes can own a log. One that has to replace replicas gets none: it hands on
+// what it owns before that.
 func (p *placer) nodes(ctx context.Context) (nodes []placement.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, chooseWithin)
 	defer cancel()
 	r, err := p.home.ledger.lease.allNodes(ctx)
 	for _, n := range r.Nodes {
 		me := n.Node == p.home.nodeName()
-		nodes = append(nodes, placement.Node{Name: n.Node, Fit: canOwn(n) || me && n.Full == ""})
+		nodes = append(nodes, placement.Node{Name: n.Node, Fit: (canOwn(n) || me && n.Full == "") && len(n.Damaged) == 0})
 	}
 	return nodes, err
 }

@@ -38,6 +38,7 @@ const (
 type replicaWatch struct {
 	*base
 	lease  *lease
+	others func() []*lease // of the other namespaces that run here
 	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
@@ -256,22 +257,21 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 // replace drops the replicas of some streams while the server is down. It first gives
 // away whatever this node leads of them; then the leaders bring it what it lacks.
 func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
+	if _, err := w.mayReplace(ctx, streams); err != nil {
+		return err
+	}
+	for _, l := range append(w.others(), w.lease) {
+		if l.owns.Load() {
+			if err := w.handOn(ctx, l); err != nil {
+				return err
+			}
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
 	defer cancel()
 	to, err := w.mayReplace(ctx, streams)
 	if err != nil {
 		return err
-	}
-	if w.lease.owns.Load() {
-		heir := w.lease.chooseHeir(ctx)
-		if heir == "" {
-			return errors.New("this node owns the log, and no other can")
-		}
-		w.log.Warn("this node owns the log, and replaces its damaged replicas: handing the log over", "to", heir)
-		w.lease.handOver(ctx, heir)
-		if !w.lease.handOn(ctx, heir, wire.TakeoverHandedOver) {
-			return fmt.Errorf("this node owns the log, and %s has not taken it over", heir)
-		}
 	}
 	for _, stream := range streams {
 		if !w.srv.ns().JetStreamIsStreamLeader(w.names().Account(), stream) {
@@ -299,9 +299,25 @@ func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 	})
 }
 
+// handOn has another node own a log that this one owns.
+func (w *replicaWatch) handOn(ctx context.Context, l *lease) error {
+	ns, heir := l.namespaceName(), l.chooseHeir(ctx)
+	if heir == "" {
+		return fmt.Errorf("this node owns the log of the namespace %s, and no other can", ns)
+	}
+	w.log.Warn("this node owns a log, and replaces its damaged replicas: handing the log over", "namespace", string(ns), "to", heir)
+	l.handOver(ctx, heir)
+	if !l.handOn(ctx, heir, wire.TakeoverHandedOver) {
+		return fmt.Errorf("this node owns the log of the namespace %s, and %s has not taken it over", ns, heir)
+	}
+	return nil
+}
+
 // mayReplace returns a node for each of the streams that may lead it; or why this node can't
 // replace them now.
 func (w *replicaWatch) mayReplace(ctx context.Context, streams []string) (to map[string]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
+	defer cancel()
 	var states []StreamState
 	for _, st := range w.srv.ownStreams(w.names()) {
 		states = append(states, w.cluster().stream(ctx, st.Name))

@@ -175,6 +175,45 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 	same(t, all)
 }
 
+// A node that replaces a replica first hands on all logs that it owns, those of other namespaces
+// too.
+func TestADamagedReplicaOfANamespaceIsReplaced(t *testing.T) {
+	slow(t)
+	owner, others, _ := startThree(t, func(o *Options) { o.replicasAgain = 100 * time.Millisecond })
+	all := append([]*Engine{owner}, others...)
+	addNamespaces(t, owner, "acme")
+	for _, e := range all {
+		awaitNamespace(t, e, "acme")
+	}
+	c := inNamespace(t, owner, "acme")
+	for i := range 120 {
+		if _, err := c.Submit(testContext(t), streamwright.Item{Type: "t", Params: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := all[ownerOf(all, "acme")]
+	stream := damaged.names().Namespace("acme").EventStream(0)
+	need.Eventually(t, "all have read their replicas", func() bool {
+		return !slices.ContainsFunc(all, func(e *Engine) bool {
+			r := e.faces.replicas.seen()
+			return len(r.Damaged) > 0 || !slices.Contains(r.Streams, stream)
+		})
+	})
+	before := damaged.srv.ns()
+	hole(t, damaged.Dir(), stream)
+	need.Eventually(t, "another node owns it", func() bool { at := ownerOf(all, "acme"); return at >= 0 && all[at] != damaged })
+	need.Eventually(t, "its server is started again", func() bool { return damaged.srv.ns() != before })
+	need.Eventually(t, "all replicas are whole", func() bool {
+		return !slices.ContainsFunc(all, func(e *Engine) bool { return len(e.faces.replicas.seen().Damaged) > 0 })
+	})
+	for _, e := range all {
+		need.Eventually(t, "acme is what its log says on "+e.nodeName(), func() bool {
+			p, err := inNamespace(t, e, "acme").Engine().VerifyNode(testContext(t), e.nodeName(), nil)
+			return err == nil && p.Equal && p.Events > 120
+		})
+	}
+}
+
 // same checks that the nodes' replicas of the log hold the same.
 func same(t *testing.T, all []*Engine) {
 	t.Helper()

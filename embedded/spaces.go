@@ -205,6 +205,16 @@ func (s *spaces) all() (all []*tenant) {
 	return all
 }
 
+// leases returns the leases of the namespaces that run here.
+func (s *spaces) leases() (all []*lease) {
+	for _, t := range s.all() {
+		if now, _ := t.now(); now != nil {
+			all = append(all, now.ledger.lease)
+		}
+	}
+	return all
+}
+
 // get returns a namespace; nil if there is none.
 func (s *spaces) get(name events.Namespace) *tenant {
 	s.mu.Lock()
