@@ -16,23 +16,27 @@ import (
 )
 
 func clusterCommand(a *app) *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the nodes, which of them owns the log, and what is at risk",
 		Long: `Show every engine of the log: which of them owns it, how far the standbys are
 behind, where the streams are, and what is at risk now. Any node answers.
-Who may list the namespaces also sees which node owns the log of each, and why.`,
-		Example: "  engine cluster\n  engine cluster --json",
+With --all it also shows which node owns the log of each namespace, and why; that
+takes the role read in every one.`,
+		Example: "  engine cluster\n  engine cluster --all --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
 			var is clusterState
 			var err error
-			if is.Nodes, err = c.Engine().Nodes(ctx); err == nil {
-				is.Namespaces, _ = c.Namespaces().List(ctx) // not for all users, nor in each namespace
+			if is.Nodes, err = c.Engine().Nodes(ctx); err == nil && all {
+				is.Namespaces, err = c.Namespaces().List(ctx)
+				err = a.noteLacking(len(is.Namespaces), err)
 			}
 			return a.show(is, err, func() { a.printCluster(is) })
 		}),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "show who owns the log of each namespace, too")
 	cmd.AddCommand(clusterRemoveCommand(a))
 	return cmd
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -89,5 +91,30 @@ func TestLastFailOver(t *testing.T) {
 		if got := lastFailOver(r, now); got != "" {
 			t.Errorf("without an owner it says %q", got)
 		}
+	}
+}
+
+// Why a log is where it is.
+func TestWhyANodeOwnsANamespace(t *testing.T) {
+	for want, n := range map[string]wire.NamespaceInfo{
+		"no owner before it is known":                       {State: &wire.NamespaceState{Owner: "a"}},
+		"the owner before it fell silent":                   {State: &wire.NamespaceState{Owner: "a", Because: wire.TakeoverSilent}},
+		"an operator named it":                              {NamespaceInfo: events.NamespaceInfo{Node: "a"}, State: &wire.NamespaceState{Owner: "a", Because: wire.TakeoverMoved}},
+		"the owner before it had more work; it should be b": {NamespaceInfo: events.NamespaceInfo{Node: "b"}, State: &wire.NamespaceState{Owner: "a", Because: wire.TakeoverBalanced}},
+		"-; it should be b":                                 {NamespaceInfo: events.NamespaceInfo{Node: "b"}, State: &wire.NamespaceState{Owner: "a"}},
+	} {
+		if got := ownsBecause(n); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestClusterAll(t *testing.T) {
+	need.NoReload(t)
+	url := realEngine(t)
+	engine(t, "", "namespace", "add", "acme", "--server", url).wants(t, 0)
+	engine(t, "", "cluster", "--all", "--server", url).wants(t, 0, "NAMESPACE", "acme", "no owner before it is known")
+	if r := engine(t, "", "cluster", "--server", url).wants(t, 0); strings.Contains(r.out, "acme") {
+		t.Errorf("it is shown unasked:\n%s", r.out)
 	}
 }
