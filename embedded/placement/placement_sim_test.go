@@ -384,7 +384,11 @@ func (s *sim) even() {
 	for _, v := range largest {
 		overall = max(overall, v)
 	}
-	for n, load := range by {
+	for _, n := range s.nodes {
+		load, fit := by[n]
+		if !fit {
+			continue
+		}
 		slack := max(idleCost, 0.2*(load+least)/2)
 		if most, some := largest[n]; some && load > least+most+slack+1 {
 			s.fault("uneven", "%s carries %.0f, the lightest node %.0f; largest log that can be moved %.0f", n.name, load, least, most)
