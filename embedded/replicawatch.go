@@ -38,7 +38,7 @@ const (
 type replicaWatch struct {
 	*base
 	lease  *lease
-	others func() []*lease // of the other namespaces that run here
+	others func() []*lease    // of the other namespaces that run here
 	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
