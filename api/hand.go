@@ -56,26 +56,13 @@ func (a *submitAPI) hand(c *call, to events.Namespace, subs []wire.Submit, array
 		c.reply(nil, err)
 		return
 	}
-	select {
-	case a.handing <- struct{}{}:
-	default:
-		c.reply(nil, errBusy)
-		return
-	}
-	go func() {
-		defer func() { <-a.handing }()
-		ctx, cancel := context.WithTimeout(a.ctx, handTimeout)
-		defer cancel()
+	c.s.async(a.handing, handTimeout, func(ctx context.Context, _ *call) (any, error) {
 		answers, err := a.ask(ctx, to, body, len(subs))
-		switch {
-		case err != nil:
-			c.reply(nil, err)
-		case array:
-			c.reply(answers, nil)
-		default:
-			c.reply(answers[0], answers[0].Error.Err())
+		if err != nil || array {
+			return answers, err
 		}
-	}()
+		return answers[0], answers[0].Error.Err()
+	})(c)
 }
 
 // handed returns the request to the other namespace. It gives an id to what has none, so that

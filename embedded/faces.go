@@ -464,7 +464,7 @@ func mountBeside(s *rest.Server, metrics http.Handler, service *api.Service, fee
 	}
 }
 
-// allNamespaces is what the parameter namespaces of /metrics may say.
+// allNamespaces is the one value of the parameter namespaces of /metrics.
 const allNamespaces = "all"
 
 // metricsHandler answers /metrics: for this namespace, or for all of them.

@@ -247,8 +247,8 @@ func (l *lease) awaitHeir(ctx context.Context, heir string) bool {
 	return false
 }
 
-// giveUp releases the lease, which is held, and reports whether others know. heir and because
-// are what they are told. It takes no longer than leaseAsk. REQUIRES: mu.
+// giveUp releases the lease, which is held, tells the others, and reports whether they know.
+// It takes no longer than leaseAsk. REQUIRES: mu.
 func (l *lease) giveUp(ctx context.Context, heir string, because wire.TakeoverCause) bool {
 	select {
 	case <-l.beat.Taken(): // of an earlier owner

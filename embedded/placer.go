@@ -8,7 +8,6 @@ import (
 
 	"github.com/streamwright/streamwright/embedded/placement"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 const (
@@ -30,7 +29,7 @@ type placer struct {
 	seen    map[events.Namespace]counted
 }
 
-// counted is how many events a log had.
+// counted is the number of a log's events at some time.
 type counted struct {
 	events uint64
 	at     time.Time
@@ -134,19 +133,7 @@ func (p *placer) carryOut(ctx context.Context, m placement.Move, tenants []*tena
 	if s == nil {
 		return errors.New(why)
 	}
-	because := wire.TakeoverMoved
-	if m.Because == placement.Balance {
-		because = wire.TakeoverBalanced
-	}
 	ctx, cancel := context.WithTimeout(ctx, movedWithin)
 	defer cancel()
-	return s.ledger.lease.beat.Ask(ctx, m.To, because)
-}
-
-// owner returns the node that owns the log, as this one knows; empty: none that it knows.
-func (s *space) owner() string {
-	if by, standsBy := s.decider.dispatcher.StandsBy(); standsBy {
-		return by.Owner
-	}
-	return s.nodeName()
+	return s.ledger.lease.beat.Ask(ctx, m.To, m.Because)
 }

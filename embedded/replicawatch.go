@@ -257,7 +257,8 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 // replace drops the replicas of some streams while the server is down. It first gives
 // away whatever this node leads of them; then the leaders bring it what it lacks.
 func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
-	if _, err := w.mayReplace(ctx, streams); err != nil {
+	to, err := w.mayReplace(ctx, streams)
+	if err != nil {
 		return err
 	}
 	for _, l := range append(w.others(), w.lease) {
@@ -266,12 +267,6 @@ func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 				return err
 			}
 		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, replaceWithin)
-	defer cancel()
-	to, err := w.mayReplace(ctx, streams)
-	if err != nil {
-		return err
 	}
 	for _, stream := range streams {
 		if !w.srv.ns().JetStreamIsStreamLeader(w.names().Account(), stream) {

@@ -361,14 +361,14 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	if err := errors.Join(b.cfg.Validate(), b.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
-	path := b.cfg.Server.Dir
+	dir := &dataDir{path: b.cfg.Server.Dir}
 	if o.Namespace != "" {
-		path = (&dataDir{path: path}).namespacePath(o.Namespace)
+		dir.path = dir.namespacePath(o.Namespace)
 	}
-	if _, err := os.Stat(path); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
-		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", path)
+	if _, err := os.Stat(dir.path); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", dir.path)
 	}
-	work := filepath.Join(path, salvageFolder)
+	work := filepath.Join(dir.path, salvageFolder)
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
@@ -380,7 +380,7 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	if err != nil {
 		return done, err
 	}
-	from := cmp.Or(o.Store, (&dataDir{path: path}).store())
+	from := cmp.Or(o.Store, dir.store())
 	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
 		return done, err
 	}

@@ -47,3 +47,11 @@ func (s *space) workParts() []part {
 		{"the ownership", d.takeOver, nil},
 	}
 }
+
+// owner returns the node that owns the log, as this one knows; empty: none that it knows.
+func (s *space) owner() string {
+	if by, standsBy := s.decider.dispatcher.StandsBy(); standsBy {
+		return by.Owner
+	}
+	return s.nodeName()
+}

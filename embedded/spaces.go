@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -587,7 +586,10 @@ func (s *spaces) State(ctx context.Context, name events.Namespace) (st wire.Name
 // whom it accepts, as far as it has read the log of the default one.
 func (s *spaces) hand(ctx context.Context, from, to events.Namespace, body []byte) ([]byte, error) {
 	t := s.get(to)
-	if t == nil || !t.accepts(from) {
+	if t == nil {
+		return nil, api.NotAccepted(from, to)
+	}
+	if info := t.settings(); info.Removing || !info.Accept.Has(from) {
 		return nil, api.NotAccepted(from, to)
 	}
 	now, why := t.now()
@@ -597,18 +599,9 @@ func (s *spaces) hand(ctx context.Context, from, to events.Namespace, body []byt
 	return now.faces.service.Accept(ctx, body)
 }
 
-// accepts reports whether the namespace accepts work from another.
-func (t *tenant) accepts(from events.Namespace) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.info.Removing && t.info.Accept.Has(from)
-}
-
 // Metrics implements [api.Namespaces].
 func (s *spaces) Metrics() (list []api.NamespaceMetrics) {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.by))
-	s.mu.Unlock()
+	all := s.all()
 	slices.SortFunc(all, func(a, b *tenant) int {
 		return cmp.Or(a.createdAt.Compare(b.createdAt), strings.Compare(string(a.name), string(b.name)))
 	})

@@ -23,5 +23,5 @@ func ExamplePlanner() {
 			return
 		}
 	}
-	// Output: acme n1 n2 balance
+	// Output: acme n1 n2 balanced
 }

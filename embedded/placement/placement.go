@@ -3,6 +3,8 @@ package placement
 import (
 	"bytes"
 	"crypto/sha256"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Node is a node of the cluster.
@@ -21,19 +23,11 @@ type Log struct {
 	Fixed bool    // never moved, but counted in its owner's load
 }
 
-// Cause is why a log is moved.
-type Cause string
-
-const (
-	Pinned  Cause = "pinned"  // an operator has named the node
-	Balance Cause = "balance" // the owner has more to do than the other node
-)
-
 // Move asks the owner of a log to hand it over to another node.
 type Move struct {
 	Log      string
 	From, To string
-	Because  Cause
+	Because  wire.TakeoverCause // TakeoverMoved: the log is pinned to To; TakeoverBalanced: From has more to do
 }
 
 // Heir returns the node that should own a log next, of several that are equally good; empty

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
 )
 
 const (
@@ -322,7 +323,7 @@ func (s *sim) check(m Move) {
 			s.fault("impatient", "%+v %v after failure %d", m, since, l.failures)
 		}
 	}
-	if m.Because == Pinned {
+	if m.Because == wire.TakeoverMoved {
 		if l.pin != m.To {
 			s.fault("pin", "%+v, but it is pinned to %q", m, l.pin)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 func names(prefix string, n int) (all []string) {
@@ -77,7 +79,7 @@ func TestPinnedMoveThatFails(t *testing.T) {
 			}
 		}
 	}
-	want := Move{Log: "acme", From: "n1", To: "n2", Because: Pinned}
+	want := Move{Log: "acme", From: "n1", To: "n2", Because: wire.TakeoverMoved}
 	for i, wait := range []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60} {
 		m, waited := ask()
 		if m != want || waited != wait*time.Second {
@@ -128,5 +130,5 @@ func TestForgets(t *testing.T) {
 	if len(p.nodes) != 1 || len(p.logs) != 1 {
 		t.Errorf("%d nodes and %d logs are remembered", len(p.nodes), len(p.logs))
 	}
-	p.Done(epoch, Move{Log: "a", From: "n1", To: "n2", Because: Pinned}, false) // which is gone
+	p.Done(epoch, Move{Log: "a", From: "n1", To: "n2", Because: wire.TakeoverMoved}, false) // which is gone
 }

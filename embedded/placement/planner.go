@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"time"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 // rules are the constants of a [Planner]. Tests change them to plant bugs.
@@ -100,7 +102,7 @@ func (p *Planner) Done(now time.Time, m Move, ok bool) {
 			l.moved, l.to = now, m.To
 		}
 	}
-	if m.Because != Balance {
+	if m.Because != wire.TakeoverBalanced {
 		return // a pin that can't be met must not keep its nodes from balance
 	}
 	for _, name := range []string{m.From, m.To} {
@@ -191,7 +193,7 @@ func (p *Planner) pinned(now time.Time) (Move, bool) {
 	if first == nil {
 		return Move{}, false
 	}
-	return Move{Log: first.Name, From: first.Owner, To: first.Node, Because: Pinned}, true
+	return Move{Log: first.Name, From: first.Owner, To: first.Node, Because: wire.TakeoverMoved}, true
 }
 
 // balance returns the move that evens the loads best. Its allowance is a leaky bucket: each
@@ -215,7 +217,7 @@ func (p *Planner) balance(now time.Time) (Move, bool) {
 		p.full = now
 	}
 	p.full = p.full.Add(every)
-	return Move{Log: best.Name, From: best.Owner, To: light.Name, Because: Balance}, true
+	return Move{Log: best.Name, From: best.Owner, To: light.Name, Because: wire.TakeoverBalanced}, true
 }
 
 // lightest returns the node with the lowest load of those that take part; nil if none does.
