@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/flock"
 )
 
 // target is where a backup is written to.
@@ -70,7 +72,7 @@ func openFolder(dir string) (*folder, error) {
 	if t.lock, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("lock the folder for backups: %w", err)
 	}
-	if err := flock(t.lock); err != nil {
+	if err := flock.Lock(t.lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the folder for backups: another backup into %s is under way (%w): wait until it has ended", dir, err), t.close())
 	}
 	if t.old, err = t.read(manifestFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +168,7 @@ func (t *folder) sweep(m *Manifest) error {
 	return errors.Join(errs...)
 }
 
-func (t *folder) close() error { return t.lock.Close() }
+func (t *folder) close() error { return flock.Close(t.lock) }
 
 func syncDir(path string) error {
 	f, err := os.Open(path)

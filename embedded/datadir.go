@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/flock"
 )
 
 // FormatVersion is the format of the data folder that this program reads and writes. Since
@@ -66,9 +67,9 @@ func lockDir(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data folder: %w: choose a folder that can be written", err)
 	}
-	if err := flock(f); err != nil {
+	if err := flock.Lock(f); err != nil {
 		defer f.Close()
-		if !isLocked(err) {
+		if !errors.Is(err, flock.ErrHeld) {
 			return nil, fmt.Errorf("lock data folder %s: %w", path, err)
 		}
 		pid, _ := io.ReadAll(io.LimitReader(f, maxVersionBytes))
@@ -184,7 +185,7 @@ func (d *dataDir) Close() error {
 	if d == nil || d.lock == nil {
 		return nil
 	}
-	err := d.lock.Close()
+	err := flock.Close(d.lock)
 	d.lock = nil
 	return err
 }

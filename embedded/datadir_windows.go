@@ -3,22 +3,10 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/windows"
 )
-
-// lockAt is beyond the file's text, so that others can read whose lock it is.
-const lockAt = 1 << 20
-
-func flock(f *os.File) error {
-	at := windows.Overlapped{Offset: lockAt}
-	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
-}
-
-func isLocked(err error) bool { return errors.Is(err, windows.ERROR_LOCK_VIOLATION) }
 
 // FreeSpace returns the number of bytes that this process may still write to the
 // file system of dir.

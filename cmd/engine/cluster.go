@@ -22,8 +22,8 @@ func clusterCommand(a *app) *cobra.Command {
 		Short: "Show the nodes, which of them owns the log, and what is at risk",
 		Long: `Show every engine of the log: which of them owns it, how far the standbys are
 behind, where the streams are, and what is at risk now. Any node answers.
-With --all it also shows which node owns the log of each namespace, and why; that
-takes the role read in every one.`,
+With --all it also shows which node owns the log of each namespace, and why;
+that takes the role read in every one.`,
 		Example: "  engine cluster\n  engine cluster --all --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
