@@ -8,6 +8,7 @@ const (
 	DeadPoisoned     = "poisoned"      // its runs have lost too many leases
 	DeadOfChild      = "child_dead"
 	DeadNotSpawned   = "children_not_made"
+	DeadWaitTimedOut = "wait_timed_out" // no signal came in time
 )
 
 // UpstreamReason is the reason of an item that ends because the one that it comes after has
@@ -22,7 +23,7 @@ func UpstreamReason(up ItemState) string {
 // DeadReasons lists the reasons in [Dead].
 func DeadReasons() []string {
 	return []string{
-		DeadExhausted, DeadNotRetryable, DeadPoisoned, DeadOfChild, DeadNotSpawned,
+		DeadExhausted, DeadNotRetryable, DeadPoisoned, DeadOfChild, DeadNotSpawned, DeadWaitTimedOut,
 		UpstreamReason(StateDead), UpstreamReason(StateCancelled), UpstreamReason(StateCompleted),
 	}
 }

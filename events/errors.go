@@ -24,6 +24,9 @@ const (
 	CodeDuplicate       Code = "duplicate"        // a repeat of what was accepted (in rejected events)
 	CodeNotFound        Code = "not_found"        // no such item, worker or type
 	CodeWrongState      Code = "wrong_state"      // the item's state does not allow it
+	CodeEnded           Code = "ended"            // the item has ended: no signal reaches it
+	CodeMailboxFull     Code = "mailbox_full"     // too many signals wait for the item
+	CodeUnreadSignals   Code = "unread_signals"   // a strict completion while signals have come that no run was given
 	CodeStaleToken      Code = "stale_token"      // not the item's current token: stop running it
 	CodeWrongAttempt    Code = "wrong_attempt"    // the attempt is not the current one
 	CodeWrongWorker     Code = "wrong_worker"     // the token belongs to another worker

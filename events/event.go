@@ -87,7 +87,7 @@ type Merged struct {
 // its type and priority; AvailableAt, if set, is the earliest time at which it may
 // run.
 type Queued struct {
-	Reason      string    `json:"reason"` // submitted, retry, after, continuation
+	Reason      string    `json:"reason"` // submitted, retry, after, continuation, signalled, timed_out
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
 	Jitter      Duration  `json:"jitter_ms,omitzero"`  // the part of the wait that was drawn at random
@@ -95,6 +95,8 @@ type Queued struct {
 	// Outcomes tell the continuation how the children ended: an array of
 	// [Outcome].
 	Outcomes json.RawMessage `json:"outcomes,omitempty"`
+	// Signals are the numbers of those that the item's wait, which has ended, has taken.
+	Signals []int `json:"signals,omitempty"`
 }
 
 // Claimed is the payload of claimed. The item goes back to the queue if it has
@@ -122,6 +124,8 @@ type Running struct {
 type Completed struct {
 	Duration Duration        `json:"duration_ms"`
 	Result   json.RawMessage `json:"result,omitempty"`
+	Unread   int             `json:"unread_signals,omitempty"` // signals that no run has used up
+	TimedOut bool            `json:"timed_out,omitempty"`      // it is the deadline of its wait that has completed it
 }
 
 // Failed is the payload of failed.

@@ -66,6 +66,7 @@ type Item struct {
 	Progress      Progress   `json:"progress,omitzero"` // of the current or last run
 	Cause         string     `json:"cause,omitzero"`    // of its death: see [policy.CauseOf]; empty unless dead
 	Relations     *Relations `json:"relations,omitzero"`
+	Signals       *Signals   `json:"signals,omitzero"` // nil: none has come, and it has not waited for any
 
 	MsgID      string `json:"msg_id,omitzero"` // of the message that it came with
 	CreatedSeq Seq    `json:"created_seq,omitzero"`
@@ -94,7 +95,7 @@ func (it *Item) HoldsDedup() bool {
 
 // TimerAt is the moment at which something is due for the item, the zero time
 // for none: a queued item's AvailableAt, a claimed one's StartBy, a running
-// one's Deadline. Once passed, [core.Due] says what it means.
+// one's Deadline, the end of a wait. Once passed, [core.Due] says what it means.
 func (it *Item) TimerAt() time.Time {
 	switch it.State {
 	case StateQueued:
@@ -103,6 +104,10 @@ func (it *Item) TimerAt() time.Time {
 		return it.StartBy
 	case StateRunning:
 		return it.Deadline
+	case StateWaiting:
+		if w := it.Wait(); w != nil {
+			return w.Until
+		}
 	}
 	return time.Time{}
 }
@@ -413,6 +418,7 @@ const (
 	WhySnoozed     = "snoozed"      // its handler has put it off
 	WhyWaiting     = "waiting_for"  // items that must end first
 	WhyChildren    = "children"     // what it has spawned
+	WhySignal      = "signal"       // a signal that has not come
 	WhyPaused      = "paused"       // its type
 	WhyCircuit     = "circuit_open" // of its type
 	WhyRateLimited = "rate_limited"

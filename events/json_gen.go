@@ -273,10 +273,13 @@ func (x *Queued) appendJSON(w *quickjson.Writer) {
 	if len(x.Outcomes) > 0 {
 		w.Raw(`,"outcomes":`, x.Outcomes)
 	}
+	if len(x.Signals) > 0 {
+		w.Any(`,"signals":`, x.Signals)
+	}
 	w.Close(at)
 }
 
-var queuedFields = []string{"reason", "order_at", "available_at", "jitter_ms", "timeout_ms", "outcomes"}
+var queuedFields = []string{"reason", "order_at", "available_at", "jitter_ms", "timeout_ms", "outcomes", "signals"}
 
 func (x *Queued) readJSON(r *quickjson.Reader) {
 	for o := r.Object(queuedFields); r.Next(&o); {
@@ -293,6 +296,8 @@ func (x *Queued) readJSON(r *quickjson.Reader) {
 			x.Timeout = Duration{Duration: r.Millis(r.Int(64))}
 		case 5:
 			x.Outcomes = r.Raw()
+		case 6:
+			r.Any(&x.Signals)
 		}
 	}
 }
@@ -312,6 +317,9 @@ func (x *Queued) maxJSON() int {
 	}
 	if len(x.Outcomes) > 0 {
 		n += len(`,"outcomes":`) + max(len(x.Outcomes), len(`null`))
+	}
+	if len(x.Signals) > 0 {
+		n += len(`,"signals":`) + quickjson.SizeOf(x.Signals)
 	}
 	return n
 }
@@ -402,10 +410,12 @@ func (x *Completed) appendJSON(w *quickjson.Writer) {
 	if len(x.Result) > 0 {
 		w.Raw(`,"result":`, x.Result)
 	}
+	w.OptInt(`,"unread_signals":`, int64(x.Unread))
+	w.OptBool(`,"timed_out":`, x.TimedOut)
 	w.Close(at)
 }
 
-var completedFields = []string{"duration_ms", "result"}
+var completedFields = []string{"duration_ms", "result", "unread_signals", "timed_out"}
 
 func (x *Completed) readJSON(r *quickjson.Reader) {
 	for o := r.Object(completedFields); r.Next(&o); {
@@ -414,6 +424,10 @@ func (x *Completed) readJSON(r *quickjson.Reader) {
 			x.Duration = Duration{Duration: r.Millis(r.Int(64))}
 		case 1:
 			x.Result = r.Raw()
+		case 2:
+			x.Unread = int(r.Int(64))
+		case 3:
+			x.TimedOut = r.Bool()
 		}
 	}
 }
@@ -423,6 +437,12 @@ func (x *Completed) maxJSON() int {
 	n += len(`,"duration_ms":`) + quickjson.MaxInt
 	if len(x.Result) > 0 {
 		n += len(`,"result":`) + max(len(x.Result), len(`null`))
+	}
+	if x.Unread != 0 {
+		n += len(`,"unread_signals":`) + quickjson.MaxInt
+	}
+	if x.TimedOut {
+		n += len(`,"timed_out":`) + quickjson.MaxBool
 	}
 	return n
 }

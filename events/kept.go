@@ -15,10 +15,11 @@ const (
 	DocCheckpoint DocKind = 'x' // what the last checkpointed run has saved
 	DocOutcomes   DocKind = 'o' // how the children of the last spawn ended: a JSON array of Outcome
 	DocChildren   DocKind = 'c' // the children of a spawn that is made in parts: a JSON array of ID
+	DocMailbox    DocKind = 's' // the signals that have come: a [Mailbox]
 )
 
 // DocKinds lists them all.
-var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes, DocChildren}
+var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes, DocChildren, DocMailbox}
 
 // RecordKind says what a [Record] is of.
 type RecordKind byte

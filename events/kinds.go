@@ -26,6 +26,8 @@ const (
 	KindCheckpointed
 	KindRescheduled
 	KindReplayed
+	KindParked
+	KindSignalled
 	KindRejected
 	KindOwned
 	KindSnapshot
@@ -87,6 +89,8 @@ var kinds = [NumKinds]kindRow{
 	KindCheckpointed:      row[Checkpointed]("checkpointed", ScopeItem),
 	KindRescheduled:       row[Rescheduled]("rescheduled", ScopeItem),
 	KindReplayed:          row[Replayed]("replayed", ScopeItem),
+	KindParked:            row[Parked]("parked", ScopeItem),
+	KindSignalled:         row[Signalled]("signalled", ScopeItem),
 	KindRejected:          row[Rejected]("rejected", ScopeSubmission),
 	KindOwned:             row[Owned]("owned", ScopePartition),
 	KindSnapshot:          row[Snapshot]("snapshot", ScopePartition),

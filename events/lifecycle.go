@@ -80,6 +80,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindWaiting:     StateWaiting,
 		KindCancelled:   StateCancelled,
 		KindRescheduled: StateQueued,
+		KindSignalled:   StateQueued,
 	},
 	StateClaimed: {
 		KindRunning:   StateRunning,
@@ -88,6 +89,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindCancelled: StateCancelled,
 
 		KindRescheduled: StateClaimed,
+		KindSignalled:   StateClaimed,
 	},
 	StateRunning: {
 		KindCompleted:    StateCompleted,
@@ -95,10 +97,12 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindSpawned:      StateWaiting,
 		KindReleased:     StateQueued,
 		KindSnoozed:      StateQueued,
+		KindParked:       StateWaiting,
 		KindCancelled:    StateCancelled,
 		KindProgressed:   StateRunning,
 		KindCheckpointed: StateRunning,
 		KindRescheduled:  StateRunning,
+		KindSignalled:    StateRunning,
 	},
 	StateWaiting: {
 		KindWaiting:     StateWaiting,
@@ -108,6 +112,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindDead:        StateDead,
 		KindCancelled:   StateCancelled,
 		KindRescheduled: StateWaiting,
+		KindSignalled:   StateWaiting,
 	},
 	StateFailed: {
 		KindQueued: StateQueued,

@@ -127,6 +127,8 @@ var folds = [events.NumKinds]fold{
 	events.KindCheckpointed: onItem(foldCheckpointed),
 	events.KindRescheduled:  onItem(foldRescheduled),
 	events.KindReplayed:     onItem(foldReplayed),
+	events.KindParked:       onItem(foldParked),
+	events.KindSignalled:    onItem(foldSignalled),
 
 	events.KindRejected:       whole(applyRejected),
 	events.KindRejectedPurged: whole(applyRejectedPurged),
@@ -282,8 +284,12 @@ func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
 	if b.Timeout.Duration > 0 {
 		it.Timeout = b.Timeout.Duration
 	}
-	if b.Reason == reasonContinuation {
+	switch {
+	case b.Reason == reasonContinuation:
 		a.foldContinuation(it, b)
+	case isWaitEnd(b.Reason):
+		it.Reason = b.Reason
+		endWait(it, events.WaitEnd(b.Reason), b.Signals)
 	}
 	return nil
 }
@@ -320,7 +326,13 @@ func hasStarted(it *events.Item) { it.ExpiresAt = time.Time{} }
 
 func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) error {
 	it.FinishedAt, it.HasResult, it.Reason = a.ev.At, b.Result != nil, ""
+	if b.TimedOut {
+		it.Reason = string(events.WaitTimedOut)
+	}
 	a.dropOutcomes(it)
+	if err := a.useSignals(it); err != nil {
+		return err
+	}
 	if b.Result != nil {
 		a.setDocument(events.DocResult, it.ID, b.Result)
 	}

@@ -124,7 +124,11 @@ func (c Recount) decide(d *decider) (Decision, error) {
 	r := &events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
 	if it.State != events.StateQueued {
 		r.Limit = it.TimerAt().Add(-late)
-		return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, r)}}, nil
+		ev := d.event(it, r)
+		if running(it.State) {
+			ev = d.runEvent(it, r)
+		}
+		return Decision{ID: it.ID, Events: []events.Event{ev}}, nil
 	}
 	r.AvailableAt, r.Delayed = it.AvailableAt.Add(-late), true
 	if it.OrderAt.After(d.now) {
@@ -143,6 +147,10 @@ func countedFrom(it *events.Item) time.Time {
 		return it.ClaimedAt
 	case events.StateRunning:
 		return it.StartedAt
+	case events.StateWaiting:
+		if w := it.Wait(); w != nil && w.Delayed {
+			return w.Since
+		}
 	}
 	return time.Time{}
 }
@@ -164,6 +172,10 @@ func moveRun(it *events.Item, at time.Time) {
 		it.ClaimedAt, it.StartBy = it.ClaimedAt.Add(by), at
 	case events.StateRunning:
 		it.ClaimedAt, it.StartedAt, it.Deadline = it.ClaimedAt.Add(by), it.StartedAt.Add(by), at
+	case events.StateWaiting:
+		s := ownSignals(it)
+		w := *s.Wait
+		w.Since, w.Until, s.Wait = w.Since.Add(by), at, &w
 	}
 }
 

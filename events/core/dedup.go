@@ -139,7 +139,7 @@ func (s *submission) merged(dup duplicate) Decision {
 // inPlaceOf has a submission replace the holder of its key, or wait for it.
 func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queued) {
 	of := dup.of
-	begun := of.State != events.StateQueued && (of.State != events.StateWaiting || relationsOf(of).Spawned)
+	begun := of.State != events.StateQueued && (of.State != events.StateWaiting || relationsOf(of).Spawned || of.Wait() != nil)
 	if dup.policy == events.DedupDefer || begun {
 		w.Reason, w.Behind = string(dup.policy), of.ID
 		w.For = appendOnce(slices.Clone(w.For), of.ID)

@@ -67,12 +67,13 @@ var kindDocs = map[events.Kind]kindDoc{
 		"not_raised": "the state (`claimed`, `running`) in which the other keeps its lower priority",
 	}},
 	events.KindQueued: {"The item is to be run.", map[string]string{
-		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have",
+		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have; `signalled` and `timed_out` once its wait has ended",
 		"order_at":     "RFC 3339: its place among those of its type and priority; a retried item keeps its place",
 		"available_at": "RFC 3339: may run from then on (a delay, a backoff); absent: at once",
 		"jitter_ms":    "the part of a backoff that was drawn at random; absent: none",
 		"timeout_ms":   "how long an attempt may run from here on: the code's policy has lengthened it; absent: as it was",
 		"outcomes":     "with `continuation`: how the children ended, in their order: of each `id`, `type`, `state`, `result`, `error`, `code`, `reason`; results that together pass 256 KiB are left out, and say `result_omitted`",
+		"signals":      "with `signalled` and `timed_out`: the numbers of the signals that the wait has taken, in the order in which they came",
 	}},
 	events.KindClaimed: {"The item was granted to a worker, and an attempt has begun: the event's `attempt`, by its `worker`.", map[string]string{
 		"token":        "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
@@ -86,8 +87,10 @@ var kindDocs = map[events.Kind]kindDoc{
 		"deadline": "RFC 3339: not ended by then, the attempt has failed with code `timeout`",
 	}},
 	events.KindCompleted: {"The handler has succeeded. The item is terminal, and its dedup key is free.", map[string]string{
-		"duration_ms": "from the start of the handler",
-		"result":      "what it gave, byte for byte; absent for nothing; at most 256 KiB, nested at most 1,000 deep",
+		"duration_ms":    "from the start of the handler",
+		"result":         "what it gave, byte for byte; absent for nothing; at most 256 KiB, nested at most 1,000 deep",
+		"unread_signals": "signals that had come and that no run was given",
+		"timed_out":      "true: no run has completed it, but the deadline of its wait",
 	}},
 	events.KindFailed: {"The attempt has failed. `queued` (a retry) or `dead` follows in the same decision.", map[string]string{
 		"error":        "what went wrong, at most 8 KiB",
@@ -98,7 +101,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"spared":       "true: the worker was lost early in the attempt, and `max_attempts` is one higher for it",
 	}},
 	events.KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
-		"reason":   "`exhausted`, `not_retryable`; `poisoned`: its runs have lost so many leases (`poison_after`); `child_dead`: a child is dead or cancelled; `children_not_made`: a child of a spawn in parts was refused, or can't be had; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `upstream_failed`: it is a batch with items that have failed",
+		"reason":   "`exhausted`, `not_retryable`; `poisoned`: its runs have lost so many leases (`poison_after`); `child_dead`: a child is dead or cancelled; `children_not_made`: a child of a spawn in parts was refused, or can't be had; `wait_timed_out`: no signal that it waited for came in time; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `upstream_failed`: it is a batch with items that have failed",
 		"by":       "the child, or the item that it came after",
 		"attempts": "attempts made",
 		"error":    "of the last attempt",
@@ -144,6 +147,24 @@ var kindDocs = map[events.Kind]kindDoc{
 	}},
 	events.KindCheckpointed: {"The run has saved what the item's next attempt is to begin from. It is kept until the item is terminal.", map[string]string{
 		"checkpoint": "a JSON document of at most 64 KiB, byte for byte",
+	}},
+	events.KindParked: {"The run has ended in a wait, and used no attempt: the item waits for signals. The signals that the run was given are used up. `queued` follows when those that it waits for have come, which may be in the same decision; or, at the deadline, what `then` says.", map[string]string{
+		"names":       "of the signals, at most 16; absent: only the deadline ends the wait",
+		"all":         "true: it takes one signal of each name; else one, of any of them",
+		"until":       "RFC 3339: the deadline",
+		"delayed":     "true: `until` is a delay from this event, not a moment that somebody named",
+		"then":        "what becomes of the item at the deadline: `continue` (it is queued, with the signals that have come), `fail` (it is dead), `complete`",
+		"code":        "of `fail`; absent: `wait_timed_out`",
+		"error":       "of `fail`; at most 8 KiB",
+		"result":      "of `complete`: a JSON document of at most 4 KiB",
+		"duration_ms": "from the start of the handler",
+	}},
+	events.KindSignalled: {"A signal has come into the item's mailbox, whatever the item was doing. It stays there until the outcome (completed, waiting, children) of a run that was given it.", map[string]string{
+		"number":  "in the item, from 1",
+		"name":    "at most 256 bytes",
+		"payload": "a JSON document of at most 64 KiB, without needless spaces; absent: none",
+		"msg_id":  "the sender's: a signal with the id of another is not a second one",
+		"by":      "who sent it, as far as the engine knew",
 	}},
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",

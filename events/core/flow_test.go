@@ -82,6 +82,7 @@ func (w *world) goldenFlow() {
 	w.do(Cancel{ID: parent})
 	w.followUps()
 	w.goldenParts()
+	w.goldenWait()
 }
 
 // goldenParts makes the events of a spawn in parts, and of a batch.
@@ -120,6 +121,13 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 	run := w.run(parent)
 	w.do(ReportProgress{Run: run, Percent: 1, Message: long(1 << 20)})
 	w.do(SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`"` + strings.Repeat("x", events.MaxCheckpoint-2) + `"`)})
+	waits := w.submit(Submit{Type: typ})
+	names := make([]string, events.MaxWaitNames)
+	for i := range names {
+		names[i] = long(events.MaxNameLen-2) + fmt.Sprintf("%02d", i)
+	}
+	w.do(Signal{ID: waits, Name: long(events.MaxNameLen), Payload: json.RawMessage(`"` + strings.Repeat("x", events.MaxSignalBytes-2) + `"`), MsgID: long(events.MaxNameLen), By: long(events.MaxNameLen)})
+	w.do(Park{Run: w.run(waits), For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(events.MaxNameLen)})
 	w.now = w.now.Add(time.Second)
 	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(events.MaxNameLen), Policy: events.ChildContinue, Children: make([]Submit, events.MaxWholeSpawn)}

@@ -104,7 +104,7 @@ func attemptEffect(k events.Kind) string {
 	switch k {
 	case events.KindClaimed:
 		return "one more"
-	case events.KindReleased, events.KindSnoozed:
+	case events.KindReleased, events.KindSnoozed, events.KindParked:
 		return "one less: none is used"
 	}
 	return ""

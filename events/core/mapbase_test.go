@@ -177,8 +177,14 @@ func dumpKey(k events.HeldKey) string {
 // as well.
 func dumpItem(it *events.Item) string {
 	plain := *it
-	plain.Relations = nil
-	return fmt.Sprintf("%#v %#v", plain, relationsOf(it))
+	plain.Relations, plain.Signals = nil, nil
+	signals, wait := events.Signals{}, events.Wait{}
+	if it.Signals != nil {
+		if signals = *it.Signals; signals.Wait != nil {
+			wait, signals.Wait = *signals.Wait, nil
+		}
+	}
+	return fmt.Sprintf("%#v %#v %t %#v %#v", plain, relationsOf(it), it.Signals != nil, signals, wait)
 }
 
 func dumpType(t events.TypeInfo) string {

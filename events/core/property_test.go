@@ -128,6 +128,7 @@ func (s *sim) check() {
 	}
 	s.checkCircuits()
 	s.checkRelations()
+	s.checkMailboxes()
 	s.checkCauses()
 	s.checkMemory()
 }

@@ -88,6 +88,9 @@ func foldSpawned(a *applier, _ *entry, it *events.Item, b *events.Spawned) error
 		foldBatch(it, b, a.ev)
 		return nil
 	}
+	if err := a.useSignals(it); err != nil {
+		return err
+	}
 	r := ownRelations(it)
 	if r.Declared > 0 {
 		a.setDocument(events.DocChildren, it.ID, nil)
@@ -170,6 +173,9 @@ func (a *applier) retie(it *events.Item, was before, at time.Time) error {
 	if it.HasCheckpoint && it.State.Terminal() {
 		it.HasCheckpoint = false
 		a.setDocument(events.DocCheckpoint, it.ID, nil)
+	}
+	if s := it.Signals; s != nil && s.Wait != nil && s.Wait.Ended == "" && it.State != events.StateWaiting {
+		ownSignals(it).Wait = nil
 	}
 	if it.Relations == nil {
 		return nil

@@ -93,9 +93,9 @@ func (d *decider) current(r Run) (*events.Item, error) {
 
 // uncounted reports whether the item's last run used no attempt: it was handed
 // back (only then is there a reason why a queued item that has a token is in
-// its state), or it ended in children.
+// its state), or it ended in children or in a wait.
 func uncounted(it *events.Item) bool {
-	return it.State == events.StateQueued && it.Reason != "" || inChildren(it)
+	return it.State == events.StateQueued && it.Reason != "" || inChildren(it) || hasParked(it)
 }
 
 // inChildren reports whether the item's last run ended in children.
@@ -115,6 +115,12 @@ func inChildren(it *events.Item) bool {
 
 func isSnoozed(reason string) bool {
 	return reason == reasonSnoozed || strings.HasPrefix(reason, reasonSnoozed+": ")
+}
+
+// isOwnReason reports whether the reason why an item is queued is one that the engine
+// gives, and no worker that hands it back.
+func isOwnReason(reason string) bool {
+	return reason == reasonContinuation || isSnoozed(reason) || isWaitEnd(reason)
 }
 
 func wrongAttempt(it *events.Item, last, said events.Attempt) error {
@@ -164,12 +170,18 @@ func (c Start) decide(d *decider) (Decision, error) {
 type Complete struct {
 	Run
 	Result json.RawMessage
+	// Strict refuses the completion while the item has signals that no run was given.
+	Strict bool
 }
 
 func (c Complete) decide(d *decider) (Decision, error) {
-	it, repeat, err := d.report(c.Run, "complete", false, func(it *events.Item) bool { return it.State == events.StateCompleted && !inChildren(it) })
+	it, repeat, err := d.report(c.Run, "complete", false, func(it *events.Item) bool { return it.State == events.StateCompleted && !uncounted(it) })
 	if repeat || err != nil {
 		return Decision{ID: c.ID, Repeat: repeat}, err
+	}
+	unread := unreadBy(it)
+	if c.Strict && unread > 0 {
+		return Decision{}, events.Refuse(events.CodeUnreadSignals, "item %s has %s that no run was given: wait for them before it completes", it.ID, events.Count(unread, "signal"))
 	}
 	var result json.RawMessage
 	if len(bytes.TrimSpace(c.Result)) > 0 {
@@ -177,7 +189,7 @@ func (c Complete) decide(d *decider) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	ev := d.runEvent(it, &events.Completed{Duration: d.since(it.StartedAt), Result: result})
+	ev := d.runEvent(it, &events.Completed{Duration: d.since(it.StartedAt), Result: result, Unread: unread})
 	return Decision{ID: it.ID, Events: d.succeeded(it, ev)}, nil
 }
 
@@ -235,7 +247,7 @@ type Release struct {
 
 func (c Release) decide(d *decider) (Decision, error) {
 	it, repeat, err := d.report(c.Run, "release", true, func(it *events.Item) bool {
-		return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
+		return it.State == events.StateQueued && it.Reason != "" && !isOwnReason(it.Reason)
 	})
 	if repeat || err != nil {
 		return Decision{ID: c.ID, Repeat: repeat}, err
@@ -244,7 +256,7 @@ func (c Release) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == reasonContinuation || isSnoozed(reason) {
+	if isOwnReason(reason) {
 		reason = "released" // the others are the engine's own
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
@@ -313,6 +325,8 @@ func (c Due) decide(d *decider) (Decision, error) {
 		return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: "not_started"})}}, nil
 	case events.StateRunning:
 		return d.failed(it, Fail{Error: "the attempt took longer than its timeout of " + it.Timeout.String(), Code: events.FailTimeout, Retryable: true, Random: c.Random}), nil
+	case events.StateWaiting:
+		return d.waitOver(it, it.Wait())
 	}
 	return nothing, nil
 }

@@ -39,7 +39,11 @@ func (s *sim) flowTerms(c *Submit) {
 
 func (s *sim) flowCommand() Command {
 	r := s.run()
-	switch pick(s, "flow", 0, 0, 0, 1, 2, 3, 4, 5, 5, 5) {
+	switch pick(s, "flow", 0, 0, 0, 1, 2, 3, 4, 5, 5, 5, 6, 6, 7, 7, 7) {
+	case 6:
+		return s.park(r)
+	case 7:
+		return s.send()
 	case 0:
 		return s.spawn(r)
 	case 1:
@@ -206,6 +210,10 @@ func (s *sim) checkNobodyIsStuck() {
 		if r.Spawned && !r.Complete() {
 			seen[id] = done
 			return "" // for what is to come
+		}
+		if it.Wait() != nil {
+			seen[id] = done
+			return "" // for a signal, or its deadline
 		}
 		if len(r.Waits) == 0 && r.Live == 0 {
 			return fmt.Sprintf("%s waits for nothing", id)

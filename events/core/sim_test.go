@@ -35,6 +35,7 @@ type sim struct {
 	runs     map[events.ID]int // claimed less released
 	merges   map[events.ID]int
 	started  map[events.ID]bool // items that have been running since their submission or replay
+	letters  letters
 	follow   []events.ID        // items that the live state has said may need a follow-up
 	busy     map[events.ID]bool // items for which an errand is being done
 	intake   uint64
@@ -48,7 +49,8 @@ const tinyCache = 2
 
 func newSim(t *rapid.T) *sim {
 	s := &sim{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), base: newMapBase(), dispatch: map[events.ID]events.Token{},
-		claimed: map[events.Token]events.ID{}, runs: map[events.ID]int{}, merges: map[events.ID]int{}, started: map[events.ID]bool{}, busy: map[events.ID]bool{}}
+		claimed: map[events.Token]events.ID{}, runs: map[events.ID]int{}, merges: map[events.ID]int{}, started: map[events.ID]bool{}, busy: map[events.ID]bool{},
+		letters: letters{map[events.ID][]letter{}, map[events.ID][]int{}}}
 	s.oracle = s.open(Empty{})
 	s.live = s.open(s.base)
 	s.live.maxItems, s.live.maxBytes = tinyCache, 64
@@ -364,6 +366,7 @@ func (s *sim) apply(ev events.Event) {
 	f.lines = append(f.lines, data)
 	s.must(s.live.Apply(ev))
 	s.must(s.oracle.Apply(s.decode(ev.Seq)))
+	s.letters.apply(ev)
 	switch b := ev.Body.(type) {
 	case *events.Created:
 		s.ids = append(s.ids, ev.ID)
@@ -386,7 +389,7 @@ func (s *sim) apply(ev events.Event) {
 		if b.Reason == "expired" && s.started[ev.ID] {
 			s.t.Fatalf("%s had started, and is cancelled as expired", ev.ID)
 		}
-	case *events.Released, *events.Snoozed:
+	case *events.Released, *events.Snoozed, *events.Parked:
 		s.runs[ev.ID]--
 	case *events.Spawned:
 		if b.Part == 0 && !b.Batch {

@@ -39,6 +39,9 @@ func Explain(s *State, it *events.Item, now time.Time) []events.BlockReason {
 }
 
 func explainWaiting(s *State, it *events.Item) events.BlockReason {
+	if w := it.Wait(); w != nil {
+		return explainWait(it, w)
+	}
 	r := relationsOf(it)
 	if !r.Spawned {
 		return events.BlockReason{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", events.Count(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
@@ -159,4 +162,27 @@ func children(n int) string {
 		return "1 child"
 	}
 	return fmt.Sprintf("%d children", n)
+}
+
+// explainWait says what signals the item waits for, and what happens if they don't come.
+func explainWait(it *events.Item, w *events.Wait) events.BlockReason {
+	o := events.BlockReason{Code: events.WhySignal, Until: w.Until}
+	if len(w.Names) == 0 {
+		o.Message = "its handler has it wait until " + w.Until.Format(time.RFC3339)
+	} else {
+		o.Message = fmt.Sprintf("it waits for the signal %s since %s (`engine signal %s NAME` sends one)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
+	}
+	o.Message += "; at " + w.Until.Format(time.RFC3339) + " it "
+	switch w.Then {
+	case events.WaitFail:
+		o.Message += "is dead"
+	case events.WaitComplete:
+		o.Message += "completes"
+	default:
+		o.Message += "goes on without"
+	}
+	if n := unreadBy(it); n > 0 {
+		o.Message += fmt.Sprintf("; it has %s that no run was given", events.Count(n, "signal"))
+	}
+	return o
 }

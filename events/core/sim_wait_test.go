@@ -1,0 +1,104 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+func (s *sim) park(r Run) Command {
+	w := events.WaitTerms{Then: pick(s, "then", events.WaitContinue, events.WaitContinue, events.WaitFail, events.WaitComplete, "")}
+	for _, name := range []string{"go", "stop", "pay"} {
+		if s.chance("waits for "+name, 50) {
+			w.Names = append(w.Names, name)
+		}
+	}
+	w.All = s.chance("all", 40)
+	if w.Then == events.WaitComplete {
+		w.Result = json.RawMessage(pick(s, "wait result", "", `"late"`, "no"))
+	}
+	return Park{Run: r, Wait: w, For: pick(s, "wait for", time.Millisecond, time.Minute, time.Hour, 0)}
+}
+
+func (s *sim) send() Command {
+	c := Signal{ID: s.anID(), Name: pick(s, "signal name", "go", "stop", "pay", "other"), MsgID: pick(s, "signal id", "", "", "m1", "m2")}
+	c.Payload = json.RawMessage(pick(s, "signal payload", "", `{"n": 1}`, `"<"`, "no"))
+	return c
+}
+
+// letter is a signal as the log alone tells of it.
+type letter struct {
+	number      int
+	name, msgID string
+}
+
+// letters holds what each item's mailbox must hold, from the events alone: boxes has the
+// signals, taken those that a wait has taken.
+type letters struct {
+	boxes map[events.ID][]letter
+	taken map[events.ID][]int
+}
+
+func (l *letters) apply(ev events.Event) {
+	switch b := ev.Body.(type) {
+	case *events.Created:
+		delete(l.boxes, ev.ID)
+		delete(l.taken, ev.ID)
+	case *events.Signalled:
+		l.boxes[ev.ID] = append(l.boxes[ev.ID], letter{b.Number, b.Name, b.MsgID})
+	case *events.Queued:
+		if b.Reason == string(events.WaitSignalled) || b.Reason == string(events.WaitTimedOut) {
+			l.taken[ev.ID] = b.Signals
+		}
+	case *events.Parked, *events.Completed:
+		l.settle(ev.ID)
+	case *events.Spawned:
+		if b.Part == 0 && !b.Batch {
+			l.settle(ev.ID)
+		}
+	}
+}
+
+// settle lets go of what a run that has ended with an outcome was given.
+func (l *letters) settle(id events.ID) {
+	l.boxes[id] = slices.DeleteFunc(l.boxes[id], func(s letter) bool { return slices.Contains(l.taken[id], s.number) })
+	delete(l.taken, id)
+}
+
+// checkMailboxes: each signal that was accepted is kept until the outcome of a run that
+// was given it, is counted, and no item waits for what has come.
+func (s *sim) checkMailboxes() {
+	for id, e := range present(s.oracle) {
+		it := e.cur
+		box, err := s.oracle.mailbox(it)
+		s.must(err)
+		var got []letter
+		bytes := 0
+		for i := range box.Unread {
+			l := &box.Unread[i]
+			got = append(got, letter{l.Number, l.Name, l.MsgID})
+			bytes += l.Size()
+		}
+		if !slices.Equal(got, s.letters.boxes[id]) {
+			s.t.Fatalf("the mailbox of %s holds %v, want %v", id, got, s.letters.boxes[id])
+		}
+		if sig := it.Signals; sig != nil && (sig.Unread != len(got) || sig.Bytes != bytes) {
+			s.t.Fatalf("%s counts %+v, and holds %d signals of %d bytes", id, sig, len(got), bytes)
+		}
+		if w := it.Wait(); w != nil {
+			if taken, whole := takes(&w.WaitTerms, box.Unread); whole {
+				s.t.Fatalf("%s waits for %v, and signals %v have come", id, w.Names, taken)
+			}
+			if w.Until.IsZero() {
+				s.t.Fatalf("%s waits for ever: %+v", id, w)
+			}
+		}
+		for i := range box.Unread {
+			if id := box.Unread[i].MsgID; id != "" && slices.ContainsFunc(box.Unread[:i], func(l events.Signal) bool { return l.MsgID == id }) {
+				s.t.Fatalf("message %s has come twice: %v", id, got)
+			}
+		}
+	}
+}

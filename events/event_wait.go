@@ -1,0 +1,129 @@
+package events
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// The bounds of signals and waits.
+const (
+	MaxSignalBytes  = 64 << 10  // the payload of one
+	MaxUnread       = 100       // signals in an item's mailbox that no run has used up
+	MaxMailboxBytes = 256 << 10 // and their payloads and names together
+	MaxWaitNames    = 16        // names that one wait is for
+	MaxWaitResult   = 4 << 10   // the result that a wait gives its item at its deadline
+	// MaxUsedSignals bounds the signals of an item whose message ids are kept once a run
+	// has used them up: the last ones.
+	MaxUsedSignals = 256
+)
+
+// WaitTerms say what a wait is for, and what becomes of it at its deadline.
+type WaitTerms struct {
+	Names   []string  `json:"names,omitempty"` // of signals; none: only the deadline ends it
+	All     bool      `json:"all,omitempty"`   // it takes a signal of each name; else one signal, of any of them
+	Until   time.Time `json:"until"`
+	Delayed bool      `json:"delayed,omitempty"` // Until is a delay from the event, not a moment that somebody named
+	Then    WaitThen  `json:"then"`
+	// Code and Error are those of the item if Then is WaitFail.
+	Code  string `json:"code,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Result is that of the item if Then is WaitComplete.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// WaitThen says what becomes of an item whose wait has come to its deadline.
+type WaitThen string
+
+// The outcomes of a deadline.
+const (
+	WaitContinue WaitThen = "continue" // it runs, and is told so
+	WaitFail     WaitThen = "fail"     // it is dead
+	WaitComplete WaitThen = "complete" // it has completed
+)
+
+// Wait is what an item waits for, or how its last wait has ended: that is for the
+// runs that follow, until one of them ends with an outcome.
+type Wait struct {
+	WaitTerms
+	Since time.Time `json:"since,omitzero"`
+	Ended WaitEnd   `json:"ended,omitempty"` // empty: it has not
+	Taken []int     `json:"taken,omitempty"` // the signals that it has taken, in the order of their arrival
+}
+
+// WaitEnd says what has ended a wait.
+type WaitEnd string
+
+// The ends of a wait. They are also the reasons of the queued event that ends it.
+const (
+	WaitSignalled WaitEnd = "signalled"
+	WaitTimedOut  WaitEnd = "timed_out"
+)
+
+// Signals sums up an item's mailbox. Values are copied on write.
+type Signals struct {
+	Last   int   `json:"last,omitempty"`   // number of the last signal that came
+	Unread int   `json:"unread,omitempty"` // how many no run has used up
+	Bytes  int   `json:"bytes,omitempty"`  // of those, their names and payloads
+	Wait   *Wait `json:"wait,omitempty"`
+}
+
+// Wait returns the wait that the item is in, nil if it is in none.
+func (it *Item) Wait() *Wait {
+	if it.State != StateWaiting || it.Signals == nil || it.Signals.Wait == nil || it.Signals.Wait.Ended != "" {
+		return nil
+	}
+	return it.Signals.Wait
+}
+
+// Mailbox holds the signals of an item: [DocMailbox].
+type Mailbox struct {
+	Unread []Signal     `json:"unread,omitempty"` // in the order of their arrival
+	Used   []UsedSignal `json:"used,omitempty"`   // those with a message id, the last MaxUsedSignals
+}
+
+// Signal is one that has come.
+type Signal struct {
+	Number  int             `json:"number"` // from 1, in the item
+	Name    string          `json:"name"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	MsgID   string          `json:"msg_id,omitempty"`
+	By      string          `json:"by,omitempty"` // who sent it, as the access layer knew
+	At      time.Time       `json:"at"`
+}
+
+// UsedSignal is a signal that a run has used up.
+type UsedSignal struct {
+	Number int    `json:"number"`
+	MsgID  string `json:"msg_id"`
+}
+
+// Has reports whether a signal with a message id has come.
+func (b *Mailbox) Has(msgID string) bool {
+	return slices.ContainsFunc(b.Unread, func(s Signal) bool { return s.MsgID == msgID }) ||
+		slices.ContainsFunc(b.Used, func(s UsedSignal) bool { return s.MsgID == msgID })
+}
+
+// Size is what a signal counts against MaxMailboxBytes.
+func (s *Signal) Size() int { return len(s.Name) + len(s.Payload) + len(s.MsgID) + len(s.By) }
+
+// Parked is the payload of parked: the run has ended in a wait, with no attempt used. It
+// uses up the signals that the run was given.
+type Parked struct {
+	WaitTerms
+	Duration Duration `json:"duration_ms"`
+}
+
+// Signalled is the payload of signalled: a signal has come into the item's mailbox.
+type Signalled struct {
+	Number  int             `json:"number"`
+	Name    string          `json:"name"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	MsgID   string          `json:"msg_id,omitempty"`
+	By      string          `json:"by,omitempty"`
+}
+
+func (*Parked) Kind() Kind    { return KindParked }
+func (*Signalled) Kind() Kind { return KindSignalled }
+
+func (b *Parked) check(*Event) error { return inRange(Writable(b.Until)) }
