@@ -39,11 +39,7 @@ func (s *sim) flowTerms(c *Submit) {
 
 func (s *sim) flowCommand() Command {
 	r := s.run()
-	switch pick(s, "flow", 0, 0, 0, 1, 2, 3, 4, 5, 5, 5, 6, 6, 7, 7, 7) {
-	case 6:
-		return s.park(r)
-	case 7:
-		return s.send()
+	switch pick(s, "flow", 0, 0, 0, 1, 2, 3, 4, 5, 5, 5) {
 	case 0:
 		return s.spawn(r)
 	case 1:

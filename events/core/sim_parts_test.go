@@ -10,11 +10,16 @@ func isBatch(r *events.Relations) bool { return r.Batch }
 
 // family is an item whose relations are so, zero if there is none.
 func (s *sim) family(label string, is func(*events.Relations) bool) events.ID {
+	return s.one(label, func(it *events.Item) bool { return it.Relations != nil && is(it.Relations) })
+}
+
+// one is an item of which something is so, zero for none.
+func (s *sim) one(label string, is func(*events.Item) bool) events.ID {
 	var found []events.ID
 	for _, id := range s.ids {
 		it, err := s.oracle.Item(id)
 		s.must(err)
-		if it != nil && it.Relations != nil && is(it.Relations) {
+		if it != nil && is(it) {
 			found = append(found, id)
 		}
 	}

@@ -134,7 +134,7 @@ func (s *sim) carryRejected() *events.RejectedKept {
 
 // meanwhile is a step in the midst of a round.
 func (s *sim) meanwhile() {
-	switch rapidInt(s, "meanwhile step", 11) {
+	switch rapidInt(s, "meanwhile step", 13) {
 	case 0, 1:
 		s.do(s.submit())
 	case 2:
@@ -157,6 +157,8 @@ func (s *sim) meanwhile() {
 		if seqs := slices.Sorted(maps.Keys(s.base.rejected)); len(seqs) > 0 {
 			s.do(PurgeRejected{Seq: pick(s, "rejected", seqs...)})
 		}
+	case 12, 13:
+		s.do(s.waitCommand())
 	case 11:
 		s.do(s.replayCommand())
 	}

@@ -80,7 +80,7 @@ func pick[T any](s *sim, label string, from ...T) T { return rapid.SampledFrom(f
 
 // step draws one thing to happen.
 func (s *sim) step() {
-	switch rapid.IntRange(0, 21).Draw(s.t, "step") {
+	switch rapid.IntRange(0, 24).Draw(s.t, "step") {
 	case 0, 1, 2, 3:
 		s.do(s.submit())
 	case 4, 5:
@@ -115,6 +115,8 @@ func (s *sim) step() {
 		s.ackStep()
 	case 21:
 		s.do(s.namespaceCommand())
+	case 22, 23, 24:
+		s.do(s.waitCommand())
 	}
 }
 

@@ -8,14 +8,43 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// waitCommand draws what concerns waits and signals, and brings items that far.
+func (s *sim) waitCommand() Command {
+	running := s.one("running", func(it *events.Item) bool { return it.State == events.StateRunning && !it.Worker.Ack() })
+	r := s.run()
+	if !running.IsZero() && s.chance("a current run", 90) {
+		it := s.oracle.items[running].cur
+		r = Run{ID: running, Token: it.Token, Worker: it.Worker}
+	}
+	switch pick(s, "wait step", 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4) {
+	case 0:
+		return s.park(r)
+	case 1:
+		return s.send()
+	case 2:
+		ready := s.one("ready", func(it *events.Item) bool {
+			return it.State == events.StateQueued && !it.AvailableAt.After(s.now) && it.Signals != nil
+		})
+		if ready.IsZero() {
+			ready = s.one("any ready", func(it *events.Item) bool { return it.State == events.StateQueued && !it.AvailableAt.After(s.now) })
+		}
+		s.tokens++
+		s.dispatch[ready] = events.NewToken(1, s.tokens)
+		return Claim{ID: ready, Token: s.dispatch[ready], Worker: "w1", Start: true}
+	case 3:
+		return Complete{Run: r, Strict: s.chance("strict", 30)}
+	}
+	return Due{ID: s.one("waiting for its deadline", func(it *events.Item) bool { return it.Wait() != nil })}
+}
+
 func (s *sim) park(r Run) Command {
-	w := events.WaitTerms{Then: pick(s, "then", events.WaitContinue, events.WaitContinue, events.WaitFail, events.WaitComplete, "")}
+	w := events.WaitTerms{Then: pick(s, "then", events.WaitContinue, events.WaitContinue, events.WaitContinue, events.WaitFail, events.WaitComplete)}
 	for _, name := range []string{"go", "stop", "pay"} {
 		if s.chance("waits for "+name, 50) {
 			w.Names = append(w.Names, name)
 		}
 	}
-	w.All = s.chance("all", 40)
+	w.All = len(w.Names) > 0 && s.chance("all", 40)
 	if w.Then == events.WaitComplete {
 		w.Result = json.RawMessage(pick(s, "wait result", "", `"late"`, "no"))
 	}
@@ -23,8 +52,12 @@ func (s *sim) park(r Run) Command {
 }
 
 func (s *sim) send() Command {
-	c := Signal{ID: s.anID(), Name: pick(s, "signal name", "go", "stop", "pay", "other"), MsgID: pick(s, "signal id", "", "", "m1", "m2")}
-	c.Payload = json.RawMessage(pick(s, "signal payload", "", `{"n": 1}`, `"<"`, "no"))
+	id := s.anID()
+	if waits := s.one("waiting for a signal", func(it *events.Item) bool { return it.Wait() != nil }); !waits.IsZero() && s.chance("to one that waits", 60) {
+		id = waits
+	}
+	c := Signal{ID: id, Name: pick(s, "signal name", "go", "stop", "pay", "other"), MsgID: pick(s, "signal id", "", "", "m1", "m2")}
+	c.Payload = json.RawMessage(pick(s, "signal payload", "", "", `{"n": 1}`, `"<"`, "no"))
 	return c
 }
 
