@@ -18,6 +18,10 @@ type (
 	WorkItem = wire.Item
 	// Progress is the progress that a run has reported.
 	Progress = wire.Progress
+	// ItemWait is what an item waits for.
+	ItemWait = wire.WaitShown
+	// Signalled is the answer to a signal.
+	Signalled = wire.Signalled
 	// Filter says which items to list, and the size of a page.
 	Filter = wire.List
 	// Page is a page of items.
@@ -206,6 +210,37 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (state ItemState
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)
 	return r.State, r.WasRunning, err
+}
+
+// Signal is a signal to an item.
+type Signal struct {
+	Name    string // 1 to 256 bytes
+	Payload any    // as JSON, at most 64 KiB; a json.RawMessage as it is; nil: none
+	// MsgID tells the signal from others: one with the id of another is that one. Empty: a
+	// fresh one, so that this call sends one signal however often it has to ask.
+	MsgID string // at most 256 bytes
+}
+
+// Signal sends an item a signal, which comes into its mailbox whatever the item is doing,
+// and is kept there until the outcome of a run that was given it (see [workers.Wait]).
+// Errors are CodeNotFound, CodeEnded for an item that has ended, CodeWrongState for one
+// that was merged or is a batch, and CodeMailboxFull.
+func (c *Client) Signal(ctx context.Context, id string, s Signal) (Signalled, error) {
+	req := wire.Signal{ID: id, Name: s.Name, MsgID: s.MsgID}
+	var err error
+	if req.MsgID == "" {
+		if req.MsgID, err = c.ids.next(); err != nil {
+			return Signalled{}, err
+		}
+	}
+	if s.Payload != nil {
+		if req.Payload, err = json.Marshal(s.Payload); err != nil {
+			return Signalled{}, events.Refuse(events.CodeBadRequest, "the payload of the signal %s can't be written as JSON: %v", s.Name, err)
+		}
+	}
+	r, err := ask[Signalled](ctx, c, wire.APISignal, req)
+	c.ObservePosition(r.Position)
+	return r, err
 }
 
 // RescheduleOptions holds what Reschedule changes of a queued item; fields that are not set keep their values.

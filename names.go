@@ -30,6 +30,9 @@ const (
 	CodeDuplicate       = events.CodeDuplicate       // a repeat of what was accepted (in rejected events)
 	CodeNotFound        = events.CodeNotFound        // no such item, worker or type
 	CodeWrongState      = events.CodeWrongState      // the item's state does not allow it
+	CodeEnded           = events.CodeEnded           // the item has ended: no signal reaches it
+	CodeMailboxFull     = events.CodeMailboxFull     // too many signals wait for the item
+	CodeUnreadSignals   = events.CodeUnreadSignals   // a strict completion while signals have come that no run was given
 	CodeStaleToken      = events.CodeStaleToken      // not the item's current token: stop running it
 	CodeWrongAttempt    = events.CodeWrongAttempt    // the attempt is not the current one
 	CodeWrongWorker     = events.CodeWrongWorker     // the token belongs to another worker
@@ -104,6 +107,8 @@ const (
 	KindCheckpointed      = events.KindCheckpointed
 	KindRescheduled       = events.KindRescheduled
 	KindReplayed          = events.KindReplayed
+	KindParked            = events.KindParked
+	KindSignalled         = events.KindSignalled
 	KindRejected          = events.KindRejected
 	KindOwned             = events.KindOwned
 	KindSnapshot          = events.KindSnapshot

@@ -25,6 +25,7 @@ func (a *submitAPI) handle(h *handlers) {
 	at(h, wire.APIBatch, a.batch)
 	at(h, wire.APICancel, a.cancelItem)
 	at(h, wire.APIReschedule, a.reschedule)
+	at(h, wire.APISignal, a.signal)
 }
 
 // submit decides one item or an array of them.
@@ -275,6 +276,14 @@ func (a *submitAPI) reschedule(c *call, req wire.Reschedule) {
 	cmd, err := command.OfReschedule(req, a.Core.Now())
 	c.decide(cmd, err, func(o dispatcher.Outcome) any {
 		return wire.Rescheduled{ID: o.Decision.ID.String(), State: stateAfter(o), Position: wire.PositionOf(o.Position)}
+	})
+}
+
+// signal decides a signal to an item.
+func (a *submitAPI) signal(c *call, req wire.Signal) {
+	cmd, err := command.OfSignal(req)
+	c.decide(cmd, err, func(o dispatcher.Outcome) any {
+		return wire.Signalled{ID: o.Decision.ID.String(), State: stateAfter(o), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
 	})
 }
 

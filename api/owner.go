@@ -182,8 +182,8 @@ func (s *Service) askOwner(ctx context.Context, h handler, e *wire.Endpoint, bod
 		if own {
 			data, err = s.answer(ctx, h, e.Name, body)
 		} else {
-			if e.Makes {
-				body = s.identify(body)
+			if e.Key != "" {
+				body = s.identify(e.Key, body)
 			}
 			data, err = s.forward(ctx, e, body, tries)
 		}
@@ -194,7 +194,7 @@ func (s *Service) askOwner(ctx context.Context, h handler, e *wire.Endpoint, bod
 		if why == nil {
 			return data, nil
 		}
-		once := e.Once || e.Makes && !identified(body)
+		once := e.Once || e.Key != "" && !identified(e.Key, body)
 		within := forwardWithin
 		if own && events.CodeOf(why) != events.CodeNotOwner {
 			within = recoverWithin
@@ -224,13 +224,16 @@ func undecided(e *wire.Endpoint, data []byte) error {
 	return nil
 }
 
-// named reports whether what makes something has an id for it, or makes nothing.
-func named(doc []byte) bool {
-	var made struct {
-		ID   string `json:"id"`
-		Seal bool   `json:"seal"`
+// named reports whether a document has the field that tells it from others, or does nothing
+// for which it would need one.
+func named(key string, doc []byte) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(doc, &fields) != nil {
+		return true // refused by who decides it
 	}
-	return json.Unmarshal(doc, &made) != nil || made.ID != "" || made.Seal
+	var id string
+	_ = json.Unmarshal(fields[key], &id)
+	return id != "" || string(fields["seal"]) == "true"
 }
 
 // documents splits a request into its elements; nil: it can't be read.
@@ -242,22 +245,22 @@ func documents(body []byte) (docs []json.RawMessage) {
 	return docs
 }
 
-// identified reports whether all that a request makes has an id, so that it makes nothing
+// identified reports whether all that a request asks for has an id, so that it does nothing
 // more if it is repeated.
-func identified(body []byte) bool {
-	return !slices.ContainsFunc(documents(body), func(doc json.RawMessage) bool { return !named(doc) })
+func identified(key string, body []byte) bool {
+	return !slices.ContainsFunc(documents(body), func(doc json.RawMessage) bool { return !named(key, doc) })
 }
 
-// identify gives an id to what a request makes without one.
-func (s *Service) identify(body []byte) []byte {
-	if identified(body) {
+// identify gives an id to what a request asks for without one.
+func (s *Service) identify(key string, body []byte) []byte {
+	if identified(key, body) {
 		return body
 	}
 	docs := documents(body)
 	parts := make([][]byte, len(docs))
 	for i, doc := range docs {
-		if parts[i] = doc; !named(doc) {
-			parts[i] = withID(doc, s.Core.NewID())
+		if parts[i] = doc; !named(key, doc) {
+			parts[i] = withID(key, doc, s.Core.NewID())
 		}
 	}
 	if !isArray(body) {
@@ -267,14 +270,14 @@ func (s *Service) identify(body []byte) []byte {
 }
 
 // withID gives an id to a document that has none, or an empty one.
-func withID(doc []byte, id events.ID) []byte {
+func withID(key string, doc []byte, id events.ID) []byte {
 	var fields map[string]json.RawMessage
-	if bytes.Contains(doc, []byte(`"id"`)) {
+	if bytes.Contains(doc, strconv.AppendQuote(nil, key)) {
 		if wire.ReadStrict(doc, &fields) != nil {
 			return doc // refused by who decides it
 		}
-		if fields["id"] != nil {
-			fields["id"] = fmt.Appendf(nil, "%q", id)
+		if fields[key] != nil {
+			fields[key] = fmt.Appendf(nil, "%q", id)
 			if data, err := json.Marshal(fields); err == nil {
 				return data
 			}
@@ -286,7 +289,7 @@ func withID(doc []byte, id events.ID) []byte {
 	if bytes.HasSuffix(open, []byte("{")) {
 		comma = ""
 	}
-	return fmt.Appendf(slices.Clip(open), `%s"id":%q}`, comma, id)
+	return fmt.Appendf(slices.Clip(open), `%s%q:%q}`, comma, key, id)
 }
 
 // forward asks the owner once.

@@ -189,7 +189,7 @@ func TestRequestsFollowTheOwner(t *testing.T) {
 				t.Errorf("forwarded %d times, want %d; %d items, want %d", len(asked), tc.n, count(r)-before, tc.items)
 			}
 			for _, body := range asked {
-				if !bytes.Equal(body, asked[0]) || !identified(body) {
+				if !bytes.Equal(body, asked[0]) || !identified("id", body) {
 					t.Errorf("a try asked for %s, the first for %s", body, asked[0])
 				}
 			}

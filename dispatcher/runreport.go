@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"encoding/json"
+
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -90,7 +92,7 @@ func (l *loop) nameChildren(c *core.Spawn) {
 // endsRun reports whether a worker that reports this command has let go of the run.
 func endsRun(c core.Command) bool {
 	switch c.(type) {
-	case core.Complete, core.Fail, core.Release, core.Snooze, core.Spawn, core.SpawnInParts:
+	case core.Complete, core.Fail, core.Release, core.Snooze, core.Park, core.Spawn, core.SpawnInParts:
 		return true
 	}
 	return false
@@ -112,6 +114,18 @@ func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
 			return err
 		}
 		answer.Continuation = &wire.Continuation{Name: r.Continuation, Children: doc}
+	}
+	if w := it.Waited(); w != nil {
+		given, err := l.state.Given(it)
+		if err != nil {
+			return err
+		}
+		answer.Waited = &wire.Waited{Ended: w.Ended}
+		if len(given) > 0 {
+			if answer.Waited.Signals, err = json.Marshal(given); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -76,6 +76,15 @@ func (it *Item) Wait() *Wait {
 	return it.Signals.Wait
 }
 
+// Waited returns how the item's last wait has ended, for the runs that are told of it; nil
+// if there is nothing to tell.
+func (it *Item) Waited() *Wait {
+	if it.Signals == nil || it.Signals.Wait == nil || it.Signals.Wait.Ended == "" {
+		return nil
+	}
+	return it.Signals.Wait
+}
+
 // Mailbox holds the signals of an item: [DocMailbox].
 type Mailbox struct {
 	Unread []Signal     `json:"unread,omitempty"` // in the order of their arrival

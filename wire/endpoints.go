@@ -16,6 +16,7 @@ const (
 	APIList       = "list"
 	APIWait       = "wait"
 	APICancel     = "cancel"
+	APISignal     = "signal"
 	APIHistory    = "history"
 	APILogs       = "logs"
 	APIEvents     = "events"
@@ -92,9 +93,12 @@ type Endpoint struct {
 	Stream   bool // replies come until one is done
 	Waits    bool // may be open for long: a user's quota bounds how many are
 	Once     bool // asked twice, it may do more than asked once, or answer otherwise
-	Makes    bool // makes what the request's id names: asked again without one, it makes another
+	Makes    bool // makes items
 	Defines  bool // makes a type known that nobody has used
-	Private  bool // between the engine's own parts: not part of the protocol
+	// Key is the field of a request that tells it from others: asked again with the same
+	// one, it does nothing more; asked again without one, it does it again.
+	Key     string
+	Private bool // between the engine's own parts: not part of the protocol
 
 	// Everywhere: it tells of all namespaces, or changes them, so that it takes roles in every
 	// one. The default namespace alone answers it.
@@ -162,6 +166,7 @@ var endpoints = func() []Endpoint {
 	)
 	var (
 		missing   = []events.Code{events.CodeNotFound}
+		signals   = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeEnded, events.CodeMailboxFull}
 		conflicts = []events.Code{events.CodeNotFound, events.CodeWrongState}
 		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
 		inFile    = []events.Code{events.CodeSetInFile}
@@ -172,8 +177,8 @@ var endpoints = func() []Endpoint {
 	)
 	return []Endpoint{
 		// For producers.
-		{Name: APISubmit, Roles: submits, Makes: true, Refuses: missing, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
-		{Name: APIBatch, Roles: submits, Makes: true, Refuses: conflicts, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
+		{Name: APISubmit, Roles: submits, Makes: true, Key: "id", Refuses: missing, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
+		{Name: APIBatch, Roles: submits, Makes: true, Key: "id", Refuses: conflicts, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
 			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"},
 				Summary: "Open a batch",
 				About: "A batch is an item that runs nothing. It waits for the items that are submitted with its id in batch, and completes when their number is settled, by count or by sealing it, and the last of them has ended. " +
@@ -191,6 +196,10 @@ var endpoints = func() []Endpoint {
 		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Refuses: conflicts, Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
 			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work",
 				Summary: "Cancel an item", About: "It is cancelled at once. was_running says that it was claimed or running, worker_told that its worker was sent the cancel; a worker that missed it learns of it with its next heartbeat or report. Cancelling again changes nothing."},
+		}},
+		{Name: APISignal, Roles: Roles(RoleSubmit | RoleOperate), Key: "msg_id", Refuses: signals, Request: typeOf[Signal](), Reply: typeOf[Signalled](), Routes: []Route{
+			{ID: "signal-work", Method: post, Path: v1 + "/work/{id}/signals", Tag: "work",
+				Summary: "Send an item a signal", About: "It comes into the item's mailbox, whatever the item is doing, and is kept until a run that was given it has ended with an outcome. If the item waits for a signal of that name, it goes on. With a msg_id the request may be repeated: a signal with the id of one that has come is that one."},
 		}},
 		{Name: APIHistory, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
 			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work",

@@ -30,6 +30,10 @@ type ItemFlow struct {
 	HasCheckpoint bool            `json:"has_checkpoint,omitempty"`
 	DedupWindow   events.Duration `json:"dedup_window_ms,omitzero"`
 	Group         string          `json:"group,omitempty"`
+	// WaitsFor is the wait that the item is in, and UnreadSignals how many signals have
+	// come that no run has used up.
+	WaitsFor      *WaitShown `json:"waits_for,omitempty"`
+	UnreadSignals int        `json:"unread_signals,omitempty"`
 	// By is the item that ended this one: the one that superseded it, that it waited
 	// for, or that spawned it.
 	By         string `json:"by,omitempty"`
@@ -79,7 +83,10 @@ func itemFlow(it *events.Item) ItemFlow {
 	f := ItemFlow{
 		ExpiresAt: it.ExpiresAt, EstimatedDuration: events.DurationOf(it.Estimate), DedupWindow: events.DurationOf(it.DedupWindow),
 		Group: it.Group, LeasesLost: it.LeasesLost, AttemptsSpared: int(it.Spared), HasCheckpoint: it.HasCheckpoint,
-		Progress: fromProgress(it.Progress),
+		Progress: fromProgress(it.Progress), WaitsFor: shownWait(it.Wait()),
+	}
+	if it.Signals != nil {
+		f.UnreadSignals = it.Signals.Unread
 	}
 	r := it.Relations
 	if r == nil {

@@ -175,6 +175,7 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 	if len(x.Result) > 0 {
 		w.Document(`,"result":`, x.Result)
 	}
+	w.OptBool(`,"strict":`, x.Strict)
 	w.OptText(`,"error":`, x.Error)
 	w.OptText(`,"code":`, x.Code)
 	if x.Retryable != nil {
@@ -191,6 +192,10 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 	}
 	if !x.ReportFlow.Delay.IsZero() {
 		w.Int(`,"delay_ms":`, x.ReportFlow.Delay.Milliseconds())
+	}
+	if x.ReportFlow.Wait != nil {
+		w.Name(`,"wait":`)
+		x.ReportFlow.Wait.appendJSON(w)
 	}
 	if len(x.ReportFlow.Children) > 0 {
 		w.Name(`,"children":[`)
@@ -211,7 +216,7 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var reportFields = []string{"id", "token", "worker", "session", "event", "attempt", "start", "result", "error", "code", "retryable", "retry_after_ms", "reason", "percent", "message", "checkpoint", "delay_ms", "children", "children_ref", "continuation", "child_policy"}
+var reportFields = []string{"id", "token", "worker", "session", "event", "attempt", "start", "result", "strict", "error", "code", "retryable", "retry_after_ms", "reason", "percent", "message", "checkpoint", "delay_ms", "wait", "children", "children_ref", "continuation", "child_policy"}
 
 func (x *Report) readJSON(r *quickjson.Reader) {
 	for o := r.Object(reportFields); r.Next(&o); {
@@ -233,35 +238,40 @@ func (x *Report) readJSON(r *quickjson.Reader) {
 		case 7:
 			x.Result = r.Raw()
 		case 8:
-			x.Error = r.Text()
+			x.Strict = r.Bool()
 		case 9:
-			x.Code = r.Text()
+			x.Error = r.Text()
 		case 10:
-			x.Retryable = new(r.Bool())
+			x.Code = r.Text()
 		case 11:
-			x.RetryAfter = events.Duration{Duration: r.Millis(r.Int(64))}
+			x.Retryable = new(r.Bool())
 		case 12:
-			x.Reason = r.Text()
+			x.RetryAfter = events.Duration{Duration: r.Millis(r.Int(64))}
 		case 13:
-			x.ReportFlow.Percent = int(r.Int(64))
+			x.Reason = r.Text()
 		case 14:
-			x.ReportFlow.Message = r.Text()
+			x.ReportFlow.Percent = int(r.Int(64))
 		case 15:
-			x.ReportFlow.Checkpoint = r.Raw()
+			x.ReportFlow.Message = r.Text()
 		case 16:
-			x.ReportFlow.Delay = events.Duration{Duration: r.Millis(r.Int(64))}
+			x.ReportFlow.Checkpoint = r.Raw()
 		case 17:
+			x.ReportFlow.Delay = events.Duration{Duration: r.Millis(r.Int(64))}
+		case 18:
+			x.ReportFlow.Wait = new(WaitFor)
+			x.ReportFlow.Wait.readJSON(r)
+		case 19:
 			x.ReportFlow.Children = []Submit{}
 			for n := 0; r.Element(n); n++ {
 				x.ReportFlow.Children = append(x.ReportFlow.Children, Submit{})
 				x.ReportFlow.Children[n].readJSON(r)
 			}
-		case 18:
+		case 20:
 			x.ReportFlow.ChildrenRef = r.Raw()
-		case 19:
+		case 21:
 			x.ReportFlow.Continuation = new(ContinueWith)
 			x.ReportFlow.Continuation.readJSON(r)
-		case 20:
+		case 22:
 			x.ReportFlow.ChildPolicy = events.ChildPolicy(r.Text())
 		}
 	}
@@ -307,10 +317,14 @@ func (x *Reported) appendJSON(w *quickjson.Writer) {
 		w.Name(`,"continuation":`)
 		x.Continuation.appendJSON(w)
 	}
+	if x.Waited != nil {
+		w.Name(`,"waited":`)
+		x.Waited.appendJSON(w)
+	}
 	w.Close(at)
 }
 
-var reportedFields = []string{"ok", "attempt", "deadline", "timeout_ms", "state", "position", "error", "checkpoint", "continuation"}
+var reportedFields = []string{"ok", "attempt", "deadline", "timeout_ms", "state", "position", "error", "checkpoint", "continuation", "waited"}
 
 func (x *Reported) readJSON(r *quickjson.Reader) {
 	for o := r.Object(reportedFields); r.Next(&o); {
@@ -335,6 +349,9 @@ func (x *Reported) readJSON(r *quickjson.Reader) {
 		case 8:
 			x.Continuation = new(Continuation)
 			x.Continuation.readJSON(r)
+		case 9:
+			x.Waited = new(Waited)
+			x.Waited.readJSON(r)
 		}
 	}
 }
@@ -431,6 +448,72 @@ func (x *Continuation) readJSON(r *quickjson.Reader) {
 			x.Name = r.Text()
 		case 1:
 			x.Children = r.Raw()
+		}
+	}
+}
+
+func (x *WaitFor) appendJSON(w *quickjson.Writer) {
+	at := w.Open()
+	if len(x.Names) > 0 {
+		w.Any(`,"names":`, x.Names)
+	}
+	w.OptBool(`,"all":`, x.All)
+	w.OptTime(`,"until":`, x.Until)
+	if !x.For.IsZero() {
+		w.Int(`,"for_ms":`, x.For.Milliseconds())
+	}
+	w.Text(`,"then":`, string(x.Then))
+	w.OptText(`,"code":`, x.Code)
+	w.OptText(`,"error":`, x.Error)
+	if len(x.Result) > 0 {
+		w.Document(`,"result":`, x.Result)
+	}
+	w.Close(at)
+}
+
+var waitForFields = []string{"names", "all", "until", "for_ms", "then", "code", "error", "result"}
+
+func (x *WaitFor) readJSON(r *quickjson.Reader) {
+	for o := r.Object(waitForFields); r.Next(&o); {
+		switch o.Field {
+		case 0:
+			r.Any(&x.Names)
+		case 1:
+			x.All = r.Bool()
+		case 2:
+			x.Until = r.Time()
+		case 3:
+			x.For = events.Duration{Duration: r.Millis(r.Int(64))}
+		case 4:
+			x.Then = events.WaitThen(r.Text())
+		case 5:
+			x.Code = r.Text()
+		case 6:
+			x.Error = r.Text()
+		case 7:
+			x.Result = r.Raw()
+		}
+	}
+}
+
+func (x *Waited) appendJSON(w *quickjson.Writer) {
+	at := w.Open()
+	w.Text(`,"ended":`, string(x.Ended))
+	if len(x.Signals) > 0 {
+		w.Document(`,"signals":`, x.Signals)
+	}
+	w.Close(at)
+}
+
+var waitedFields = []string{"ended", "signals"}
+
+func (x *Waited) readJSON(r *quickjson.Reader) {
+	for o := r.Object(waitedFields); r.Next(&o); {
+		switch o.Field {
+		case 0:
+			x.Ended = events.WaitEnd(r.Text())
+		case 1:
+			x.Signals = r.Raw()
 		}
 	}
 }

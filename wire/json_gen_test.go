@@ -39,3 +39,11 @@ func FuzzErrorJSON(f *testing.F) {
 func FuzzContinuationJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*Continuation).appendJSON, (*Continuation).readJSON)
 }
+
+func FuzzWaitForJSON(f *testing.F) {
+	quicktest.Fuzz(f, ReadStrict, (*WaitFor).appendJSON, (*WaitFor).readJSON)
+}
+
+func FuzzWaitedJSON(f *testing.F) {
+	quicktest.Fuzz(f, ReadStrict, (*Waited).appendJSON, (*Waited).readJSON)
+}

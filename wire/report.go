@@ -15,12 +15,13 @@ const (
 	MaxWholeSpawnBytes = 1 << 20
 )
 
-// ReportFlow holds the fields of progress, checkpoint, snooze and spawn reports.
+// ReportFlow holds the fields of progress, checkpoint, snooze, wait and spawn reports.
 type ReportFlow struct {
 	Percent    int             `json:"percent,omitempty"`    // of progress: 0 to 100
 	Message    string          `json:"message,omitempty"`    // of progress
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"` // of checkpoint
 	Delay      events.Duration `json:"delay_ms,omitzero"`    // of snooze
+	Wait       *WaitFor        `json:"wait,omitempty"`       // of wait
 
 	// Of spawn. No Continuation: the item completes when its children have.
 	Children []Submit `json:"children,omitempty"`
@@ -75,6 +76,9 @@ func CheckCheckpoint(doc json.RawMessage) error {
 // Size is about how many bytes of documents the report carries.
 func (r *Report) Size() int {
 	n := len(r.Result) + len(r.Error) + len(r.Checkpoint) + len(r.Message)
+	if r.Wait != nil {
+		n += len(r.Wait.Result) + len(r.Wait.Error)
+	}
 	for i := range r.Children {
 		n += 200 + len(r.Children[i].Params) + 30*len(r.Children[i].After)
 	}

@@ -52,8 +52,8 @@ type Polled struct {
 }
 
 // PolledItem is an item that the worker runs. Its start is reported within
-// 5 seconds, or with its end. If earlier runs have left a checkpoint, or children that have
-// ended, the item has started, and has a Deadline.
+// 5 seconds, or with its end. If earlier runs have left a checkpoint, children that have
+// ended or a wait that has, the item has started, and has a Deadline.
 type PolledItem struct {
 	ID      string            `json:"id"`
 	Type    string            `json:"type"`
@@ -67,6 +67,7 @@ type PolledItem struct {
 	Deadline     time.Time       `json:"deadline,omitzero"`
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
+	Waited       *Waited         `json:"waited,omitempty"`
 
 	Params json.RawMessage `json:"params"` // last, for readers that are no JSON parsers
 }

@@ -153,6 +153,7 @@ const (
 	ReportSpawn      = "spawn"
 	ReportProgress   = "progress"
 	ReportCheckpoint = "checkpoint"
+	ReportWait       = "wait"
 )
 
 // Report tells the engine about one run. Requests carry an array of reports,
@@ -164,8 +165,9 @@ type Report struct {
 	Session    string          `json:"session,omitempty"`
 	Event      string          `json:"event"`
 	Attempt    int             `json:"attempt,omitempty"` // 0: not said
-	Start      bool            `json:"start,omitempty"`   // of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said
+	Start      bool            `json:"start,omitempty"`   // of an end, wait, snooze, spawn, progress or checkpoint: the run has started, which no report has said
 	Result     json.RawMessage `json:"result,omitempty"`
+	Strict     bool            `json:"strict,omitempty"` // of complete: refused while signals have come that the run was not given
 	Error      string          `json:"error,omitempty"`
 	Code       string          `json:"code,omitempty"`
 	Retryable  *bool           `json:"retryable,omitempty"` // default true
@@ -185,11 +187,12 @@ type Reported struct {
 	State    events.ItemState `json:"state,omitempty"`
 	Position Position         `json:"position,omitempty"`
 	Error    *Error           `json:"error,omitempty"`
-	// Checkpoint and Continuation come with a start: the data that an
-	// earlier run of the item saved, and, if the item has spawned, how its children
-	// ended.
+	// Checkpoint, Continuation and Waited come with a start: the data that an
+	// earlier run of the item saved; if the item has spawned, how its children
+	// ended; and if it has waited, how that ended.
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
+	Waited       *Waited         `json:"waited,omitempty"`
 }
 
 // Continuation tells a run how the children of an earlier run ended.

@@ -77,6 +77,9 @@ func (it *RawItem) LoadCheckpoint(v any) (found bool, err error) {
 // takeFlow gives an item what the engine's grant says beyond the plain.
 func takeFlow(item *RawItem, reply *wire.Reported) error {
 	item.Checkpoint = reply.Checkpoint
+	if err := takeWaited(item, reply.Waited); err != nil {
+		return err
+	}
 	if reply.Continuation == nil {
 		return nil
 	}

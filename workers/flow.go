@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// FailBadSpawn is the code of a run whose children, or whose snooze, can't be
+// FailBadSpawn is the code of a run whose children, whose snooze or whose wait can't be
 // recorded.
 const FailBadSpawn = "bad_spawn"
 
@@ -89,28 +89,39 @@ func (s Spawn) Error() string {
 	return fmt.Sprintf("the handler ends the run in %d children", len(s.Children))
 }
 
-// ending makes the result of a spawn or a snooze that h returns as its error: it is no
-// failure.
+// ending makes the result of a spawn, a snooze or a wait that h returns as its error: it is
+// no failure.
 func ending(h Handler) Handler {
 	return func(ctx context.Context, item *RawItem) (any, error) {
 		result, err := h(ctx, item)
 		if err == nil {
 			return result, nil
 		}
-		if end, ok := errors.AsType[Spawn](err); ok {
-			return end, nil
-		}
-		if end, ok := errors.AsType[*Spawn](err); ok {
-			return end, nil
-		}
-		if end, ok := errors.AsType[Snoozed](err); ok {
-			return end, nil
-		}
-		if end, ok := errors.AsType[*Snoozed](err); ok {
+		if end, ok := endOf(err); ok {
 			return end, nil
 		}
 		return result, err
 	}
+}
+
+// endOf returns the end of a run that err is, if it is no failure.
+func endOf(err error) (any, bool) {
+	if end, ok := errors.AsType[Spawn](err); ok {
+		return end, true
+	}
+	if end, ok := errors.AsType[*Spawn](err); ok {
+		return end, true
+	}
+	if end, ok := errors.AsType[Snoozed](err); ok {
+		return end, true
+	}
+	if end, ok := errors.AsType[*Snoozed](err); ok {
+		return end, true
+	}
+	if end, ok := errors.AsType[Waits](err); ok {
+		return end, true
+	}
+	return nil, false
 }
 
 func (s *Snoozed) outcome() (Outcome, error) {

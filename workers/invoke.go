@@ -26,14 +26,15 @@ type Outcome struct {
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
 	Spawn      *Spawn          // of a run that ends in children
 	Snooze     *Snoozed        // of a run that puts its item off
+	Wait       *Waits          // of a run that ends in a wait
 
-	report *wire.Report // of a spawn or a snooze
+	report *wire.Report // of a spawn, a snooze or a wait
 }
 
 // Invoke calls h once and returns the outcome: a panic, a result that is no
 // JSON or too large, and an error after the context's timeout are failures
-// with a code of their own. A [Spawn] and a [Snoozed] are no results but ends of
-// their own.
+// with a code of their own. A [Spawn], a [Snoozed] and a [Waits] are no results but
+// ends of their own.
 func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	result, err := call(context.WithValue(ctx, itemKey{}, item), ending(h), item)
 	if err == nil {
@@ -75,6 +76,8 @@ func success(result any, most int) (Outcome, error) {
 	case Snoozed:
 		return end.outcome()
 	case *Snoozed:
+		return end.outcome()
+	case Waits:
 		return end.outcome()
 	}
 	doc, err := encodeResult(result, most)

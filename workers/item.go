@@ -28,6 +28,8 @@ type RawItem struct {
 	Checkpoint json.RawMessage
 	// Continuation is set if the item has spawned children, which have ended.
 	Continuation *Continuation
+	// Waited is set if an earlier run has ended in a wait, which has ended.
+	Waited *Waited
 
 	// OnProgress and OnCheckpoint take what the handler reports by Progress and
 	// Checkpoint; nil drops it. The runtime sets them.

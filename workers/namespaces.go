@@ -105,5 +105,6 @@ func (s *Stats) add(o Stats) {
 	s.Released += o.Released
 	s.Spawned += o.Spawned
 	s.Snoozed += o.Snoozed
+	s.Waited += o.Waited
 	s.LeasesLost += o.LeasesLost
 }

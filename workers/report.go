@@ -315,6 +315,8 @@ func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code event
 			q.w.stats.Spawned++
 		case wire.ReportSnooze:
 			q.w.stats.Snoozed++
+		case wire.ReportWait:
+			q.w.stats.Waited++
 		}
 	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
 		q.w.log.Error("the engine refused a report", "item", r.msg.ID, "event", rep.Event, "err", reply.Error)
@@ -335,7 +337,7 @@ func (q *reporter) failInstead(rep *report, reply *wire.Reported, code events.Co
 		return false
 	}
 	switch rep.Event {
-	case wire.ReportSpawn, wire.ReportSnooze:
+	case wire.ReportSpawn, wire.ReportSnooze, wire.ReportWait:
 	case wire.ReportComplete:
 		if fail = FailBadResult; code == events.CodeNotFound {
 			return false

@@ -93,6 +93,7 @@ type Stats struct {
 	Released   uint64 // handed back
 	Spawned    uint64 // ended in children
 	Snoozed    uint64 // put off by their handlers
+	Waited     uint64 // ended in a wait
 	LeasesLost uint64
 }
 

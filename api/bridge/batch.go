@@ -65,6 +65,9 @@ func (p *poll) hold(taken []handed, items []wire.PolledItem) {
 		if it.Continuation != nil {
 			h.bytes += len(it.Continuation.Children)
 		}
+		if it.Waited != nil {
+			h.bytes += len(it.Waited.Signals)
+		}
 		h.runs = append(h.runs, taken[i].run)
 		taken[i].run.batch = h
 	}

@@ -145,7 +145,7 @@ func (s *session) start(taken []handed) (granted []handed, err error) {
 				continue
 			}
 			it := &h.item
-			it.Deadline, it.Timeout, it.Checkpoint, it.Continuation = reply.Deadline, reply.Timeout, reply.Checkpoint, reply.Continuation
+			it.Deadline, it.Timeout, it.Checkpoint, it.Continuation, it.Waited = reply.Deadline, reply.Timeout, reply.Checkpoint, reply.Continuation, reply.Waited
 		}
 		granted = append(granted, h)
 	}
@@ -168,7 +168,7 @@ func (s *session) startRefused(r *run, e *wire.Error) {
 // endsRun reports whether a worker that says so has let go of the run.
 func endsRun(event string) bool {
 	switch event {
-	case wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn:
+	case wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn, wire.ReportWait:
 		return true
 	}
 	return false

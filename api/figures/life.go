@@ -91,7 +91,7 @@ func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, 
 		recoveries:  counter("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause"),
 		queued:      histogram("queued_seconds", "Time that an item waited for a claim: from when it was queued, or due if that was later.", seconds, "type", "priority"),
 		claimed:     histogram("claimed_seconds", "Time from an item's claim to the start of its run.", prometheus.ExponentialBuckets(5e-4, 4, 9), "type"),
-		running:     histogram("run_seconds", "Time from the start of a run to its end, by what ended it: completed, failed, released, snoozed, spawned, cancelled.", seconds, "type", "outcome"),
+		running:     histogram("run_seconds", "Time from the start of a run to its end, by what ended it: completed, failed, released, snoozed, parked, spawned, cancelled.", seconds, "type", "outcome"),
 		whole:       histogram("item_seconds", "Time from an item's creation to its end: completed, dead, cancelled, merged.", prometheus.ExponentialBuckets(1e-3, 4, 14), "type", "outcome"),
 	}
 	// From 0 on, as Zero says.

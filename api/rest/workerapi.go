@@ -146,12 +146,13 @@ func flushed(ctx huma.Context, next func(huma.Context)) {
 type workReport struct {
 	ID      string `json:"id"`
 	Token   string `json:"token"`
-	Event   string `json:"event" doc:"One of start, progress, checkpoint, complete, fail, release, snooze, spawn."`
+	Event   string `json:"event" doc:"One of start, progress, checkpoint, complete, fail, release, snooze, spawn, wait."`
 	Worker  string `json:"worker,omitempty" doc:"If it is there it must be the worker of the path."`
 	Attempt int    `json:"attempt,omitempty"`
 	Start   bool   `json:"start,omitempty" doc:"The run has started: all reports but start and release say so, with or without it."`
 
 	Result       json.RawMessage `json:"result,omitempty" doc:"Of complete: any JSON of up to 256 KiB."`
+	Strict       bool            `json:"strict,omitempty" doc:"Of complete: refused while signals have come that the run was not given."`
 	Error        string          `json:"error,omitempty" doc:"Of fail."`
 	Code         string          `json:"code,omitempty" doc:"Of fail: the worker's own code of the failure."`
 	Retryable    *bool           `json:"retryable,omitempty" doc:"Of fail; true if left out."`
@@ -162,6 +163,7 @@ type workReport struct {
 	Message    string          `json:"message,omitempty" doc:"Of progress."`
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty" doc:"Of checkpoint: any JSON of up to 64 KiB."`
 	DelayMS    int64           `json:"delay_ms,omitempty" doc:"Of snooze."`
+	Wait       *wire.WaitFor   `json:"wait,omitempty" doc:"Of wait: the signals, the deadline, and what becomes of the item then."`
 
 	Children     []wire.Submit      `json:"children,omitempty" doc:"Of spawn: submissions."`
 	Continuation *wire.ContinueWith `json:"continuation,omitempty" doc:"Of spawn: the item runs again when its children have ended."`
@@ -171,9 +173,9 @@ type workReport struct {
 func (r *workReport) wire() wire.Report {
 	return wire.Report{
 		ID: r.ID, Token: r.Token, Event: r.Event, Worker: r.Worker, Attempt: r.Attempt, Start: r.Start,
-		Result: r.Result, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfter: events.Millis(r.RetryAfterMS), Reason: r.Reason,
+		Result: r.Result, Strict: r.Strict, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfter: events.Millis(r.RetryAfterMS), Reason: r.Reason,
 		ReportFlow: wire.ReportFlow{
-			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, Delay: events.Millis(r.DelayMS),
+			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, Delay: events.Millis(r.DelayMS), Wait: r.Wait,
 			Children: r.Children, Continuation: r.Continuation, ChildPolicy: r.ChildPolicy,
 		},
 	}

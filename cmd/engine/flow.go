@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -176,10 +177,24 @@ func waitNote(it streamwright.WorkItem, style console.Style) string {
 		return batchText(it.Batch, it.State)
 	case it.WaitsLeft > 0:
 		return fmt.Sprintf("for %d to end (%s)", it.WaitsLeft, style.Clip(it.Reason, 30))
+	case it.WaitsFor != nil:
+		return style.Clip(waitText(it.WaitsFor), 60)
 	case it.Children != nil:
 		return fmt.Sprintf("for %d of %s", it.Children.Live, console.Children(it.Children.Total))
 	}
 	return style.Clip(it.Reason, 60)
+}
+
+// waitText says what signals a wait is for.
+func waitText(w *streamwright.ItemWait) string {
+	word := " or "
+	if w.All {
+		word = " and "
+	}
+	if len(w.Names) == 0 {
+		return "until " + w.Until.Local().Format(time.DateTime)
+	}
+	return "for the signal " + strings.Join(w.Names, word)
 }
 
 func progressText(p *streamwright.Progress, n int, style console.Style) string {
@@ -212,6 +227,13 @@ func (f fields) flow(it streamwright.WorkItem) {
 		}
 		f.field("continuation", strings.TrimSpace(console.Clean(it.Continuation)+" "+when))
 	}
+	if w := it.WaitsFor; w != nil {
+		f.field("waits", console.Clean(waitText(w)))
+		f.at("since", w.Since)
+		f.at("deadline", w.Until)
+		f.field("then", string(w.Then))
+	}
+	f.number("unread signals", uint64(it.UnreadSignals))
 	for _, id := range it.Waits {
 		f.field("waits for", id)
 	}

@@ -39,7 +39,7 @@ var groups = []struct {
 	{"See what happens", []func(*app) *cobra.Command{
 		statusCommand, clusterCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand, mcpCommand,
 	}},
-	{"Change items", []func(*app) *cobra.Command{cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
+	{"Change items", []func(*app) *cobra.Command{signalCommand, cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
 	{"Control types, workers, schedules and namespaces", []func(*app) *cobra.Command{typesCommand, workersCommand, schedulesCommand, namespacesCommand}},
 	{"Keep the engine in order", []func(*app) *cobra.Command{

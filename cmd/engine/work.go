@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,10 +49,11 @@ in with (NATS_PASSWORD and the like): pass those on by name with --env.
 
 On descriptor 3 the command may write lines of JSON: {"progress":40,
 "message":"…"}, {"checkpoint":{…}} (the next attempt has it in WORK_CHECKPOINT),
-and, to change what exit 0 means, {"snooze":"30s"}, {"retry_after":"10s"} or
-{"spawn":{"children":[…],"continuation":"name"}}: when the children have ended,
-it runs again with WORK_CONTINUATION and, in the file WORK_CHILDREN, how they
-ended.
+and, to change what exit 0 means, {"snooze":"30s"}, {"retry_after":"10s"},
+{"spawn":{"children":[…],"continuation":"name"}} or {"wait":{"names":["paid"],
+"for":"72h"}}. When the children have ended, it runs again with
+WORK_CONTINUATION and, in the file WORK_CHILDREN, how they ended; when the wait
+has, with WORK_WAITED and, in the file WORK_SIGNALS, the signals.
 
 A check (--check) is a shell command that runs before each heartbeat. While one
 fails, the worker is unhealthy: it takes no new items, and what runs goes on.
@@ -224,7 +226,9 @@ type ranItem struct {
 	Error      string          `json:"error,omitempty"`
 	Spawned    int             `json:"spawned,omitempty"` // children
 	SnoozedMS  int64           `json:"snoozed_ms,omitempty"`
+	Waits      bool            `json:"waits,omitempty"`   // for signals
 	Refused    string          `json:"refused,omitempty"` // why the engine has not recorded the outcome
+	waitsFor   []string
 }
 
 func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
@@ -242,6 +246,8 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 			out.Spawned, result = len(end.Children), nil
 		case workers.Snoozed:
 			out.SnoozedMS, result = events.DurationOf(end.Delay).Milliseconds(), nil
+		case workers.Waits:
+			out.Waits, out.waitsFor, result = true, end.Names(), nil
 		}
 		if err != nil {
 			out.Error = err.Error()
@@ -270,7 +276,7 @@ func (p *runPrinter) settled(s workers.Settled) {
 	case s.Err != nil:
 		out.Refused = wire.FromError(s.Err).Message
 	case s.Event == wire.ReportFail && out.Error == "": // refused for its content
-		out.Error, out.Result, out.Spawned, out.SnoozedMS = s.Error, nil, 0, 0
+		out.Error, out.Result, out.Spawned, out.SnoozedMS, out.Waits = s.Error, nil, 0, 0, false
 	}
 	p.print(out)
 }
@@ -287,6 +293,8 @@ func (p *runPrinter) print(r ranItem) {
 		state, detail = "not recorded", r.Refused
 	case r.Spawned > 0:
 		state, detail = events.StateWaiting.String()+"  ", "for "+console.Children(r.Spawned)
+	case r.Waits:
+		state, detail = events.StateWaiting.String()+"  ", "for "+cmp.Or(strings.Join(r.waitsFor, ", "), "a time")
 	case r.SnoozedMS > 0:
 		state, detail = "snoozed  ", "for "+millis(r.SnoozedMS)
 	case r.Error != "":

@@ -34,7 +34,7 @@ func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
 	par.body = wire.AppendAssigned(par.body, &wire.Assigned{
 		ID: it.ID.String(), Type: string(it.Type), Token: d.Token.String(), Attempt: int(it.Attempt), Lease: events.DurationOf(d.Lease),
 		Timeout: events.DurationOf(it.Timeout), Trace: p.trace(it, d.Token), Labels: it.Labels,
-		Ask: it.HasCheckpoint || it.Relations != nil && it.Relations.HasChildren, Params: params,
+		Ask: it.HasCheckpoint || it.Relations != nil && it.Relations.HasChildren || it.Waited() != nil, Params: params,
 	})
 	p.filled += len(par.body) - before
 }

@@ -20,6 +20,8 @@ func Commands(cmds []core.Command) (n int) {
 			n += len(c.Result)
 		case core.SaveCheckpoint:
 			n += len(c.Checkpoint)
+		case core.Signal:
+			n += len(c.Payload)
 		case core.Spawn:
 			n += children(c.Children)
 		case core.SpawnPart:

@@ -33,7 +33,7 @@ func (c Park) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if w := givenTo(it); w != nil {
+	if w := it.Waited(); w != nil {
 		use(&box, w.Taken)
 	}
 	if taken, whole := takes(&c.Wait, box.Unread); whole {
@@ -295,7 +295,7 @@ func (s *State) mailbox(it *events.Item) (box events.Mailbox, err error) {
 // Given returns the signals that the item's current or next run is given: those that
 // its last wait has taken, nil for none.
 func (s *State) Given(it *events.Item) ([]events.Signal, error) {
-	w := givenTo(it)
+	w := it.Waited()
 	if w == nil || len(w.Taken) == 0 {
 		return nil, nil
 	}
@@ -306,22 +306,13 @@ func (s *State) Given(it *events.Item) ([]events.Signal, error) {
 	return slices.DeleteFunc(box.Unread, func(s events.Signal) bool { return !slices.Contains(w.Taken, s.Number) }), nil
 }
 
-// givenTo returns the wait whose end the item's current or next run is told of, nil for
-// none.
-func givenTo(it *events.Item) *events.Wait {
-	if it.Signals == nil || it.Signals.Wait == nil || it.Signals.Wait.Ended == "" {
-		return nil
-	}
-	return it.Signals.Wait
-}
-
 // unreadBy returns how many signals the item has that no run was given.
 func unreadBy(it *events.Item) int {
 	if it.Signals == nil {
 		return 0
 	}
 	n := it.Signals.Unread
-	if w := givenTo(it); w != nil {
+	if w := it.Waited(); w != nil {
 		n -= len(w.Taken)
 	}
 	return n
@@ -380,7 +371,7 @@ func endWait(it *events.Item, by events.WaitEnd, taken []int) {
 // useSignals lets go of what the item's last wait has taken: a run that was given it has
 // ended with an outcome.
 func (a *applier) useSignals(it *events.Item) error {
-	w := givenTo(it)
+	w := it.Waited()
 	if w == nil {
 		return nil
 	}

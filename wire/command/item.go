@@ -126,3 +126,9 @@ func OfFire(f wire.ScheduleFire, newID events.ID) (core.Fire, error) {
 	c.ID, err = parseID(f.ID)
 	return c, err
 }
+
+// OfSignal makes the command of a Signal, whose bounds the core checks.
+func OfSignal(s wire.Signal) (core.Signal, error) {
+	id, err := parseID(s.ID)
+	return core.Signal{ID: id, Name: s.Name, Payload: s.Payload, MsgID: s.MsgID}, err
+}

@@ -94,7 +94,7 @@ func (r *Report) Command(random uint64) (core.Command, error) {
 		if err := checkResult(r.Result); err != nil {
 			return nil, err
 		}
-		return core.Complete{Run: run, Result: r.Result}, nil
+		return core.Complete{Run: run, Result: r.Result, Strict: r.Strict}, nil
 	case wire.ReportFail:
 		return r.fail(run, random)
 	case wire.ReportRelease:
@@ -116,9 +116,11 @@ func (r *Report) Command(random uint64) (core.Command, error) {
 		return core.SaveCheckpoint{Run: run, Checkpoint: r.Checkpoint}, nil
 	case wire.ReportSpawn:
 		return r.spawn(run)
+	case wire.ReportWait:
+		return r.wait(run)
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, 64),
-		wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn, wire.ReportProgress, wire.ReportCheckpoint)
+	return nil, events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, 64),
+		wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn, wire.ReportWait, wire.ReportProgress, wire.ReportCheckpoint)
 }
 
 // run reads which run the report is about.
@@ -178,4 +180,15 @@ func (r *Report) spawn(run core.Run) (core.Command, error) {
 		c.Continues, c.Continuation = true, r.Continuation.Name
 	}
 	return c, nil
+}
+
+// wait makes the command of a wait, whose terms the core checks.
+func (r *Report) wait(run core.Run) (core.Command, error) {
+	w := r.Wait
+	if w == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the report has no wait: say what the item waits for")
+	}
+	return core.Park{Run: run, For: w.For.Duration, Wait: events.WaitTerms{
+		Names: w.Names, All: w.All, Until: w.Until, Then: w.Then, Code: w.Code, Error: events.CutText(w.Error, events.MaxErrorText), Result: w.Result,
+	}}, nil
 }

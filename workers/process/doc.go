@@ -11,6 +11,10 @@
 //	                                   the continuation's name, which may be empty
 //	WORK_CHILDREN                      set with it: a file with how they ended, a
 //	                                   JSON array, removed when the run has ended
+//	WORK_WAITED                        set when the item's wait has ended: signalled or
+//	                                   timed_out
+//	WORK_SIGNALS                       set with it: a file with the signals that the
+//	                                   wait has taken, a JSON array
 //
 // Of the worker's own environment a child gets everything but the variables by
 // which this project's programs log in (NATS_PASSWORD, NATS_TOKEN, NATS_CREDS,
@@ -33,14 +37,17 @@
 //	{"progress":40,"message":"page 12 of 30"}
 //	{"checkpoint":{"page":12}}             for WORK_CHECKPOINT of the next attempt
 //	{"snooze":"30s","reason":"…"}          put off, with no attempt used
+//	{"wait":{"names":["approved"],"for":"72h"}}  wait for a signal, with no attempt used
 //	{"retry_after":"10s"}                  failed with code tempfail, retried then
 //	{"spawn":{"children":[{"type":"page","params":{}}],"continuation":"bind","child_policy":"continue"}}
 //
 // The first two take effect at once; a checkpoint is not acknowledged. The
-// other three say what an exit with 0 means, in place of the result; the last
+// others say what an exit with 0 means, in place of the result; the last
 // of them counts. An exit with 75 heeds a retry_after; with any other code they
 // are ignored. A child is the same as in [workers.Spawn], with the fields of a
-// submission; "continuation" is a name, or true. Any other line is logged as an
+// submission; "continuation" is a name, or true. A wait may have "all":true, and
+// "then":"fail" (with "code" and "error") or "complete" (with "result") for its
+// deadline. Any other line is logged as an
 // error; if it has asked for an end, an exit with 0 fails the item for good,
 // with code bad_report. Windows has no such descriptor.
 //

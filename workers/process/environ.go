@@ -21,7 +21,7 @@ var secrets = []string{"NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY",
 
 // ofRun are the variables of one run. If the worker is itself the child of an item,
 // its own children must not inherit them.
-var ofRun = []string{"WORK_REPORT_FD", "WORK_CONTINUATION", "WORK_CHILDREN", "TRACEPARENT"}
+var ofRun = []string{"WORK_REPORT_FD", "WORK_CONTINUATION", "WORK_CHILDREN", "WORK_WAITED", "WORK_SIGNALS", "TRACEPARENT"}
 
 // environ returns the part of the worker's own environment that a child gets:
 // all but the secrets, or, if restricted, only the ordinary variables; in

@@ -99,12 +99,24 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	cmd.WaitDelay = c.pipeDelay
 	isolate(cmd)
 	if item.Continuation != nil {
-		path, err := childrenFile(item.Continuation)
+		path, err := listFile("children", item.Continuation.Children)
 		if err != nil {
 			return nil, workers.WithCode(err, FailExec)
 		}
 		defer os.Remove(path)
 		cmd.Env = append(cmd.Env, "WORK_CONTINUATION="+item.Continuation.Name, "WORK_CHILDREN="+path)
+	}
+	if w := item.Waited; w != nil {
+		path, err := listFile("signals", w.Signals)
+		if err != nil {
+			return nil, workers.WithCode(err, FailExec)
+		}
+		defer os.Remove(path)
+		ended := events.WaitSignalled
+		if w.TimedOut {
+			ended = events.WaitTimedOut
+		}
+		cmd.Env = append(cmd.Env, "WORK_WAITED="+string(ended), "WORK_SIGNALS="+path)
 	}
 	pipe, err := openReport(ctx, cmd, item)
 	if err != nil {

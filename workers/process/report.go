@@ -32,6 +32,7 @@ type said struct {
 	Checkpoint json.RawMessage `json:"checkpoint"`
 	Snooze     string          `json:"snooze"` // Go duration
 	Reason     string          `json:"reason"` // of Snooze
+	Wait       *waitFor        `json:"wait"`
 	RetryAfter string          `json:"retry_after"`
 	Spawn      *struct {
 		Children     []wire.Submit      `json:"children"`
@@ -40,9 +41,20 @@ type said struct {
 	} `json:"spawn"`
 }
 
+// waitFor is a wait that a child asks for.
+type waitFor struct {
+	Names  []string        `json:"names"`
+	All    bool            `json:"all"`
+	For    string          `json:"for"`  // Go duration
+	Then   events.WaitThen `json:"then"` // empty: continue
+	Code   string          `json:"code"`
+	Error  string          `json:"error"`
+	Result json.RawMessage `json:"result"`
+}
+
 // ending is the end that a child has asked for. At most one field is set.
 type ending struct {
-	result     any // a workers.Spawn or workers.Snoozed
+	result     any // a workers.Spawn, workers.Snoozed or workers.Waits
 	retryAfter time.Duration
 	err        error // it could not be read
 }
@@ -123,13 +135,13 @@ func (r *reporter) bad(err error, asked bool) {
 
 // asksForEnd reports whether a line that can't be used has asked for an end.
 func asksForEnd(line []byte) bool {
-	return bytes.Contains(line, []byte(`"spawn"`)) || bytes.Contains(line, []byte(`"snooze"`)) || bytes.Contains(line, []byte(`"retry_after"`))
+	return bytes.Contains(line, []byte(`"spawn"`)) || bytes.Contains(line, []byte(`"snooze"`)) || bytes.Contains(line, []byte(`"wait"`)) || bytes.Contains(line, []byte(`"retry_after"`))
 }
 
 func (s *said) check() error {
-	said := []bool{s.Progress != nil, s.Checkpoint != nil, s.Snooze != "", s.RetryAfter != "", s.Spawn != nil}
+	said := []bool{s.Progress != nil, s.Checkpoint != nil, s.Snooze != "", s.RetryAfter != "", s.Spawn != nil, s.Wait != nil}
 	if len(slices.DeleteFunc(said, func(set bool) bool { return !set })) != 1 {
-		return errors.New("write one of progress, checkpoint, snooze, spawn and retry_after in a line")
+		return errors.New("write one of progress, checkpoint, snooze, wait, spawn and retry_after in a line")
 	}
 	if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) {
 		return fmt.Errorf("progress is %d: it must be 0 to 100", *s.Progress)
@@ -158,7 +170,35 @@ func (r *reporter) obey(s *said) error {
 		r.end = &ending{retryAfter: d}
 	case s.Spawn != nil:
 		return r.spawn(s)
+	case s.Wait != nil:
+		return r.wait(s.Wait)
 	}
+	return nil
+}
+
+func (r *reporter) wait(w *waitFor) error {
+	d, err := duration("the wait's for", w.For)
+	if err != nil {
+		return err
+	}
+	end := workers.WaitAny(w.Names...)
+	if w.All {
+		end = workers.WaitAll(w.Names...)
+	}
+	end = end.For(d)
+	switch {
+	case w.Then != events.WaitFail && (w.Code != "" || w.Error != ""), w.Then != events.WaitComplete && len(w.Result) > 0:
+		return errors.New("a wait has a code and an error with then fail, a result with then complete")
+	case w.Then == events.WaitFail:
+		end = end.OrFail(w.Code, w.Error)
+	case w.Then == events.WaitComplete && len(w.Result) > 0:
+		end = end.OrComplete(w.Result)
+	case w.Then == events.WaitComplete:
+		end = end.OrComplete(nil)
+	case w.Then != "" && w.Then != events.WaitContinue:
+		return fmt.Errorf("then of the wait is %q: use continue, fail or complete", w.Then)
+	}
+	r.end = &ending{result: end}
 	return nil
 }
 
@@ -211,23 +251,22 @@ func (r *reporter) outcome(retry bool, err error) (any, error, bool) {
 	return e.result, nil, true
 }
 
-// childrenFile writes how the children of a continuation have ended to a file,
-// since an environment is bounded. The caller removes it.
-func childrenFile(c *workers.Continuation) (path string, err error) {
-	doc, err := json.Marshal(c.Children)
-	if err != nil {
-		return "", fmt.Errorf("write how the children have ended: %w", err)
+// listFile writes a list for the child to a file, since an environment is bounded. The
+// caller removes it.
+func listFile[T any](name string, list []T) (path string, err error) {
+	if list == nil {
+		list = []T{}
 	}
-	if c.Children == nil {
-		doc = []byte("[]")
-	}
-	f, err := os.CreateTemp("", "work-children-*.json")
+	doc, err := json.Marshal(list)
 	if err == nil {
-		_, err = f.Write(doc)
-		if err = errors.Join(err, f.Close()); err == nil {
-			return f.Name(), nil
+		var f *os.File
+		if f, err = os.CreateTemp("", "work-"+name+"-*.json"); err == nil {
+			_, err = f.Write(doc)
+			if err = errors.Join(err, f.Close()); err == nil {
+				return f.Name(), nil
+			}
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
-		err = errors.Join(err, os.Remove(f.Name()))
 	}
-	return "", fmt.Errorf("write how the children have ended: %w", err)
+	return "", fmt.Errorf("write the %s for the command: %w", name, err)
 }

@@ -28,6 +28,7 @@ type Result struct {
 
 	Spawn       *workers.Spawn    // of a run that ended in children
 	Snooze      *workers.Snoozed  // of a run that put its item off
+	Wait        *workers.Waits    // of a run that ended in a wait
 	Progress    []Progress        // all reported, in order; a worker sends one a second
 	Checkpoints []json.RawMessage // all saved, in order
 }
@@ -101,6 +102,12 @@ func Continuation(name string, children ...workers.ChildOutcome) Option {
 	return func(c *config) { c.item.Continuation = &workers.Continuation{Name: name, Children: children} }
 }
 
+// Waited makes the run one that follows a wait, which has taken these signals, or (timedOut)
+// has come to its deadline.
+func Waited(timedOut bool, signals ...workers.Signal) Option {
+	return func(c *config) { c.item.Waited = &workers.Waited{TimedOut: timedOut, Signals: signals} }
+}
+
 // Child returns a child that has completed with a result.
 func Child(typ events.Type, result any) workers.ChildOutcome {
 	doc, err := json.Marshal(result)
@@ -159,7 +166,7 @@ func RunRaw(t testing.TB, h workers.Handler, params any, opts ...Option) Result 
 	out := workers.Invoke(c.ctx, h, &c.item)
 	r := log.all()
 	r.Result, r.Err, r.Code, r.Retryable, r.RetryAfter = out.Result, out.Err, out.Code, out.Retryable, out.RetryAfter
-	r.Spawn, r.Snooze = out.Spawn, out.Snooze
+	r.Spawn, r.Snooze, r.Wait = out.Spawn, out.Snooze, out.Wait
 	return r
 }
 

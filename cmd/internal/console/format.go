@@ -163,7 +163,7 @@ var (
 	}
 	kindColours = map[events.Kind]string{
 		events.KindCompleted: green, events.KindFailed: red, events.KindDead: red, events.KindRejected: red, events.KindClaimed: cyan, events.KindRunning: cyan,
-		events.KindCancelled: yellow, events.KindReleased: yellow, events.KindOwned: yellow, events.KindSnoozed: yellow,
+		events.KindCancelled: yellow, events.KindReleased: yellow, events.KindOwned: yellow, events.KindSnoozed: yellow, events.KindParked: yellow, events.KindSignalled: cyan,
 	}
 	levelColours = map[string]string{"error": red, "warn": yellow, "debug": faint}
 )

@@ -59,6 +59,17 @@ type checkpointedBrief struct{}
 
 func (checkpointedBrief) Kind() events.Kind { return events.KindCheckpointed }
 
+// maxHistoryPayload bounds the payload of a signal in an item's history, in bytes: the
+// log has longer ones.
+const maxHistoryPayload = 1 << 10
+
+// signalledBrief leaves a long payload out.
+type signalledBrief struct {
+	*events.Signalled
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Omitted bool            `json:"payload_omitted"`
+}
+
 func ReplacesParams(data []byte) bool {
 	var b replayedBrief
 	return json.Unmarshal(data, &b) == nil && b.Replaced
@@ -78,6 +89,10 @@ func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
 		}
 	case *events.Checkpointed:
 		ev.Body = checkpointedBrief{}
+	case *events.Signalled:
+		if len(body.Payload) > maxHistoryPayload {
+			ev.Body = signalledBrief{Signalled: body, Omitted: true}
+		}
 	case *events.Replayed:
 		ev.Body = replayedBrief{Replayed: body, Replaced: body.Params != nil}
 	}

@@ -26,6 +26,7 @@ import (
 //	'x' id                                          checkpoints
 //	'o' id                                          how the children of the last spawn ended, as JSON
 //	'f' id                                          the children of a spawn that is made in parts, as JSON
+//	'b' id                                          the signals that have come, as JSON
 //	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
 //	'e' clock(1) until:time kind(1) type:text key…  held keys that expire, by their clock and expiry
@@ -64,6 +65,7 @@ const (
 	prefixCheckpoint = 'x'
 	prefixOutcomes   = 'o'
 	prefixChildren   = 'f'
+	prefixMailbox    = 'b'
 	PrefixRecord     = 'v'
 	PrefixWaiter     = 'd'
 	PrefixChild      = 'c'
@@ -85,6 +87,8 @@ func DocPrefix(k events.DocKind) byte {
 		return prefixOutcomes
 	case events.DocChildren:
 		return prefixChildren
+	case events.DocMailbox:
+		return prefixMailbox
 	}
 	return PrefixParams
 }

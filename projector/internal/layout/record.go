@@ -249,6 +249,7 @@ const (
 	restWaits
 	restSpared
 	restPruned
+	restSignals
 	restEnd
 )
 
@@ -279,12 +280,7 @@ func appendRest(b []byte, it *events.Item) []byte {
 		b = appendString(b, it.Cause)
 	}
 	if bits&restRelations != 0 {
-		data, err := json.Marshal(it.Relations)
-		if err != nil {
-			panic("relations that can't be written as JSON: " + err.Error()) // all fields are plain
-		}
-		b = binary.AppendUvarint(b, uint64(len(data)))
-		b = append(b, data...)
+		b = appendInner(b, it.Relations)
 	}
 	if bits&restBase != 0 {
 		b = binary.AppendUvarint(b, uint64(it.BaseSeq))
@@ -307,7 +303,19 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restPruned != 0 {
 		b = binary.AppendUvarint(b, uint64(it.PrunedSeq))
 	}
+	if bits&restSignals != 0 {
+		b = appendInner(b, it.Signals)
+	}
 	return b
+}
+
+// appendInner appends a part of a record that few items have, as JSON.
+func appendInner(b []byte, v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("a part of an item that can't be written as JSON: " + err.Error()) // all fields are plain, or checked
+	}
+	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
 func restBits(it *events.Item) (bits uint64) {
@@ -320,7 +328,7 @@ func restBits(it *events.Item) (bits uint64) {
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
 		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
 		{restEstimate, it.Estimate != 0}, {restWaits, !it.WaitsFrom.IsZero()}, {restSpared, it.Spared != 0},
-		{restPruned, it.PrunedSeq != 0},
+		{restPruned, it.PrunedSeq != 0}, {restSignals, it.Signals != nil},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -359,9 +367,7 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restRelations != 0 {
 		it.Relations = new(events.Relations)
-		if json.Unmarshal([]byte(r.string()), it.Relations) != nil {
-			r.bad = true
-		}
+		r.inner(it.Relations)
 	}
 	if bits&restBase != 0 {
 		it.BaseSeq = events.Seq(r.uint())
@@ -383,5 +389,15 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restPruned != 0 {
 		it.PrunedSeq = events.Seq(r.uint())
+	}
+	if bits&restSignals != 0 {
+		it.Signals = new(events.Signals)
+		r.inner(it.Signals)
+	}
+}
+
+func (r *recordReader) inner(v any) {
+	if json.Unmarshal([]byte(r.string()), v) != nil {
+		r.bad = true
 	}
 }
