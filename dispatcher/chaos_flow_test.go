@@ -29,7 +29,9 @@ func (c *chaos) flowTerms(s *core.Submit) {
 func (c *chaos) sayOne(h *simRun) {
 	run := core.Run{ID: h.id, Token: h.token, Worker: events.WorkerID(h.worker)}
 	var cmd core.Command
-	switch c.rng.IntN(4) {
+	switch c.rng.IntN(5) {
+	case 4:
+		cmd = core.Park{Run: run, For: time.Duration(1+c.rng.IntN(20)) * time.Second, Wait: events.WaitTerms{Names: []string{"go"}, Then: events.WaitContinue}}
 	case 0, 1:
 		sp := core.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
 		it, err := c.l.state.Item(run.ID) // nil: it has ended otherwise, and been pruned

@@ -252,7 +252,9 @@ func (c *chaos) touchOne() {
 		return
 	}
 	id := c.accepted[c.rng.IntN(len(c.accepted))]
-	switch c.rng.IntN(4) {
+	switch c.rng.IntN(5) {
+	case 4:
+		c.do(core.Signal{ID: id, Name: "go"})
 	case 0:
 		c.do(core.Cancel{ID: id})
 	case 1:
@@ -374,7 +376,7 @@ func (c *chaos) verify() error {
 			case *events.Completed:
 				completed[ev.ID]++
 				running[ev.ID] = 0
-			case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
+			case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed, *events.Parked:
 				running[ev.ID] = 0
 			}
 		}

@@ -42,6 +42,7 @@ type oracle struct {
 	completed int
 	raised    events.Seq         // where the log was raised to the next format level; 0: not
 	acked     map[events.ID]bool // by an ack worker
+	signals   map[string]bool    // by their message ids
 	sum       uint64             // of all events
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
@@ -80,7 +81,7 @@ func newOracle(c *cluster) *oracle {
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
 	c.failed(state.SetFormatLevel(nextLevel))
-	return &oracle{c: c, acked: map[events.ID]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+	return &oracle{c: c, acked: map[events.ID]bool{}, signals: map[string]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
 		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
@@ -188,7 +189,12 @@ func (o *oracle) item(ev events.Event) error {
 		v.completed, v.under = ev.Seq, o.running[ev.ID]
 		o.completed++
 		delete(o.running, ev.ID)
-	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
+	case *events.Signalled:
+		if o.signals[b.MsgID] {
+			return fmt.Errorf("signal %s has come twice", b.MsgID)
+		}
+		o.signals[b.MsgID] = true
+	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed, *events.Parked:
 		delete(o.running, ev.ID)
 	}
 	return nil

@@ -504,6 +504,19 @@ func (p *people) touch() {
 	p.command(3, nil, fmt.Sprintf("%T", cmd), cmd)
 }
 
+// signal sends an item a signal. One that was accepted is in the log.
+func (p *people) signal() {
+	if len(p.order) == 0 {
+		return
+	}
+	s := core.Signal{ID: p.order[p.rng.IntN(len(p.order))], Name: []string{"go", "stop"}[p.rng.IntN(2)], MsgID: p.id().String()}
+	p.command(3, func(out []Outcome) {
+		if len(out) == 1 && out[0].Err == nil && !p.c.oracle.signals[s.MsgID] {
+			p.c.failf("the signal %s to %s was accepted, and the log does not have it", s.MsgID, s.ID)
+		}
+	}, "signal", s)
+}
+
 func (p *people) hold() {
 	w := events.WorkerID("w" + strconv.Itoa(p.rng.IntN(3)))
 	cmd := []core.Command{
@@ -524,7 +537,11 @@ func (p *people) more() {
 	}
 	run := core.Run{ID: r.m.id, Token: r.m.token, Worker: events.WorkerID(r.m.worker)}
 	var cmd core.Command
-	switch p.rng.IntN(3) {
+	switch p.rng.IntN(4) {
+	case 3:
+		cmd = core.Park{Run: run, For: time.Duration(1+p.rng.IntN(20)) * time.Second, Wait: events.WaitTerms{
+			Names: []string{"go", "stop"}[:1+p.rng.IntN(2)], All: p.rng.IntN(2) == 0, Then: events.WaitContinue,
+		}}
 	case 0:
 		if p.c.oracle.unfinished() > 40 {
 			return

@@ -105,7 +105,7 @@ func (c *chaos) withinLimits(set events.TypeSettings, limits events.Limits) erro
 				if tenant := tenants[ev.ID]; tenant != "" {
 					began[tenant] = append(began[tenant], ev.At)
 				}
-			case *events.Completed, *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
+			case *events.Completed, *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed, *events.Parked:
 				delete(running, ev.ID)
 			}
 		}

@@ -69,6 +69,9 @@ func (s *sim) say(cmd core.Command, token events.Token) *wire.Reported {
 
 // flowCommand are the verbs of long runs.
 func (st *story) flowCommand(td *datadriven.TestData) string {
+	if td.Cmd == "signal" {
+		return st.outcome(st.do(core.Signal{ID: st.ids[td.CmdArgs[0].Key], Name: td.CmdArgs[1].Key, Payload: json.RawMessage(td.Input)}))
+	}
 	item, w := td.CmdArgs[0].Key, "w"
 	td.MaybeScanArgs(st.t, "by", &w)
 	m := st.held[item]
@@ -92,6 +95,20 @@ func (st *story) flowCommand(td *datadriven.TestData) string {
 		d, err := time.ParseDuration(td.CmdArgs[1].Key)
 		st.ok(err)
 		cmd = core.Snooze{Run: run, Delay: d}
+	case "wait":
+		c, d, then := core.Park{Run: run}, "", "continue"
+		td.ScanArgs(st.t, "for", &d)
+		td.MaybeScanArgs(st.t, "then", &then)
+		c.Wait.Then, c.Wait.All = events.WaitThen(then), td.HasArg("all")
+		for _, a := range td.CmdArgs[1:] {
+			if len(a.Vals) == 0 && a.Key != "all" {
+				c.Wait.Names = append(c.Wait.Names, a.Key)
+			}
+		}
+		var err error
+		c.For, err = time.ParseDuration(d)
+		st.ok(err)
+		cmd = c
 	case "progress":
 		c := core.ReportProgress{Run: run}
 		td.ScanArgs(st.t, "percent", &c.Percent)
@@ -127,6 +144,16 @@ func (st *story) broughtAlong(a *wire.Reported) string {
 			fmt.Fprintf(&b, " %s %s %s;", st.name(o.ID), o.State, strings.TrimSpace(string(o.Result)+o.Error))
 		}
 	}
+	if w := a.Waited; w != nil {
+		fmt.Fprintf(&b, ", %s:", w.Ended)
+		var list []events.Signal
+		if len(w.Signals) > 0 {
+			st.ok(json.Unmarshal(w.Signals, &list))
+		}
+		for _, s := range list {
+			fmt.Fprintf(&b, " %s %s;", s.Name, s.Payload)
+		}
+	}
 	return b.String()
 }
 
@@ -154,6 +181,10 @@ func (st *story) describeFlow(ev *events.Event) string {
 		return " " + names(b.Children)
 	case *events.Snoozed:
 		return st.in(b.AvailableAt)
+	case *events.Parked:
+		return fmt.Sprintf(" for %s%s", strings.Join(b.Names, ", "), st.in(b.Until))
+	case *events.Signalled:
+		return " " + b.Name
 	case *events.Progressed:
 		return fmt.Sprintf(": %d %%", b.Percent)
 	}
@@ -168,5 +199,5 @@ func (st *story) because(by events.ID) string {
 }
 
 func isFlow(cmd string) bool {
-	return slices.Contains([]string{"spawn", "snooze", "progress", "checkpoint", "finish"}, cmd)
+	return slices.Contains([]string{"spawn", "snooze", "progress", "checkpoint", "finish", "wait", "signal"}, cmd)
 }

@@ -165,7 +165,7 @@ func (b *logBook) add(ev streamwright.Event) {
 			fault("completed without a run")
 		}
 		it.running, it.ended = "", true
-	case events.KindFailed, events.KindReleased, events.KindSnoozed, events.KindSpawned:
+	case events.KindFailed, events.KindReleased, events.KindSnoozed, events.KindParked, events.KindSpawned:
 		it.running = ""
 	case events.KindCancelled, events.KindDead, events.KindMerged:
 		it.running, it.ended = "", true
