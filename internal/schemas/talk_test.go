@@ -204,6 +204,18 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	k.report(it, `"event":"progress","percent":50,"message":"half"`)
 	k.report(it, `"event":"checkpoint","checkpoint":{"at":1}`)
 	k.queries(item.ID)
+	k.report(it, `"event":"wait","wait":{"names":["go","stop"],"all":true,"for_ms":60000,"then":"fail","code":"late","error":"no answer"}`)
+	if got := ask[wire.Item](k, wire.APIGet, fmt.Sprintf(`{"id":%q}`, item.ID)); got.WaitsFor == nil {
+		t.Errorf("the item does not say what it waits for: %+v", got)
+	}
+	for i, name := range []string{"go", "stop"} {
+		ask[wire.Signalled](k, wire.APISignal, fmt.Sprintf(`{"id":%q,"name":%q,"payload":{"n":%d},"msg_id":"m%d"}`, item.ID, name, i, i))
+	}
+	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":2}`)
+	it = k.received(items)
+	if start := k.report(it, `"event":"start"`); start.Waited == nil || len(start.Waited.Signals) == 0 {
+		t.Errorf("the start brought no signals: %+v", start)
+	}
 	k.report(it, `"event":"spawn","children":[{"type":"child","params":1}],"continuation":{"name":"on"}`)
 	k.report(k.received(items), `"event":"complete","start":true,"result":{"r":1}`)
 	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":1}`)

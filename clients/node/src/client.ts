@@ -289,6 +289,14 @@ export class Client {
     }
   }
 
+  /**
+   * Sends an item a signal, with a payload of at most 64 KiB of JSON. It is kept until the outcome of a run that was given it.
+   * One signal is sent, however often the request has to be repeated; with a msgId of your own, however often you call.
+   */
+  async signal(id: string, name: string, payload?: unknown, options: RequestOptions & { msgId?: string } = {}): Promise<wire.Signalled> {
+    return this.#ask<wire.Signalled>("signal", { id, name, payload, msg_id: options.msgId ?? this.#ids.next() }, this.#patience(options));
+  }
+
   /** Asks that an item be not run, or no longer. was_running: its handler is being told. */
   async cancel(id: string, reason?: string, options: RequestOptions = {}): Promise<wire.Cancelled> {
     return this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));

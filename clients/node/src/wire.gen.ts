@@ -661,8 +661,11 @@ export interface Item {
   /** of the next or current attempt */
   timeout_ms: number;
   type: string;
+  unread_signals?: number;
   /** Waits are the items that it waits for and that have not ended, at most MaxShownWaits of them; WaitsLeft counts them all. */
   waits?: string[];
+  /** WaitsFor is the wait that the item is in, and UnreadSignals how many signals have come that no run has used up. */
+  waits_for?: WaitShown;
   waits_left?: number;
   worker?: string;
 }
@@ -1263,16 +1266,20 @@ export interface Report {
   /** default true */
   retryable?: boolean;
   session?: string;
-  /** of an end, snooze, spawn, progress or checkpoint: the run has started, which no report has said */
+  /** of an end, wait, snooze, spawn, progress or checkpoint: the run has started, which no report has said */
   start?: boolean;
+  /** of complete: refused while signals have come that the run was not given */
+  strict?: boolean;
   token: string;
+  /** of wait */
+  wait?: WaitFor;
   worker: string;
 }
 
 /** Reported answers a Report. */
 export interface Reported {
   attempt?: number;
-  /** Checkpoint and Continuation come with a start: the data that an earlier run of the item saved, and, if the item has spawned, how its children ended. */
+  /** Checkpoint, Continuation and Waited come with a start: the data that an earlier run of the item saved; if the item has spawned, how its children ended; and if it has waited, how that ended. */
   checkpoint?: unknown;
   continuation?: Continuation;
   deadline?: string;
@@ -1283,6 +1290,7 @@ export interface Reported {
   state?: ItemState;
   /** Timeout bounds the attempt, from its start. */
   timeout_ms?: number;
+  waited?: Waited;
 }
 
 /** Reschedule changes a queued item's order. */
@@ -1503,6 +1511,26 @@ export interface Selection {
   until?: string;
   /** only items that this worker holds now: claimed or running */
   worker?: string;
+}
+
+/** Signal sends an item a signal. */
+export interface Signal {
+  id: string;
+  /** a signal with the id of one that has come is that one */
+  msg_id?: string;
+  /** 1 to 256 bytes */
+  name: string;
+  /** at most 64 KiB */
+  payload?: unknown;
+}
+
+/** Signalled answers a Signal. */
+export interface Signalled {
+  id: string;
+  position: string;
+  /** it had come before */
+  repeat?: boolean;
+  state: ItemState;
 }
 
 /** SiteState says how a site at the edge is, as last heard. */
@@ -1903,6 +1931,42 @@ export interface Wait {
   id: string;
   min_position?: string;
   timeout_ms?: number;
+}
+
+/** WaitFor says what the run of a wait report ends in: the item waits for signals. */
+export interface WaitFor {
+  /** for a signal of each name; else for one, of any of them */
+  all?: boolean;
+  /** of fail; empty: wait_timed_out */
+  code?: string;
+  /** of fail */
+  error?: string;
+  for_ms?: number;
+  /** of the signals; none: it waits for the deadline alone */
+  names?: string[];
+  /** of complete: at most 4 KiB */
+  result?: unknown;
+  /** Then says what becomes of the item at the deadline: continue, fail or complete. */
+  then: string;
+  /** Until is the deadline; For, in its place, how long it is away. One of them is needed. */
+  until?: string;
+}
+
+/** WaitShown is what an item waits for. */
+export interface WaitShown {
+  all?: boolean;
+  names?: string[];
+  since: string;
+  then: string;
+  until: string;
+}
+
+/** Waited tells a run how the wait has ended that the item was in. */
+export interface Waited {
+  /** signalled or timed_out */
+  ended: string;
+  /** those that the wait has taken, in the order in which they came: an array of [events.Signal] */
+  signals?: unknown;
 }
 
 /** Why asks why an item is not running now. */

@@ -243,6 +243,28 @@ describe("worker", { timeout: 120_000 }, () => {
     assert.equal(runs, 2);
   });
 
+  it("waits for a signal, which a run that fails leaves to the next", async () => {
+    let runs = 0;
+    await work({
+      types: {
+        pay: (item: Item, ctx) => {
+          if (++runs === 1) return ctx.wait("paid", { forMs: 60_000 });
+          if (runs === 2) throw new Error("in the midst");
+          return { signals: item.waited?.signals.map((s) => [s.name, s.payload]), timedOut: item.waited?.timedOut, attempt: item.attempt };
+        },
+        late: (item: Item, ctx) => (item.waited ? item.waited.timedOut : ctx.wait(["a", "b"], { forMs: 1, all: true })),
+        given: (_: Item, ctx) => ctx.wait("never", { until: new Date(Date.now() + 5), complete: { result: "by default" } }),
+      },
+    });
+    const id = await submit("pay");
+    await client.signal(id, "paid", { sum: 3 }, { msgId: "hook-1" });
+    assert.equal((await client.signal(id, "paid", { sum: 3 }, { msgId: "hook-1" })).repeat, true);
+    assert.deepEqual((await client.wait(id)).result, { signals: [["paid", { sum: 3 }]], timedOut: false, attempt: 2 });
+    assert.equal((await client.wait(await submit("late"))).result, true);
+    assert.equal((await client.wait(await submit("given"))).result, "by default");
+    await assert.rejects(client.signal(id, "paid"), (err: StreamwrightError) => err.code === "ended");
+  });
+
   it("spawns a thousand large children, and has batches", async () => {
     const ran = new Set<number>();
     const pad = "x".repeat(700);

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._ids import new_id
 from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
-from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Submitted, Work
+from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Work
 
 T = TypeVar("T")
 
@@ -250,6 +250,12 @@ class Api:
     def wait(self, id: str, seconds: float) -> Call[Item]:
         hold = min(seconds, LONGEST_HOLD)
         return self.query(f"/work/{part(id)}/wait", item_of, query={"timeout": f"{max(int(hold * 1000), 1)}ms"}, hold=hold, patience=seconds)
+
+    def signal(self, id: str, name: str, payload: Any, msg_id: str) -> Call[Signalled]:
+        body: dict[str, Any] = {"name": name, "msg_id": msg_id or new_id()}
+        if payload is not None:
+            body["payload"] = payload
+        return self.call("POST", f"/work/{part(id)}/signals", lambda d: reply(Signalled, d), body=body)
 
     def cancel(self, id: str, reason: str) -> Call[Cancellation]:
         return self.call("DELETE", f"/work/{part(id)}", lambda d: reply(Cancellation, d), query={"reason": reason})

@@ -14,7 +14,7 @@ from ._asyncio import AsyncTransport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Submitted, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Work
 
 T = TypeVar("T")
 
@@ -131,6 +131,10 @@ class AsyncClient:
                 return item
             if time.monotonic() >= until:
                 raise not_ended(item)
+
+    async def signal(self, id: str, name: str, payload: Any = None, msg_id: str = "") -> Signalled:
+        """Send an item a signal. One is sent, however often the request is repeated; with a msg_id of yours, however often you call."""
+        return await self._do(self._api.signal(id, name, payload, msg_id))
 
     async def cancel(self, id: str, reason: str = "") -> Cancellation:
         """Cancel an item: it does not run, or no longer."""

@@ -13,7 +13,7 @@ from ._http import Transport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Submitted, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Work
 
 T = TypeVar("T")
 
@@ -134,6 +134,10 @@ class Client:
                 return item
             if time.monotonic() >= until:
                 raise not_ended(item)
+
+    def signal(self, id: str, name: str, payload: Any = None, msg_id: str = "") -> Signalled:
+        """Send an item a signal. One is sent, however often the request is repeated; with a msg_id of yours, however often you call."""
+        return self._do(self._api.signal(id, name, payload, msg_id))
 
     def cancel(self, id: str, reason: str = "") -> Cancellation:
         """Cancel an item: it does not run, or no longer."""

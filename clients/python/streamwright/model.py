@@ -269,6 +269,42 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Signal:
+    """A signal that has come to an item."""
+
+    number: int
+    name: str
+    at: datetime
+    payload: Any = None
+    msg_id: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Waited:
+    """How an item's wait has ended, for each run until one ends in an outcome: completed, another wait, children."""
+
+    ended: str
+    """signalled or timed_out"""
+    signals: list[Signal] = field(default_factory=list)
+    """Those that the wait has taken, in the order in which they came."""
+
+    @property
+    def timed_out(self) -> bool:
+        return self.ended == "timed_out"
+
+
+@dataclass(frozen=True)
+class Signalled:
+    """The answer to a signal. `repeat`: it had come before."""
+
+    id: str
+    state: str
+    repeat: bool = False
+    position: str = ""
+
+
+@dataclass(frozen=True)
 class Continuation:
     """How the children of an earlier run have ended, in the order of their spawn."""
 

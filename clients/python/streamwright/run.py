@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._json import dump, millis, request
-from .model import Continuation, Work
+from .model import Continuation, Signal, Waited, Work
 
 if TYPE_CHECKING:
     from .client import Client
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_LOG_TEXT = 8 << 10
 PROGRESS_EVERY = 1.0  # seconds between reports of progress
+
+
+NOT_GIVEN: Any = object()
 
 
 class Fail(Exception):
@@ -52,6 +55,18 @@ class Spawn(_Ends):
         self.children, self.continuation, self.child_policy = children, continuation, child_policy
 
 
+class Wait(_Ends):
+    """Raised by a task, or by `Run.wait`: the item waits for a signal of one of the names (`all`: of each), with no slot
+    held and no attempt used. At the deadline, a time or so long from now, it runs again; or it is dead, with `fail` as
+    its code; or it completes, with `complete` as its result (4 KiB)."""
+
+    def __init__(self, *names: str, until: datetime | timedelta, all: bool = False, fail: str | None = None, complete: Any = NOT_GIVEN) -> None:
+        super().__init__(f"waits for {', '.join(names)}")
+        if fail is not None and complete is not NOT_GIVEN:
+            raise ValueError("a wait ends in fail or in complete, not in both")
+        self.names, self.until, self.all, self.fail, self.complete = names, until, all, fail, complete
+
+
 class Cancelled(_Ends):
     """Raised by `progress`, `checkpoint` and `check` once the run must stop; `reason` as of the Run."""
 
@@ -77,6 +92,8 @@ class Run:
     """The last checkpoint that an earlier attempt has saved; None: none."""
     continuation: Continuation | None
     """How the children have ended, if an earlier run has spawned some."""
+    waited: Waited | None = None
+    """How the wait has ended, if an earlier run has ended in one."""
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     """Set once the run must stop, whatever the reason: wait on it in place of sleeping."""
     reason: str = ""
@@ -145,6 +162,15 @@ class Run:
         raise Spawn(children, continuation, child_policy)
 
 
+    def signal(self, name: str) -> Signal | None:
+        """Return the signal of a name that the item's last wait has taken."""
+        return next((s for s in self.waited.signals if s.name == name), None) if self.waited else None
+
+    def wait(self, *names: str, until: datetime | timedelta, all: bool = False, fail: str | None = None, complete: Any = NOT_GIVEN) -> NoReturn:
+        """End the run in a wait for signals: see Wait. The run that follows finds `waited`."""
+        raise Wait(*names, until=until, all=all, fail=fail, complete=complete)
+
+
 def cut(text: str, most: int) -> str:
     """Cut a text to so many bytes."""
     data = text.encode("utf-8", "replace")
@@ -155,6 +181,19 @@ def outcome_of(err: BaseException, run: Run) -> dict[str, Any]:
     """Return the report of a run whose function has raised err."""
     if isinstance(err, Snooze):
         return {"event": "snooze", "delay_ms": max(millis(err.delay), 0), "reason": cut(err.reason, 256)}
+    if isinstance(err, Wait):
+        wait: dict[str, Any] = {"names": list(err.names), "then": "continue"}
+        if err.all:
+            wait["all"] = True
+        if isinstance(err.until, timedelta):
+            wait["for_ms"] = max(millis(err.until), 1)
+        else:
+            wait["until"] = err.until.astimezone(timezone.utc).isoformat()
+        if err.fail is not None:
+            wait.update(then="fail", code=cut(err.fail, 256))
+        elif err.complete is not NOT_GIVEN:
+            wait.update(then="complete", result=err.complete)
+        return {"event": "wait", "wait": wait}
     if isinstance(err, Spawn):
         doc: dict[str, Any] = {"event": "spawn", "children": [request(c) for c in err.children]}
         if err.continuation is not None:

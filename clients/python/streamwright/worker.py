@@ -35,7 +35,7 @@ from ._json import Unfit, dump, load
 from ._retry import backoff, may_repeat, wait_after
 from .client import Client
 from .errors import Invalid, NotFound, StreamwrightError, Unavailable, WorkerIdInUse, error_in, error_of
-from .model import Continuation
+from .model import Continuation, Waited
 from .run import PROGRESS_EVERY, Cancelled, Fail, Run, current, cut, log_line, outcome_of, traceback_of
 from .tasks import App, Task
 
@@ -336,6 +336,7 @@ class Worker:
         run = Run(
             doc["id"], doc["type"], doc["attempt"], doc.get("params"), doc.get("labels") or {}, doc.get("traceparent", ""), deadline,
             doc.get("checkpoint"), None if continuation is None else load(Continuation, continuation, "continuation"),
+            None if doc.get("waited") is None else load(Waited, doc["waited"], "waited"),
         )
         run._worker, run._token, run._renewed, run._until = self, doc["token"], now, until
         run._lease = doc.get("lease_ms", 30_000) / 1000
@@ -571,7 +572,7 @@ class Worker:
         if err is not None and (err.code in AGAIN or err.code in ("unknown_worker", "worker_id_in_use")):
             report.tries += 1
             return not (report.saved is not None and report.saved.done())
-        if err is not None and ends and event in ("complete", "spawn", "snooze") and isinstance(err, Invalid):
+        if err is not None and ends and event in ("complete", "spawn", "snooze", "wait") and isinstance(err, Invalid):
             code = "bad_spawn" if event == "spawn" else "bad_result" if event == "complete" else "error"
             log.warning("the engine refused the outcome of %s %s, which fails: %s", run.type, run.id, err)
             self._put(_Report(run, {"event": "fail", "error": cut(str(err), 8192), "code": code, "retryable": False}, b""))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from streamwright import App, Cancelled, Fail, ItemLogHandler, Run, Snooze, StreamwrightError, Submitted, Work, Worker, WorkerIdInUse, new_id
+from streamwright import App, Cancelled, Fail, ItemLogHandler, Run, Snooze, StreamwrightError, Submitted, Wait, Work, Worker, WorkerIdInUse, new_id
 
 from .harness import Case
 
@@ -298,6 +298,41 @@ class WorkerTest(Case):
 
         self.work(self.app)
         self.assertEqual((self.wait(self.submit("sleepy")).result, runs), (1, 2))
+
+    def test_waits_for_a_signal_which_a_failure_leaves_to_the_next_run(self) -> None:
+        runs = 0
+
+        @self.app.task("pay", retries=4)
+        def pay(run: Run) -> Any:
+            nonlocal runs
+            runs += 1
+            if runs == 1:
+                run.wait("paid", until=timedelta(minutes=1))
+            if runs == 2:
+                raise Fail("in the midst", retry_after=timedelta(milliseconds=1))
+            paid = run.signal("paid")
+            return [paid and paid.payload, run.waited and run.waited.timed_out]
+
+        @self.app.task("late")
+        def late(run: Run) -> Any:
+            if run.waited is None:
+                raise Wait("a", "b", all=True, until=timedelta(milliseconds=1))
+            return run.waited.timed_out
+
+        @self.app.task("given")
+        def given(run: Run) -> None:
+            run.wait("never", until=datetime.now(timezone.utc) + timedelta(milliseconds=5), complete="by default")
+
+        self.work(self.app)
+        id = self.submit("pay")
+        self.assertFalse(self.client.signal(id, "paid", {"sum": 3}, msg_id="hook-1").repeat)
+        self.assertTrue(self.client.signal(id, "paid", {"sum": 3}, msg_id="hook-1").repeat)
+        self.assertEqual(self.wait(id).result, [{"sum": 3}, False])
+        self.assertEqual(self.wait(self.submit("late")).result, True)
+        self.assertEqual(self.wait(self.submit("given")).result, "by default")
+        with self.assertRaises(StreamwrightError) as got:
+            self.client.signal(id, "paid")
+        self.assertEqual(got.exception.code, "ended")
 
     def test_spawns_children_and_continues_when_they_have_ended(self) -> None:
         @self.app.task("page")

@@ -51,7 +51,7 @@ export class Core {
   readonly reports: Reports;
   readonly sessions: Session;
   readonly receiver: Receiver;
-  readonly stats: WorkerStats = { registered: false, running: 0, settling: 0, completed: 0, failed: 0, released: 0, spawned: 0, snoozed: 0, leasesLost: 0 };
+  readonly stats: WorkerStats = { registered: false, running: 0, settling: 0, completed: 0, failed: 0, released: 0, spawned: 0, snoozed: 0, waited: 0, leasesLost: 0 };
   readonly id: string;
   readonly concurrency: number;
   readonly log: Logger;
@@ -206,6 +206,7 @@ export class Core {
     else if (event === "release") stats.released++;
     else if (event === "spawn") stats.spawned++;
     else if (event === "snooze") stats.snoozed++;
+    else if (event === "wait") stats.waited++;
   }
 
   /** Fails an item whose outcome was refused for what it says, not for what has become of the item. */
@@ -213,7 +214,7 @@ export class Core {
     const { run, said } = p;
     if (["stale_token", "wrong_state", "wrong_attempt", "wrong_worker"].includes(code)) return false;
     const complete = said.event === "complete";
-    if (complete ? code === "not_found" : said.event !== "spawn" && said.event !== "snooze") return false;
+    if (complete ? code === "not_found" : !["spawn", "snooze", "wait"].includes(said.event)) return false;
     const error = `${code}: ${reply.error?.message ?? "the engine refused it"}`;
     this.log.warn(`the engine refused the ${said.event} of item ${run.id}; the item fails: ${error}`);
     this.reports.add(run, { event: "fail", error, code: complete ? "bad_result" : "bad_spawn", retryable: false });

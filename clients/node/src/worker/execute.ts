@@ -5,9 +5,9 @@ import type { Outcome, Reported } from "../wire.gen.js";
 import type { Core } from "./core.js";
 import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
-import { blobFailure, failure, resultText, snoozed, spawned, type Said } from "./outcome.js";
+import { blobFailure, failure, parked, resultText, snoozed, spawned, type Said } from "./outcome.js";
 import type { Run } from "./run.js";
-import { Ended, type Context, type Item, type LogLevel } from "./types.js";
+import { Ended, type Context, type Item, type LogLevel, type ReceivedSignal } from "./types.js";
 
 /** Runs the handler of a run that has begun, or was asked for, at that time, and reports what came of it. It never rejects. */
 export async function execute(core: Core, run: Run, reply: Reported, asked: number): Promise<void> {
@@ -99,6 +99,7 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
     trace: assigned.traceparent,
     checkpoint: reply.checkpoint,
     continuation: continuation && { name: continuation.name ?? "", children: (continuation.children ?? []) as Outcome[] },
+    waited: reply.waited && { timedOut: reply.waited.ended === "timed_out", signals: (reply.waited.signals ?? []) as ReceivedSignal[] },
   };
 }
 
@@ -124,6 +125,7 @@ function contextOf(core: Core, run: Run, line: Line, item: Item, signal: AbortSi
     progress: (percent, message) => line.progress(percent, message),
     checkpoint: (document) => line.checkpoint(document),
     snooze: snoozed,
+    wait: parked,
     spawn: spawned,
   };
 }

@@ -1,8 +1,8 @@
 import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
 import { cut, toJson } from "../text.js";
-import type { Report } from "../wire.gen.js";
+import type { Report, WaitFor } from "../wire.gen.js";
 import { maxChildren, maxDelayMs, maxErrorBytes, maxNameBytes, maxSpawnBytes } from "./limits.js";
-import { Ended, type Child, type SpawnOptions } from "./types.js";
+import { Ended, type Child, type SpawnOptions, type WaitOptions } from "./types.js";
 
 /** What a report says beyond which run it is about. */
 export type Said = Omit<Report, "id" | "token" | "worker" | "session">;
@@ -12,6 +12,25 @@ export function snoozed(delayMs: number, reason = ""): Ended {
   const delay = Math.ceil(delayMs);
   if (!(delay >= 1 && delay <= maxDelayMs)) throw badSpawn(`the snooze of ${delayMs} ms is outside 1 ms to ten years`);
   return new Ended({ event: "snooze", delay_ms: delay, reason: cut(reason, maxNameBytes) });
+}
+
+/** Makes the end of a run that waits for signals. */
+export function parked(names: string | readonly string[], options: WaitOptions): Ended {
+  const { forMs, until, all, fail, complete } = options;
+  if ((forMs === undefined) === (until === undefined)) throw badSpawn("the wait must say how long it is: give forMs or until");
+  const wait: WaitFor = { names: typeof names === "string" ? [names] : [...names], then: "continue" };
+  if (all) wait.all = true;
+  if (until !== undefined) wait.until = until.toISOString();
+  else wait.for_ms = Math.max(Math.ceil(forMs!), 1);
+  if (fail !== undefined) {
+    wait.then = "fail";
+    if (fail.code) wait.code = cut(fail.code, maxNameBytes);
+    if (fail.error) wait.error = cut(fail.error, maxErrorBytes);
+  } else if (complete !== undefined) {
+    wait.then = "complete";
+    if (complete.result !== undefined) wait.result = complete.result;
+  }
+  return new Ended({ event: "wait", wait });
 }
 
 /** Makes the end of a run that spawns. */

@@ -20,6 +20,26 @@ export interface Item<P = any> {
   readonly checkpoint: unknown;
   /** Set if the item has spawned children, which have ended. */
   readonly continuation: { readonly name: string; readonly children: readonly Outcome[] } | undefined;
+  /** Set if an earlier run has ended in a wait, which has ended. */
+  readonly waited: Waited | undefined;
+}
+
+/** How a wait has ended. It is told to each run until one ends in an outcome: completed, another wait, children. */
+export interface Waited {
+  /** The deadline has ended it. */
+  readonly timedOut: boolean;
+  /** The signals that it has taken, in the order in which they came. */
+  readonly signals: readonly ReceivedSignal[];
+}
+
+/** A signal that has come to the item. */
+export interface ReceivedSignal {
+  readonly number: number;
+  readonly name: string;
+  readonly payload?: unknown;
+  readonly msg_id?: string;
+  readonly by?: string;
+  readonly at: string;
 }
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
@@ -37,10 +57,22 @@ export interface SpawnOptions {
   childPolicy?: "fail" | "continue";
 }
 
+/** How long a wait is, one of forMs and until, and what becomes of the item then: it runs again, unless fail or complete says otherwise. */
+export interface WaitOptions {
+  forMs?: number;
+  until?: Date;
+  /** It takes a signal of each name; else one, of any of them. */
+  all?: boolean;
+  /** At the deadline the item is dead. */
+  fail?: { code?: string; error?: string };
+  /** At the deadline the item completes, with a result of at most 4 KiB of JSON. */
+  complete?: { result?: unknown };
+}
+
 /** What a handler returns to end its run without completing the item. */
 export class Ended {
   /** @internal */
-  constructor(readonly report: { event: "snooze" | "spawn"; [field: string]: unknown }) {}
+  constructor(readonly report: { event: "snooze" | "spawn" | "wait"; [field: string]: unknown }) {}
 }
 
 /** What a handler may do beside its work. */
@@ -61,6 +93,8 @@ export interface Context {
   checkpoint(document: unknown): Promise<void>;
   /** `return ctx.snooze(ms)` puts the item off, with no attempt used. */
   snooze(delayMs: number, reason?: string): Ended;
+  /** `return ctx.wait("approved", { forMs })` waits for a signal, with no slot held and no attempt used. The next run finds it in item.waited. */
+  wait(names: string | readonly string[], options: WaitOptions): Ended;
   /** `return ctx.spawn(children)` ends the run in children, made together with its end or not at all. */
   spawn(children: readonly Child[], options?: SpawnOptions): Ended;
 }
@@ -118,5 +152,6 @@ export interface WorkerStats {
   released: number;
   spawned: number;
   snoozed: number;
+  waited: number;
   leasesLost: number;
 }
