@@ -81,7 +81,7 @@ func TestCommandsStandOnTheirOwn(t *testing.T) {
 var (
 	link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
 	// code has brackets of its own: Define[P, R]("kind") is no link.
-	code = regexp.MustCompile("`[^`\n]*`")
+	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 )
 
 // pages are all Markdown files that a reader of the documentation meets.
