@@ -64,21 +64,17 @@ func (a *itemAPI) writeOutput(ctx context.Context, c *call, req wire.OutputWrite
 	return a.Output.Write(ctx, it.Type, id, it.Attempt, token, req.Offset, data)
 }
 
-// runs returns an item that the run with a token has. The projection may be behind what the
-// run knows; it is never ahead of the log.
+// runs returns an item that the run with a token has, as of all that is decided.
 func (a *itemAPI) runs(ctx context.Context, id events.ID, token events.Token) (*events.Item, error) {
-	has := func(it *events.Item) bool {
-		return it.Token == token && (it.State == events.StateClaimed || it.State == events.StateRunning)
-	}
-	it, err := a.item(ctx, id)
-	if err != nil || has(it) {
-		return it, err
-	}
 	if err := a.await(ctx, wire.PositionOf(a.Core.Position())); err != nil {
 		return nil, err
 	}
-	if it, err = a.item(ctx, id); err == nil && !has(it) {
-		err = events.Refuse(events.CodeStaleToken, "the run does not have the item %s any more, which is %s: stop running it", id, it.State)
+	it, err := a.item(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	return it, err
+	if it.Token != token || it.State != events.StateClaimed && it.State != events.StateRunning {
+		return nil, events.Refuse(events.CodeStaleToken, "the run does not have the item %s any more, which is %s: stop running it", id, it.State)
+	}
+	return it, nil
 }
