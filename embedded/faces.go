@@ -402,8 +402,12 @@ func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var output rest.Output
+	if f.output != nil {
+		output = f.output
+	}
 	s, err := rest.New(rest.Config{
-		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Output: output, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
 		return nil, err
