@@ -24,9 +24,9 @@ func backupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR|FILE.tar|-",
 		Short: "Back up what the engine can't derive, while it works",
-		Long: `Copy the event log, undecided submissions, items' logs and outputs, and documents
-of one namespace, as of one position of its log. The engine goes on meanwhile;
-nothing that it accepted before the command began is missing.
+		Long: `Copy the event log, undecided submissions, items' logs and outputs, and
+documents of one namespace, as of one position of its log. The engine goes on
+meanwhile; nothing that it accepted before the command began is missing.
 
 Without --namespace that is the namespace default. Each other one has a backup
 of its own: ` + "`engine namespace list`" + ` names them.
