@@ -17,6 +17,8 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/nstest"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -318,6 +320,45 @@ func TestOutputIsPruned(t *testing.T) {
 	}
 	if got, err := c.Output(ctx, kept.ID); err != nil || string(got) != "of "+kept.ID {
 		t.Errorf("of the other: %q, %v", got, err)
+	}
+}
+
+// Outputs are of one namespace, in a stream of its own.
+func TestOutputInANamespace(t *testing.T) {
+	need.NoReload(t)
+	e := startAs(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
+	nstest.Start(t, e.engine.URL(), "acme")
+	c, ctx := connect(t, e), testContext(t)
+	in, err := c.In("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := streamwright.NewWorker(c, workers.Config{Namespaces: []events.Namespace{"default", "acme"}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers.HandleRaw(w, "email", func(_ context.Context, it *workers.RawItem) (any, error) {
+		return it.Output().WriteString("in " + string(it.Namespace))
+	})
+	if err := w.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop(ctx)
+	for ns, c := range map[string]*streamwright.Client{"default": c, "acme": in} {
+		r := &reader{t: t}
+		if err := c.FollowOutput(ctx, submit(t, c).ID, 0, r.take); err != nil || string(r.text) != "in "+ns {
+			t.Errorf("%s: %q, %v", ns, r.text, err)
+		}
+	}
+	js, err := jetstream.New(c.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []events.Namespace{"default", "acme"} {
+		stream, err := js.Stream(ctx, wire.Default.Namespace(ns).OutputStream())
+		if err != nil || stream.CachedInfo().State.Msgs != 1 {
+			t.Errorf("the stream of %s: %v", ns, err)
+		}
 	}
 }
 
