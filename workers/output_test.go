@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +17,18 @@ import (
 
 // store keeps the chunks of an output.
 type store struct {
-	chunks []string
-	hold   chan struct{} // nil, or what each chunk waits for
-	err    error
+	hold chan struct{} // nil, or what each chunk waits for
+	err  error
+
+	mu     sync.Mutex
+	chunks []string // guarded by mu
+}
+
+// got returns the chunks so far.
+func (s *store) got() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.chunks)
 }
 
 func (s *store) take(ctx context.Context, offset int, chunk []byte) (OutputSummary, error) {
@@ -28,6 +39,8 @@ func (s *store) take(ctx context.Context, offset int, chunk []byte) (OutputSumma
 			return OutputSummary{}, context.Cause(ctx)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.chunks = append(s.chunks, string(chunk))
 	return OutputSummary{Bytes: offset + len(chunk)}, s.err
 }
@@ -50,24 +63,24 @@ func TestSmallWritesAreSentTogether(t *testing.T) {
 				io.WriteString(out, text)
 				synctest.Wait()
 			}
-			if len(s.chunks) != 1 || time.Since(began) != 0 {
-				t.Errorf("at once: %q", s.chunks)
+			if got := s.got(); len(got) != 1 || time.Since(began) != 0 {
+				t.Errorf("at once: %q", got)
 			}
 			time.Sleep(OutputEvery)
 			synctest.Wait()
-			if len(s.chunks) != 2 || s.chunks[1] != "bc" {
-				t.Errorf("later: %q", s.chunks)
+			if got := s.got(); len(got) != 2 || got[1] != "bc" {
+				t.Errorf("later: %q", got)
 			}
 			out.Write(bytes.Repeat([]byte("x"), outputMuch))
 			synctest.Wait()
-			if len(s.chunks) != 3 || out.Summary().Bytes != 3+outputMuch {
-				t.Errorf("much: %d chunks, %+v", len(s.chunks), out.Summary())
+			if got := s.got(); len(got) != 3 || out.Summary().Bytes != 3+outputMuch {
+				t.Errorf("much: %d chunks, %+v", len(got), out.Summary())
 			}
 			io.WriteString(out, "the end")
 			return nil
 		})
-		if out.Err != nil || len(s.chunks) != 4 || s.chunks[3] != "the end" {
-			t.Errorf("%v, %d chunks", out.Err, len(s.chunks))
+		if got := s.got(); out.Err != nil || len(got) != 4 || got[3] != "the end" {
+			t.Errorf("%v, %q", out.Err, got[3:])
 		}
 	})
 }
@@ -85,7 +98,7 @@ func TestChunksHaveWholeCharacters(t *testing.T) {
 		return nil
 	})
 	var got []byte
-	for i, c := range s.chunks {
+	for i, c := range s.got() {
 		if !utf8.ValidString(c) || len(c) > wire.MaxOutputChunk {
 			t.Errorf("chunk %d, of %d bytes, ends within a character", i, len(c))
 		}
@@ -137,8 +150,8 @@ func TestARunWhoseOutputIsLostFails(t *testing.T) {
 func TestALaterRunResetsTheOutput(t *testing.T) {
 	for attempt, want := range map[int]int{1: 0, 2: 1} {
 		s := &store{}
-		if out := s.run(t.Context(), attempt, func(*Output) error { return nil }); out.Err != nil || len(s.chunks) != want {
-			t.Errorf("attempt %d: %q, %v", attempt, s.chunks, out.Err)
+		if out := s.run(t.Context(), attempt, func(*Output) error { return nil }); out.Err != nil || len(s.got()) != want {
+			t.Errorf("attempt %d: %q, %v", attempt, s.got(), out.Err)
 		}
 	}
 	kept := (*Output)(nil)
