@@ -32,6 +32,10 @@ type (
 	StateDurations = wire.StateDurations
 	// LogRecord is one line of an item's log.
 	LogRecord = wire.LogRecord
+	// OutputChunk is a part of an item's output.
+	OutputChunk = wire.OutputChunk
+	// OutputSummary says how much of an item's output is stored.
+	OutputSummary = wire.OutputSummary
 	// Tree is an item with the items that it has spawned, and those above it.
 	Tree = wire.TreeReply
 	// TreeNode is an item in a Tree.

@@ -174,6 +174,76 @@ func (f *feed) close() {
 // returns nil once the item is completed, dead or cancelled and fn has had its last
 // record. It ends early with fn's error, or when ctx ends.
 func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) error) error {
+	return follow(ctx, c, id, follower[LogRecord]{
+		what: "log", subject: c.set.names.Log, seq: func(r *LogRecord) uint64 { return r.Seq }, fn: fn,
+		page: func(ctx context.Context, id string, after uint64, patience time.Duration) ([]LogRecord, bool, error) {
+			r, err := askFor[wire.LogsReply](ctx, c, wire.APILogs, wire.Logs{ID: id, After: &after}, 0, patience)
+			return r.Records, r.More, err
+		},
+	})
+}
+
+// FollowOutput calls fn with each chunk of what an item's runs write, behind the one with the
+// sequence after (0: from the beginning), and returns nil once the item is completed, dead or
+// cancelled and fn has had its last chunk. A chunk with Reset begins what another run writes:
+// what was written before is void. It ends early with fn's error, or when ctx ends.
+func (c *Client) FollowOutput(ctx context.Context, id string, after uint64, fn func(OutputChunk) error) error {
+	return follow(ctx, c, id, follower[OutputChunk]{
+		what: "output", subject: c.set.names.Output, seq: func(o *OutputChunk) uint64 { return o.Seq }, fn: fn, after: after,
+		page: func(ctx context.Context, id string, after uint64, patience time.Duration) ([]OutputChunk, bool, error) {
+			return c.outputPage(ctx, id, after, patience)
+		},
+	})
+}
+
+func (c *Client) outputPage(ctx context.Context, id string, after uint64, patience time.Duration) ([]OutputChunk, bool, error) {
+	r, err := askFor[wire.OutputReply](ctx, c, wire.APIOutput, wire.Output{ID: id, After: after}, 0, patience)
+	return r.Chunks, r.More, err
+}
+
+// OutputChunks returns a page of what an item's last run that wrote something has written so
+// far, behind the chunk with the sequence after (0: from the beginning). It is empty if there
+// is nothing.
+func (c *Client) OutputChunks(ctx context.Context, id string, after uint64) ([]OutputChunk, error) {
+	chunks, _, err := c.outputPage(ctx, id, after, c.set.patience)
+	return chunks, err
+}
+
+// Output returns what an item's last run that wrote something has written so far.
+func (c *Client) Output(ctx context.Context, id string) ([]byte, error) {
+	var out []byte
+	for after, more := uint64(0), true; more; {
+		var chunks []OutputChunk
+		var err error
+		if chunks, more, err = c.outputPage(ctx, id, after, c.set.patience); err != nil {
+			return nil, err
+		}
+		for i := range chunks {
+			b, err := chunks[i].Bytes()
+			if err != nil {
+				return nil, err
+			}
+			if chunks[i].Reset {
+				out = nil
+			}
+			after, out = chunks[i].Seq, append(out, b...)
+		}
+	}
+	return out, nil
+}
+
+// follower follows what an item's runs write, in records of one kind.
+type follower[T any] struct {
+	what    string
+	subject func(events.Type, events.ID) string
+	page    func(ctx context.Context, id string, after uint64, patience time.Duration) (records []T, more bool, err error)
+	seq     func(*T) uint64
+	fn      func(T) error
+	after   uint64
+}
+
+// follow follows an item, or the one that it was merged into, to its end.
+func follow[T any](ctx context.Context, c *Client, id string, f follower[T]) error {
 	workID, err := events.ParseID(id)
 	if err != nil {
 		return events.Refuse(events.CodeBadID, "%v", err)
@@ -183,11 +253,11 @@ func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) e
 		return err
 	}
 	if item.State == events.StateMerged && item.MergedInto != "" {
-		return c.FollowLogs(ctx, item.MergedInto, fn)
+		return follow(ctx, c, item.MergedInto, f)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	feed, err := openLogFeed(ctx, c, id, c.set.names.Log(events.Type(item.Type), workID))
+	feed, err := openItemFeed(ctx, c, id, f.subject(events.Type(item.Type), workID), f)
 	if err != nil {
 		return err
 	}
@@ -202,12 +272,46 @@ func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) e
 		cancel()
 		<-finished
 	}()
-	return followTo(ctx, feed, ended, fn)
+	return feed.to(ctx, ended)
 }
 
-// followTo tells fn the records of a feed. Once the item has ended, so does the
-// feed.
-func followTo(ctx context.Context, f *logFeed, ended <-chan error, fn func(LogRecord) error) error {
+// itemFeed gives what an item's runs write in pages, which the engine reads. A record that
+// is published wakes it.
+type itemFeed[T any] struct {
+	follower[T]
+	id     string
+	sub    *nats.Subscription
+	wake   chan struct{} // room for one
+	ended  atomic.Bool   // nothing more is written
+	next   chan fedPage[T]
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// fedPage is a page of records, or the error of reading it.
+type fedPage[T any] struct {
+	records []T
+	last    bool // it was asked for after finish, and nothing is behind it
+	err     error
+}
+
+// itemLook is the interval at which a feed looks when nothing shows that there is more.
+const itemLook = time.Second
+
+func openItemFeed[T any](ctx context.Context, c *Client, id, subject string, of follower[T]) (*itemFeed[T], error) {
+	f := &itemFeed[T]{follower: of, id: id, wake: make(chan struct{}, 1), next: make(chan fedPage[T]), done: make(chan struct{})}
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { f.look() })
+	if err != nil {
+		return nil, c.failed("follow the "+f.what, err)
+	}
+	f.sub = sub
+	ctx, f.cancel = context.WithCancel(ctx)
+	go f.run(ctx, c.set.patience)
+	return f, nil
+}
+
+// to tells fn the records of the feed. Once the item has ended, so does the feed.
+func (f *itemFeed[T]) to(ctx context.Context, ended <-chan error) error {
 	for {
 		select {
 		case err := <-ended:
@@ -221,7 +325,7 @@ func followTo(ctx context.Context, f *logFeed, ended <-chan error, fn func(LogRe
 				return page.err
 			}
 			for _, rec := range page.records {
-				if err := fn(rec); err != nil {
+				if err := f.fn(rec); err != nil {
 					return err
 				}
 			}
@@ -229,84 +333,48 @@ func followTo(ctx context.Context, f *logFeed, ended <-chan error, fn func(LogRe
 				return nil
 			}
 		case <-ctx.Done():
-			return endOf("follow the log", ctx.Err(), nil)
+			return endOf("follow the "+f.what, ctx.Err(), nil)
 		}
 	}
 }
 
-// logFeed gives the records of an item's log in pages, which the engine reads.
-// A record that is published wakes it.
-type logFeed struct {
-	c      *Client
-	id     string
-	sub    *nats.Subscription
-	wake   chan struct{} // room for one
-	ended  atomic.Bool   // nothing more is written to the log
-	next   chan logged
-	done   chan struct{}
-	cancel context.CancelFunc
-}
-
-// logged is a page of an item's log, or the error of reading it.
-type logged struct {
-	records []LogRecord
-	last    bool // it was asked for after finish, and nothing is behind it
-	err     error
-}
-
-// logLook is the interval at which a log is looked at when nothing shows that it has grown.
-const logLook = time.Second
-
-func openLogFeed(ctx context.Context, c *Client, id, subject string) (*logFeed, error) {
-	f := &logFeed{c: c, id: id, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
-	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { f.look() })
-	if err != nil {
-		return nil, c.failed("follow the log", err)
-	}
-	f.sub = sub
-	ctx, f.cancel = context.WithCancel(ctx)
-	go f.run(ctx)
-	return f, nil
-}
-
 // look makes the feed look for more at once.
-func (f *logFeed) look() {
+func (f *itemFeed[T]) look() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
-// finish says that the log is complete: the feed reads what is there and ends.
-func (f *logFeed) finish() {
+// finish says that nothing more is written: the feed reads what is there and ends.
+func (f *itemFeed[T]) finish() {
 	f.ended.Store(true)
 	f.look()
 }
 
-func (f *logFeed) run(ctx context.Context) {
+func (f *itemFeed[T]) run(ctx context.Context, patience time.Duration) {
 	defer close(f.done)
-	after, patience := uint64(0), f.c.set.patience
 	for {
 		ended := f.ended.Load()
-		reply, err := askFor[wire.LogsReply](ctx, f.c, wire.APILogs, wire.Logs{ID: f.id, After: &after}, 0, patience)
+		records, more, err := f.page(ctx, f.id, f.after, patience)
 		patience = forever
-		if n := len(reply.Records); n > 0 {
-			after = reply.Records[n-1].Seq
+		if n := len(records); n > 0 {
+			f.after = f.seq(&records[n-1])
 		}
 		select {
-		case f.next <- logged{reply.Records, ended && !reply.More, err}:
+		case f.next <- fedPage[T]{records, ended && !more, err}:
 		case <-ctx.Done():
 			return
 		}
-		if err != nil || !reply.More && !f.wait(ctx) {
+		if err != nil || !more && !f.wait(ctx) {
 			return
 		}
 	}
 }
 
-// wait returns when the log may have grown; false when ctx has ended.
-func (f *logFeed) wait(ctx context.Context) bool {
-	t := time.NewTimer(logLook)
+// wait returns when there may be more; false when ctx has ended.
+func (f *itemFeed[T]) wait(ctx context.Context) bool {
+	t := time.NewTimer(itemLook)
 	defer t.Stop()
 	select {
 	case <-f.wake:
@@ -318,7 +386,7 @@ func (f *logFeed) wait(ctx context.Context) bool {
 }
 
 // close ends the feed and awaits its goroutine.
-func (f *logFeed) close() {
+func (f *itemFeed[T]) close() {
 	f.cancel()
 	_ = f.sub.Unsubscribe() // fails when the connection is closed, and is not needed then
 	<-f.done

@@ -91,7 +91,7 @@ func allImports() []Import {
 func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 	for _, i := range allImports() {
 		if i.Flow == Messages {
-			if !strings.HasPrefix(i.Subject, "acme.event.") && !strings.HasPrefix(i.Subject, "acme.log.") && !strings.HasPrefix(i.Subject, "$KV.acme_") &&
+			if !strings.HasPrefix(i.Subject, "acme.event.") && !strings.HasPrefix(i.Subject, "acme.log.") && !strings.HasPrefix(i.Subject, "acme.output.") && !strings.HasPrefix(i.Subject, "$KV.acme_") &&
 				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") && !strings.HasPrefix(i.Subject, "acme.run.") {
 				t.Errorf("everyone may hear %s", i.Subject)
 			}
@@ -103,7 +103,7 @@ func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
 		case "acme.submit.*", "acme.log.*.*", "$O.acme_blobs.C.*", "$O.acme_blobs.M.*",
 			"$JS.hub.API.STREAM.MSG.GET.OBJ_acme_blobs",
 			"$JS.hub.API.STREAM.INFO.OBJ_acme_blobs", "$JS.hub.API.STREAM.MSG.GET.ACME_EVENTS_0", "$JS.hub.API.STREAM.INFO.ACME_EVENTS_0",
-			"$JS.hub.API.STREAM.MSG.GET.ACME_INTAKE", "$JS.hub.API.STREAM.INFO.ACME_INTAKE", "$JS.hub.API.STREAM.MSG.GET.ACME_LOGS", "$JS.hub.API.STREAM.INFO.ACME_LOGS",
+			"$JS.hub.API.STREAM.MSG.GET.ACME_INTAKE", "$JS.hub.API.STREAM.INFO.ACME_INTAKE", "$JS.hub.API.STREAM.MSG.GET.ACME_LOGS", "$JS.hub.API.STREAM.INFO.ACME_LOGS", "$JS.hub.API.STREAM.MSG.GET.ACME_OUTPUT", "$JS.hub.API.STREAM.INFO.ACME_OUTPUT",
 			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*", "$JS.hub.API.CONSUMER.INFO.ACME_DISPATCH.*", "$JS.ACK.ACME_DISPATCH.>", "$JS.ACK.*.*.ACME_DISPATCH.>":
 			ok = true
 		}

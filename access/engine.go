@@ -55,16 +55,17 @@ func (g EngineGrant) Permissions() Permissions {
 // namespace adds what one namespace takes, which has the grant's Names.
 func (g EngineGrant) namespace(p *Permissions) {
 	n := g.Names
-	p.subscribe(n.API("*"), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), "$JS.EVENT.ADVISORY.CONSUMER.DELETED."+n.DispatchStream()+".*",
+	p.subscribe(n.API("*"), n.OutputAll(), n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), "$JS.EVENT.ADVISORY.CONSUMER.DELETED."+n.DispatchStream()+".*",
 		n.Control(">"), n.Probe(">"), n.RunOfAll()) // for workers over HTTP
-	p.publish(n.Forward("*"), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
+	p.publish(n.Forward("*"), n.OutputAll(), n.Lease(0), n.Pulse(0, "*"), n.Nodes(), n.Held(), n.EventFilter("*", "*", "*"), n.RunAll(), n.Control(">"), n.Probe(">"),
 		n.JetStream("CONSUMER.PAUSE."+n.DispatchStream()+".*"))
 	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.DispatchAckStream()} {
 		g.administer(p, s, "DELETE")
 	}
 	g.administer(p, n.LogStream())
+	g.administer(p, n.OutputStream())
 	g.administer(p, "OBJ_"+n.Bucket("blobs"))
-	for _, s := range []string{n.IntakeStream(), n.LogStream(), "OBJ_" + n.Bucket("blobs"), n.EventStream(0)} {
+	for _, s := range []string{n.IntakeStream(), n.LogStream(), n.OutputStream(), "OBJ_" + n.Bucket("blobs"), n.EventStream(0)} {
 		g.restore(p, s)
 	}
 	for i := range max(g.Partitions, 1) {
@@ -81,7 +82,7 @@ func (g EngineGrant) namespace(p *Permissions) {
 
 // remove grants what it takes to delete all that a namespace has.
 func (g EngineGrant) remove(p *Permissions) {
-	streams := []string{g.Names.LogStream(), "OBJ_" + g.Names.Bucket("blobs")}
+	streams := []string{g.Names.LogStream(), g.Names.OutputStream(), "OBJ_" + g.Names.Bucket("blobs")}
 	for i := range max(g.Partitions, 1) {
 		streams = append(streams, g.Names.EventStream(i))
 	}

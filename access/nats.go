@@ -158,7 +158,7 @@ func (g Grant) subjects(l *imports, roles Roles) {
 		l.add(Messages, g.Names.Control(">"), g.Names.Probe(">"), g.Names.RunOfAll()) // a worker's id may have dots
 	}
 	if roles.Has(Roles(Read)) {
-		l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
+		l.add(Messages, g.Names.EventAll(), g.Names.LogAll(), g.Names.OutputAll())
 	}
 }
 
@@ -214,7 +214,7 @@ func (g Grant) mirror(l *imports) {
 // backup has what `engine backup` reads: the streams that hold what is primary, message by
 // message. No answer is empty.
 func (g Grant) backup(l *imports) {
-	streams := []string{g.Names.EventStream(0), g.Names.IntakeStream(), g.Names.LogStream()}
+	streams := []string{g.Names.EventStream(0), g.Names.IntakeStream(), g.Names.LogStream(), g.Names.OutputStream()}
 	if !g.NoDocuments {
 		streams = append(streams, "OBJ_"+g.Names.Bucket("blobs"))
 	}

@@ -36,6 +36,9 @@ func (a *itemAPI) handle(h *handlers) {
 	})
 	on(h, wire.APIHistory, a.history)
 	on(h, wire.APILogs, a.logs)
+	on(h, wire.APIOutput, a.output)
+	// In a room of its own: heartbeats don't wait behind output.
+	raw[wire.OutputWrite](h, wire.APIOutputWrite, limited(h.s, h.s.outputs, outputWithin, a.writeOutput))
 	on(h, wire.APITree, a.tree)
 	on(h, wire.APIWhy, a.why)
 	on(h, wire.APIHeld, a.held)

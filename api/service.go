@@ -57,6 +57,8 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// Output keeps what runs write; nil: there is none, as in a mirror.
+	Output *Output
 	// NamedByFile lists all settings of a type that engine.toml names; nil: none.
 	NamedByFile func(t events.Type) []string
 	// TypeDefaults are the settings of a type that has none of its own; nil: the
@@ -167,6 +169,7 @@ type Service struct {
 	control  chan struct{} // of workers
 	actions  chan struct{} // of operators
 	arriving chan struct{} // waits for their min_position
+	outputs  chan struct{} // chunks of outputs
 
 	cancel context.CancelFunc // of ctx
 
@@ -211,7 +214,7 @@ func New(cfg Config) (*Service, error) {
 		types:   &typeAPI{engine: e}, workers: &workerAPI{engine: e}, schedules: &scheduleAPI{engine: e}, spaces: &namespaceAPI{engine: e},
 		dead: &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}, rejected: &rejectedAPI{engine: e},
 		proofs:  &proofAPI{engine: e, proving: make(chan struct{}, 1)},
-		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving),
+		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving), outputs: make(chan struct{}, maxOutputWrites),
 	}
 	s.stats = &statsAPI{engine: e, workers: s.workers, alarms: func(ctx context.Context, types []events.TypeInfo) []wire.Alarm {
 		return s.lookFurther(ctx, types).alarms()

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, logs; where they are there: dispatch, dispatch_acks (see docs/guides/ACK.md), payloads.", "stream")
+	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, logs; where they are there: output, dispatch, dispatch_acks (see docs/guides/ACK.md), payloads.", "stream")
 	descStreamMost  = desc("stream_max_bytes", "Bytes that a stream may hold; none for a stream without a limit.", "stream")
 	descStreamMsgs  = desc("stream_messages", "Messages of a stream.", "stream")
 	descStreamLimit = desc("stream_max_messages", "Messages that a stream may hold; none for a stream without a limit.", "stream")
@@ -43,7 +43,7 @@ type ownedStream struct {
 func ownedStreams(n wire.Names) []ownedStream {
 	return []ownedStream{
 		{"events", n.EventStream(0), true}, {"intake", n.IntakeStream(), true},
-		{"logs", n.LogStream(), true},
+		{"logs", n.LogStream(), true}, {"output", n.OutputStream(), false},
 		{"dispatch", n.DispatchStream(), false}, {"dispatch_acks", n.DispatchAckStream(), false},
 		{"payloads", blobs.Stream(n), false},
 	}

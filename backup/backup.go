@@ -95,7 +95,7 @@ func Take(ctx context.Context, o Options) (done Taken, err error) {
 	if err := r.begin(start); err != nil {
 		return done, err
 	}
-	for _, copy := range []func(context.Context) error{r.intake, r.log, r.documents, r.logs} {
+	for _, copy := range []func(context.Context) error{r.intake, r.log, r.documents, r.logs, r.output} {
 		if err := copy(ctx); err != nil {
 			return done, fmt.Errorf("back up: %w", err)
 		}
@@ -393,6 +393,8 @@ func (r *run) noteEpoch(rec *Record) error {
 func (r *run) intake(ctx context.Context) error { return r.side(ctx, Intake, false) }
 
 func (r *run) documents(ctx context.Context) error { return r.side(ctx, Documents, true) }
+
+func (r *run) output(ctx context.Context) error { return r.side(ctx, Output, true) }
 
 func (r *run) logs(ctx context.Context) error { return r.side(ctx, Logs, true) }
 

@@ -6,7 +6,7 @@
 // A folder, or one tar file, of a manifest and segments. A segment is a
 // zstd-compressed run of one stream's messages as they are stored: sequence, time,
 // subject, headers, data. Four streams hold what is primary: the event log, the
-// intake, the items' logs, and the object store of documents. Everything else an
+// intake, the items' logs and outputs, and the object store of documents. Everything else an
 // engine derives from the log.
 //
 // The manifest names every segment with its range, size and SHA-256, and carries a

@@ -265,7 +265,7 @@ func (r *restore) compare(ctx context.Context, p *part) error {
 			return fmt.Errorf("it holds a message %d that the backup does not have", got.Seq)
 		}
 		if !ok || got.Seq != rec.Seq {
-			if p.kind == Logs { // its limits may have dropped it
+			if p.kind == Logs || p.kind == Output { // its limits may have dropped it
 				return errLimited
 			}
 			lacks := fmt.Errorf("it lacks message %d after the restore", rec.Seq)
@@ -288,7 +288,7 @@ func (r *restore) compare(ctx context.Context, p *part) error {
 	return err
 }
 
-// errLimited: the items' logs have limits of age and number, which apply at once.
+// errLimited: the items' logs and outputs have limits of age, number and size, which apply at once.
 var errLimited = errors.New("limited")
 
 // readDirect reads a stream by batches of direct gets.

@@ -34,10 +34,11 @@ const (
 	Events    = "events"
 	Intake    = "intake"
 	Logs      = "logs"
+	Output    = "output"
 	Documents = "documents"
 )
 
-var kinds = []string{Events, Intake, Logs, Documents}
+var kinds = []string{Events, Intake, Logs, Output, Documents}
 
 // streamOf returns the name of the stream that holds something.
 func streamOf(kind string, n wire.Names) string {
@@ -48,6 +49,8 @@ func streamOf(kind string, n wire.Names) string {
 		return n.IntakeStream()
 	case Logs:
 		return n.LogStream()
+	case Output:
+		return n.OutputStream()
 	}
 	return blobs.Stream(n)
 }
@@ -72,7 +75,7 @@ type Manifest struct {
 
 // Stream is the part of a backup that comes from one stream.
 type Stream struct {
-	Kind    string                 `json:"kind"` // what it holds: events, intake, logs, documents
+	Kind    string                 `json:"kind"` // what it holds: events, intake, logs, output, documents
 	Name    string                 `json:"name"`
 	Created time.Time              `json:"created"` // its identity
 	Config  jetstream.StreamConfig `json:"config"`

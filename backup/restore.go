@@ -53,6 +53,7 @@ type Restored struct {
 	Events    int64 `json:"events"` // messages of the log
 	Intake    int64 `json:"intake"`
 	Logs      int64 `json:"logs"`
+	Output    int64 `json:"output"`    // chunks
 	Documents int64 `json:"documents"` // messages of the object store
 	// Already: the log had been restored from this very backup, and nothing was done.
 	Already bool `json:"already,omitempty"`
@@ -122,7 +123,7 @@ func (r *restore) verify(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return r.b.sums(ctx, r.progress("check "), Intake, Logs, Documents)
+	return r.b.sums(ctx, r.progress("check "), Intake, Logs, Output, Documents)
 }
 
 func (r *restore) progress(doing string) func(string, int64, int64) {
@@ -141,7 +142,7 @@ func (r *restore) run(ctx context.Context) (Restored, error) {
 		out.Already = already
 		return out, err
 	}
-	counts := map[string]*int64{Events: &out.Events, Intake: &out.Intake, Logs: &out.Logs, Documents: &out.Documents}
+	counts := map[string]*int64{Events: &out.Events, Intake: &out.Intake, Logs: &out.Logs, Output: &out.Output, Documents: &out.Documents}
 	for _, kind := range kinds { // the log first: without it, nothing else is taken for an engine's
 		p := r.part(kind)
 		if p == nil {
@@ -241,7 +242,7 @@ func (r *restore) part(kind string) *part {
 	case kind == Intake && !r.till.end:
 		// Its numbers go on behind those that have been given out.
 		p.first, p.wants = s.Last+1, func(*Record) bool { return false }
-	case kind == Logs && !r.till.end:
+	case (kind == Logs || kind == Output) && !r.till.end:
 		at := r.till.at
 		p.wants = func(rec *Record) bool { return !rec.Time.After(at) }
 	}

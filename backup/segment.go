@@ -93,7 +93,7 @@ func readField(r *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-var segmentName = regexp.MustCompile(`^(events|intake|logs|documents)-[0-9]{20}-[0-9]{20}-[A-Z2-7]{8}\.zst$`)
+var segmentName = regexp.MustCompile(`^(events|intake|logs|output|documents)-[0-9]{20}-[0-9]{20}-[A-Z2-7]{8}\.zst$`)
 
 // isSegment reports whether a file's name is that of a segment.
 func isSegment(name string) bool { return segmentName.MatchString(name) }

@@ -22,6 +22,7 @@ type Checked struct {
 	Stale     int64      `json:"stale,omitempty"`   // frames in it that readers pass over
 	Intake    int64      `json:"intake"`
 	Logs      int64      `json:"logs"`
+	Output    int64      `json:"output"`    // chunks
 	Documents int64      `json:"documents"` // messages of the object store: parts and descriptions
 	LastAt    time.Time  `json:"last_at"`   // of the last event
 }
@@ -31,7 +32,7 @@ type Checked struct {
 // or events.ErrCorrupt.
 func (b *Backup) Verify(ctx context.Context, progress func(what string, done, total int64)) (out Checked, err error) {
 	m := b.Manifest
-	out = Checked{First: m.First, Last: m.Last, Intake: m.Stream(Intake).Records(), Logs: m.Stream(Logs).Records(), Documents: m.Stream(Documents).Records()}
+	out = Checked{First: m.First, Last: m.Last, Intake: m.Stream(Intake).Records(), Logs: m.Stream(Logs).Records(), Output: m.Stream(Output).Records(), Documents: m.Stream(Documents).Records()}
 	out.Files = 1
 	for _, s := range m.Streams {
 		out.Files += len(s.Segments)
@@ -45,7 +46,7 @@ func (b *Backup) Verify(ctx context.Context, progress func(what string, done, to
 	if err != nil {
 		return out, err
 	}
-	return out, b.sums(ctx, progress, Intake, Logs, Documents)
+	return out, b.sums(ctx, progress, Intake, Logs, Output, Documents)
 }
 
 // sums reads streams without a look at what their messages are.

@@ -22,6 +22,8 @@ type agreed struct {
 	MaxRunning    int                   `json:",omitzero"`
 	LogMaxAge     time.Duration         `json:",omitzero"`
 	LogMaxBytes   int64                 `json:",omitzero"`
+	OutputBytes   int64                 `json:",omitzero"`
+	OutputItem    int                   `json:",omitzero"`
 	BlobMaxBytes  int64                 `json:",omitzero"`
 	CutEvents     int                   `json:",omitzero"`
 	Replicas      int                   `json:",omitzero"`
@@ -50,7 +52,7 @@ func (c Config) Digest() string {
 	c = c.WithDefaults()
 	a := agreed{
 		Durability: c.Server.Durability, MaxClockJump: c.Server.MaxClockJump, NoDedupBucket: c.Server.NoDedupBucket,
-		MaxRunning: c.Limits.MaxRunning, LogMaxAge: c.Limits.LogMaxAge, LogMaxBytes: c.Limits.LogMaxBytes, BlobMaxBytes: c.Limits.BlobMaxBytes,
+		MaxRunning: c.Limits.MaxRunning, LogMaxAge: c.Limits.LogMaxAge, LogMaxBytes: c.Limits.LogMaxBytes, OutputBytes: c.Limits.OutputMaxBytes, OutputItem: c.Limits.OutputItem, BlobMaxBytes: c.Limits.BlobMaxBytes,
 		CutEvents: c.Retention.CutEvents, Replicas: c.Cluster.Replicas, Placement: c.Cluster.Placement, Limits: c.EngineLimits(),
 		Workers: c.Workers, DedupHook: c.DedupHook, Defaults: namedBy(c.Defaults), Types: map[events.Type]named{}, Schedules: c.FileSchedules(), Namespaces: c.FileNamespaces(),
 	}

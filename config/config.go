@@ -74,6 +74,8 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+	OutputMaxBytes int64 // of all items' outputs together
+	OutputItem     int   // bytes of the output of one run
 	MaxQueued      int   // items queued or waiting, over all types; 0: no limit
 	QueueSteps     []events.QueueStep
 	Types          []string // that may be submitted; none: any

@@ -162,6 +162,8 @@ func (l *Limits) fields() []field {
 		at("min_free", &l.MinFreeBytes, size[int64](1<<20, 1<<50), 256<<20, "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so; below half of it nothing is dispatched"),
 		at("log_max_age", &l.LogMaxAge, span(time.Minute, events.MaxDelay), 7*24*time.Hour, "items' log records older than this are dropped"),
 		at("log_max_size", &l.LogMaxBytes, size[int64](1<<20, 1<<50), 1<<30, "bound of all items' logs together, and a record for each KiB of it (at least 10,000); the oldest are dropped"),
+		at("output_max_size", &l.OutputMaxBytes, size[int64](1<<20, 1<<50), 1<<30, "bound of all items' outputs together ([OUTPUT.md](../guides/OUTPUT.md)), and a chunk for each KiB of it (at least 65,536); the oldest chunks are dropped"),
+		at("output_item_size", &l.OutputItem, size[int](1<<10, 16<<20), 1<<20, "bound of the output of one run; what is beyond is dropped, and the output marked as cut"),
 		zero("max_queued", &l.MaxQueued, integer[int](0, events.MaxMaxQueued), "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
 		zero("queue_steps", &l.QueueSteps, steps, "none", stepsDoc),
 		zero("types", &l.Types, atMost(events.MaxTypes, checkTypeName), "any", "types of which items may be submitted, beside those with a table of their own; others are refused (`type_not_allowed`)"),

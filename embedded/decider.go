@@ -167,6 +167,19 @@ func (d *decider) newJanitor() (err error) {
 	return err
 }
 
+// exists reports whether there is an item, of all that is durable. An engine that does not
+// own the log leaves it to the owner to find that one is gone.
+func (d *decider) exists(ctx context.Context, id events.ID) (bool, error) {
+	if _, standsBy := d.dispatcher.StandsBy(); standsBy {
+		return true, nil
+	}
+	if err := d.dispatcher.Await(ctx, d.dispatcher.Position()); err != nil {
+		return false, err
+	}
+	it, err := d.ledger.store.Item(id)
+	return it != nil, err
+}
+
 // documentBytes bounds the object store of large documents; -1: by the storage alone.
 func (d *decider) documentBytes() int64 {
 	if d.other() {

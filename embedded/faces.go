@@ -61,6 +61,7 @@ type faces struct {
 	closed  bool         // guarded by opening; HTTP is not to be opened any more
 	at      string       // where another namespace's HTTP listens, through which this one answers
 	live    *live.Hub    // nil without HTTP
+	output  *api.Output  // nil in a mirror
 	bridge  *bridge.Bridge
 }
 
@@ -76,6 +77,11 @@ func (f *faces) hooks() dispatcher.Hooks {
 			} else {
 				f.decider.mirror.projected(c)
 				f.decider.janitor.Pruned(pruned(c.Items))
+				for i := range c.Items {
+					if it := &c.Items[i]; it.New == nil && it.Old != nil {
+						f.output.Pruned(it.Old.Type, it.Old.ID)
+					}
+				}
 				if f.decider.spans != nil {
 					f.decider.spans.Projected(c)
 				}
@@ -162,12 +168,18 @@ func (f *faces) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if f.output, err = api.NewOutput(api.OutputConfig{
+		Conn: f.nc, Names: f.names(), Memory: f.o.Memory, Replicas: f.copies.replicas, Placement: f.copies.placement, ItemBytes: f.cfg.Limits.OutputItem,
+		MaxBytes: f.share("output_max_size", f.cfg.Limits.OutputMaxBytes, config.Default().Limits.OutputMaxBytes), Exists: f.decider.exists, Logger: f.log,
+	}); err != nil {
+		return err
+	}
 	store, err := blobs.New(f.nc, f.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
 	err = f.newService(api.Config{
-		Core: f.decider.dispatcher, Logs: logs,
+		Core: f.decider.dispatcher, Logs: logs, Output: f.output,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},
@@ -181,8 +193,15 @@ func (f *faces) openAPI(ctx context.Context) error {
 	})
 	if err == nil {
 		f.ledger.lease.call = f.service.Call
+		f.output.Start()
 	}
 	return err
+}
+
+// closeAPI ends the API.
+func (f *faces) closeAPI(ctx context.Context) error {
+	f.output.Stop()
+	return f.service.Stop(ctx)
 }
 
 // newService makes the API, of an engine or a mirror, to which c is particular.
@@ -383,8 +402,12 @@ func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var output rest.Output
+	if f.output != nil {
+		output = f.output
+	}
 	s, err := rest.New(rest.Config{
-		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Output: output, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
 		return nil, err

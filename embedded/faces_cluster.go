@@ -127,7 +127,7 @@ func (f *clusterFace) replicas(ctx context.Context, l *link) []wire.StreamReplic
 	here := l.srv.streams(names.Account())
 	ctx, cancel := context.WithTimeout(ctx, replicasWithin)
 	defer cancel()
-	of := []string{names.EventStream(0), names.IntakeStream(), names.LogStream(), blobs.Stream(names)}
+	of := []string{names.EventStream(0), names.IntakeStream(), names.LogStream(), names.OutputStream(), blobs.Stream(names)}
 	found := make([]*wire.StreamReplicas, len(of))
 	var asked sync.WaitGroup
 	for i, name := range of {

@@ -34,6 +34,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.Prefix + ".intake.>",
 		n.RunAll(),
 		n.Prefix + ".control.>",
+		n.OutputAll(), // which the engine writes for the run that has the item
 		n.Prefix + ".lease.>",
 		n.Forward(">"), // what other nodes have authorised
 		n.MirrorAll(),  // what mirrors take for the log
@@ -54,7 +55,7 @@ func ackStreams(n wire.Names) []string { return []string{n.DispatchStream(), n.D
 
 // primaryStreams hold what exists nowhere else.
 func primaryStreams(n wire.Names, partitions int) []string {
-	streams := []string{n.IntakeStream(), n.LogStream(), blobs.Stream(n)}
+	streams := []string{n.IntakeStream(), n.LogStream(), n.OutputStream(), blobs.Stream(n)}
 	streams = append(streams, ackStreams(n)...)
 	for p := range partitions {
 		streams = append(streams, n.EventStream(p))

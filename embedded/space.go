@@ -43,7 +43,7 @@ func (s *space) workParts() []part {
 		{"the heed of room", just(d.heedRoom), just(func() { d.unheed() })},
 		{"the bound of the log", d.heedBound, just(d.bound.stop)},
 		{"the large documents", d.startBlobs, just(func() { d.janitor.Stop() })},
-		{"the API", f.openAPI, func(ctx context.Context) error { return f.service.Stop(ctx) }},
+		{"the API", f.openAPI, f.closeAPI},
 		{"the ownership", d.takeOver, nil},
 	}
 }

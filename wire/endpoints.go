@@ -19,6 +19,7 @@ const (
 	APISignal     = "signal"
 	APIHistory    = "history"
 	APILogs       = "logs"
+	APIOutput     = "output"
 	APIEvents     = "events"
 	APITree       = "tree"
 	APIWhy        = "why"
@@ -26,12 +27,13 @@ const (
 	APIHeld       = "held"
 	APIReschedule = "reschedule"
 
-	APIRegister   = "register"
-	APIHeartbeat  = "heartbeat"
-	APIReport     = "report"
-	APIProbed     = "probed"
-	APIOffer      = "offer"
-	APIUnregister = "unregister"
+	APIRegister    = "register"
+	APIHeartbeat   = "heartbeat"
+	APIReport      = "report"
+	APIOutputWrite = "output_write"
+	APIProbed      = "probed"
+	APIOffer       = "offer"
+	APIUnregister  = "unregister"
 
 	APIStats        = "stats"
 	APITypes        = "types"
@@ -173,6 +175,7 @@ var endpoints = func() []Endpoint {
 		fixed     = []events.Code{events.CodeNotFound, events.CodeSetInFile}
 		removes   = []events.Code{events.CodeNotFound, events.CodeSetInFile, events.CodeWrongState}
 		sessions  = []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse}
+		writes    = []events.Code{events.CodeNotFound, events.CodeStaleToken}
 		position  = []string{"min_position"}
 	)
 	return []Endpoint{
@@ -206,6 +209,7 @@ var endpoints = func() []Endpoint {
 				Summary: "Show an item's events", About: "Everything that has happened to the item, oldest first, with the time that it spent in each state."},
 		}},
 		{Name: APILogs, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
+		{Name: APIOutput, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Output](), Reply: typeOf[OutputReply]()},
 		{Name: APIEvents, Roles: reads, ReadOnly: true, Waits: true, Request: typeOf[ReadEvents](), Reply: typeOf[EventsReply]()},
 		{Name: APITree, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
 			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work",
@@ -229,6 +233,7 @@ var endpoints = func() []Endpoint {
 		{Name: APIRegister, Roles: works, Defines: true, Refuses: sessions, Request: typeOf[Register](), Reply: typeOf[Registered]()},
 		{Name: APIHeartbeat, Roles: works, Refuses: sessions, Request: typeOf[Heartbeat](), Reply: typeOf[HeartbeatReply]()},
 		{Name: APIReport, Roles: works, Refuses: sessions, Request: typeOf[[]Report](), Reply: typeOf[[]Reported]()},
+		{Name: APIOutputWrite, Roles: works, Refuses: writes, Request: typeOf[OutputWrite](), Reply: typeOf[OutputSummary]()},
 		{Name: APIProbed, Roles: works, Refuses: sessions, Request: typeOf[Probed](), Reply: typeOf[OK]()},
 		{Name: APIOffer, Roles: works, Refuses: sessions, Request: typeOf[Offer](), Reply: typeOf[OK]()},
 		{Name: APIUnregister, Roles: works, Refuses: sessions, Request: typeOf[Unregister](), Reply: typeOf[OK]()},

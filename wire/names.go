@@ -140,6 +140,9 @@ func (n Names) DispatchAcks() []string {
 // LogStream holds the items' logs.
 func (n Names) LogStream() string { return n.stream("LOGS") }
 
+// OutputStream holds what items' runs write while they run.
+func (n Names) OutputStream() string { return n.stream("OUTPUT") }
+
 // Submit is the subject for plain publishes of items of type t.
 func (n Names) Submit(t events.Type) string { return n.subject("submit", string(t)) }
 
@@ -195,6 +198,19 @@ func (n Names) Log(t events.Type, id events.ID) string {
 
 // LogAll matches every Log subject.
 func (n Names) LogAll() string { return n.subject("log", "*", "*") }
+
+// Output is the subject of an item's output.
+func (n Names) Output(t events.Type, id events.ID) string {
+	return n.subject("output", string(t), id.String())
+}
+
+// OutputOf returns the item whose output has a subject.
+func (n Names) OutputOf(subject string) (events.ID, error) {
+	return events.ParseID(subject[strings.LastIndexByte(subject, '.')+1:])
+}
+
+// OutputAll matches every Output subject.
+func (n Names) OutputAll() string { return n.subject("output", "*", "*") }
 
 // Control is the subject on which a worker receives cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
@@ -292,4 +308,8 @@ const (
 	HeaderToken    = "Work-Token"
 	HeaderLease    = "Work-Lease"    // Go duration
 	HeaderDeadline = "Work-Deadline" // Go duration that the attempt may take from its start
+
+	HeaderOutputNumber = "Work-Output-Number" // of a chunk in its run, from 1: a new run begins
+	HeaderOutputOffset = "Work-Output-Offset" // bytes that the run has written before
+	HeaderOutputCut    = "Work-Output-Cut"    // "1": the output has reached its bound
 )

@@ -119,3 +119,9 @@ type WorkerLogLine struct {
 	Attempt int       `json:"attempt,omitempty"`
 	Message string    `json:"message"` // what is beyond 8 KiB is cut
 }
+
+// WorkerOutput is a chunk of the output of an item that a worker runs.
+type WorkerOutput struct {
+	Session string `json:"session"`
+	OutputWrite
+}

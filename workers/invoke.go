@@ -33,9 +33,14 @@ type Outcome struct {
 
 // Invoke calls h once and returns the outcome: a panic, a result that is no
 // JSON or too large, and an error after the context's timeout are failures
-// with a code of their own. A [Spawn], a [Snoozed] and a [Waits] are no results but
-// ends of their own.
+// with a code of their own. The item's output is stored before it returns. A [Spawn], a
+// [Snoozed] and a [Waits] are no results but ends of their own.
 func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
+	item.output = newOutput(ctx, item)
+	return closeOutput(invoke(ctx, h, item), item.output)
+}
+
+func invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	result, err := call(context.WithValue(ctx, itemKey{}, item), ending(h), item)
 	if err == nil {
 		var out Outcome

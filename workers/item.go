@@ -40,8 +40,14 @@ type RawItem struct {
 	// runtime sets it.
 	OnMeasure func(read func() Usage) (done func())
 
+	// OnOutput takes the chunks of the item's output, one at a time, and returns what is
+	// stored; nil drops them. The runtime sets it.
+	OnOutput func(ctx context.Context, offset int, chunk []byte) (OutputSummary, error)
+
 	// Sink takes the item's log records; nil drops them. The runtime sets it.
 	Sink func(at time.Time, level, message string)
+
+	output *Output // of the run; set by Invoke
 }
 
 func (it *RawItem) maxResult() int {

@@ -193,7 +193,7 @@ func (w *Worker) begin(r *run, reply *wire.Reported, asked time.Time) {
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	defer w.handlers.Done()
-	item.Sink, item.OnMeasure = w.runner.logSink(item), w.health.outside.measure
+	item.Sink, item.OnOutput, item.OnMeasure = w.runner.logSink(item), w.runner.outputSink(r), w.health.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {
 		var done context.CancelFunc

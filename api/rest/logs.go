@@ -75,7 +75,7 @@ func (s *Server) logs(ctx context.Context, in *logsQuery) (func(huma.Context), e
 	}, err
 }
 
-// followed is a log that a client follows.
+// followed is an item whose log, or output, a client follows.
 type followed struct {
 	s      *Server
 	t      events.Type
@@ -193,11 +193,17 @@ func (f *followed) source(ctx context.Context, fn func(record) error) error {
 	return fn(record{name: "end", data: end.item})
 }
 
-// end waits until the item has ended.
-func (f *followed) end(ctx context.Context) (end logEnd) {
-	for end.err == nil && !end.item.State.Terminal() {
-		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), Timeout: events.DurationOf(MaxWait)})
+// ended waits until the item has ended.
+func (f *followed) ended(ctx context.Context) (item wire.Item, err error) {
+	for err == nil && !item.State.Terminal() {
+		item, err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), Timeout: events.DurationOf(MaxWait)})
 	}
+	return item, err
+}
+
+// end waits until the item has ended, and finds the end of its log.
+func (f *followed) end(ctx context.Context) (end logEnd) {
+	end.item, end.err = f.ended(ctx)
 	if end.err == nil && time.Since(end.item.FinishedAt) < lateRecords {
 		end.err = sleep.For(ctx, lateRecords)
 	}

@@ -226,7 +226,7 @@ func (r *rig) plantHTTP(check func(way string, answer []byte, body string)) (req
 			}
 			if stream { // it has no end unless it is refused
 				if slices.ContainsFunc(op.Parameters, func(p parameter) bool { return p.Name == "Last-Event-ID" }) {
-					send(at+map[bool]string{true: "?follow=true"}[strings.HasSuffix(path, "/logs")], "", "Last-Event-ID", secret)
+					send(at+map[bool]string{true: "?follow=true"}[strings.HasSuffix(path, "/logs") || strings.HasSuffix(path, "/output")], "", "Last-Event-ID", secret)
 				}
 				continue
 			}
@@ -275,6 +275,8 @@ func httpBody(way string) reflect.Type {
 		return reflect.TypeFor[wire.ProbeWait]()
 	case "POST /api/v1/workers/{id}/log":
 		return reflect.TypeFor[wire.WorkerLogs]()
+	case "POST /api/v1/workers/{id}/output":
+		return reflect.TypeFor[wire.WorkerOutput]()
 	case "POST /api/v1/workers/{id}/report":
 		return reflect.TypeFor[struct {
 			Session string        `json:"session"`

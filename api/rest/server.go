@@ -51,6 +51,7 @@ type Config struct {
 	Engine    Caller
 	Events    Events        // nil: the engine has no feed of events
 	Logs      Logs          // nil: the items' logs can't be followed
+	Output    Output        // nil: the items' outputs can't be followed
 	Documents Documents     // the object store; nil: none
 	Auth      Authenticator // nil: everyone may do everything
 	Quotas    *quota.Book   // what each may ask; nil: anything
@@ -125,6 +126,7 @@ func (s *Server) register() {
 	s.registerRoutes()
 	s.registerComposed()
 	s.registerLogs()
+	s.registerOutput()
 	s.mountDocuments()
 	s.mountUploads()
 	s.registerEvents()

@@ -25,6 +25,7 @@ var (
 		"POST /api/v1/workers/{id}/heartbeat": `{"session":"s"}`,
 		"POST /api/v1/workers/{id}/probe":     `{"session":"s"}`,
 		"POST /api/v1/workers/{id}/log":       `{"session":"s","records":[]}`,
+		"POST /api/v1/workers/{id}/output":    `{"session":"s","id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","token":"1"}`,
 	}
 	// known are the operations that answer 200 all the same: they make what they
 	// name, or take away what is not there. They are called last.

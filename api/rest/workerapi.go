@@ -24,6 +24,7 @@ type WorkerBridge interface {
 	Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error)
 	Probe(ctx context.Context, worker string, req wire.ProbeWait) (wire.ProbeAsked, error)
 	Log(ctx context.Context, worker string, req wire.WorkerLogs) error
+	Output(ctx context.Context, worker string, req wire.WorkerOutput) (wire.OutputSummary, error)
 	Unregister(ctx context.Context, worker, session string) error
 }
 
@@ -81,6 +82,15 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 		Body wire.WorkerLogs
 	}) (wire.OK, error) {
 		return wire.OK{OK: true}, b.Log(ctx, in.ID, in.Body)
+	})
+	handleWorker(s, workerOperation{
+		"worker-output", http.MethodPost, workerPath + "/output", wire.APIOutputWrite, ordinary, 0, "Write to the output of an item",
+		"A chunk of at most 64 KiB, as text or in base64. With its offset, the bytes that the run has written before, it may be sent again without being stored twice; the reply has the offset of the next one. stale_token: the run does not have the item any more, and must stop.",
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
+		Body wire.WorkerOutput
+	}) (wire.OutputSummary, error) {
+		return b.Output(ctx, in.ID, in.Body)
 	})
 	handleWorker(s, workerOperation{
 		"unregister-worker", http.MethodDelete, workerPath, wire.APIUnregister, ordinary, http.StatusOK, "Unregister a worker",

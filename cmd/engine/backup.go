@@ -24,9 +24,9 @@ func backupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR|FILE.tar|-",
 		Short: "Back up what the engine can't derive, while it works",
-		Long: `Copy the event log, undecided submissions, items' logs and documents of one
-namespace, as of one position of its log. The engine goes on meanwhile; nothing
-that it accepted before the command began is missing.
+		Long: `Copy the event log, undecided submissions, items' logs and outputs, and
+documents of one namespace, as of one position of its log. The engine goes on
+meanwhile; nothing that it accepted before the command began is missing.
 
 Without --namespace that is the namespace default. Each other one has a backup
 of its own: ` + "`engine namespace list`" + ` names them.
@@ -110,13 +110,13 @@ func (b *backedUp) text() string {
 	}
 	return fmt.Sprintf("backed up %s: positions %d to %d\nnew: %s of the log, %s\n%s: %s in %s, in %s",
 		b.Target, b.First, b.Position, console.Plural(b.Added[backup.Events], "message"),
-		besideLog(b.Added[backup.Intake], b.Added[backup.Logs], b.Added[backup.Documents]),
+		besideLog(b.Added[backup.Intake], b.Added[backup.Logs], b.Added[backup.Output], b.Added[backup.Documents]),
 		into, bytesText(b.Bytes), console.Plural(b.Files, "file"), millis(b.ElapsedMS))
 }
 
 // besideLog counts what a backup holds beside the log.
-func besideLog(intake, logs, parts int64) string {
-	return fmt.Sprintf("%s, %s, %s of documents", console.Plural(intake, "undecided submission"), console.Plural(logs, "log record"), console.Plural(parts, "part"))
+func besideLog(intake, logs, output, parts int64) string {
+	return fmt.Sprintf("%s, %s, %s of output, %s of documents", console.Plural(intake, "undecided submission"), console.Plural(logs, "log record"), console.Plural(output, "chunk"), console.Plural(parts, "part"))
 }
 
 // stages returns functions that show work that goes through several stages, each with a
@@ -153,7 +153,7 @@ place, the log no hole, and its events must decode. It needs no engine.`,
 			end()
 			return a.show(got, err, func() {
 				a.Printf("whole: %s, %s; positions %d to %d, the last of %s\n", console.Plural(got.Files, "file"), bytesText(got.Bytes), got.First, got.Last, got.LastAt.UTC().Format(time.RFC3339Nano))
-				a.Printf("%s, %s\n", console.Plural(got.Events, "event"), besideLog(got.Intake, got.Logs, got.Documents))
+				a.Printf("%s, %s\n", console.Plural(got.Events, "event"), besideLog(got.Intake, got.Logs, got.Output, got.Documents))
 				if got.Foreign > 0 {
 					a.Printf("%s in the log that no engine wrote\n", console.Plural(got.Foreign, "message"))
 				}
@@ -178,8 +178,8 @@ Nothing is restored over what exists. What was running counts as lost, and is
 tried again when an engine starts.
 
 With --to or --at the log ends at an earlier moment, and the state is that of
-then. Undecided submissions are not restored then; items' logs are, up to that
-time.
+then. Undecided submissions are not restored then; logs and outputs are, up to
+that time.
 
 With --namespace NAME the backup of any namespace becomes that one, in the
 folder of an engine that is stopped, or on its NATS server. There must be
@@ -258,7 +258,7 @@ func printRestored(a *app, r *embedded.Restored) {
 	}
 	a.Printf("restored: positions %d to %d, the last of %s\n", r.First, r.Last, r.At.UTC().Format(time.RFC3339Nano))
 	if !r.Already {
-		a.Printf("%s of the log, %s: read back and compared\n", console.Plural(r.Events, "message"), besideLog(r.Intake, r.Logs, r.Documents))
+		a.Printf("%s of the log, %s: read back and compared\n", console.Plural(r.Events, "message"), besideLog(r.Intake, r.Logs, r.Output, r.Documents))
 	}
 	a.Printf("replayed: %s; digest %s\n", console.Plural(r.Items, "item"), r.Digest)
 	if r.InFlight > 0 {

@@ -29,6 +29,7 @@ import (
 func workCommand(a *app) *cobra.Command {
 	cfg := workers.Config{}
 	var env, checks []string
+	var stream bool
 	grace := process.DefaultGrace
 	cmd := &cobra.Command{
 		Use:   "work TYPE [flags] -- COMMAND [ARG…]",
@@ -40,9 +41,10 @@ in --concurrency slots that they share.
 
 The command gets the params on standard input, and WORK_ID, WORK_TYPE,
 WORK_ATTEMPT and WORK_NAMESPACE in its environment. Standard output is the
-result: its last line if that is JSON, else the text. Standard error is the
-item's log. Exit 0: done; 75: retry later; 65: not retryable; any other: failed,
-retried.
+result: its last line if that is JSON, else the text; with --stream it is the
+item's output, which others follow while the command runs (engine output ID
+--follow), and the result says how long it is. Standard error is the item's log.
+Exit 0: done; 75: retry later; 65: not retryable; any other: failed, retried.
 
 The command inherits the environment, except for what this program itself logs
 in with (NATS_PASSWORD and the like): pass those on by name with --env.
@@ -78,7 +80,11 @@ fails.`,
 			if cfg.Checks, err = shellChecks(checks, process.Env(env...)); err != nil {
 				return err
 			}
-			return a.work(cmd.Context(), cfg, args[0], process.Handler(args[1:], process.Grace(grace), process.Env(env...)), args[1])
+			opts := []process.Option{process.Grace(grace), process.Env(env...)}
+			if stream {
+				opts = append(opts, process.Stream())
+			}
+			return a.work(cmd.Context(), cfg, args[0], process.Handler(args[1:], opts...), args[1])
 		},
 	}
 	f := cmd.Flags()
@@ -89,6 +95,7 @@ fails.`,
 	f.BoolVar(&cfg.Probe, "probe", false, "answer the engine's probes, so that it notices when this worker hangs")
 	f.StringArrayVar(&checks, "check", nil, "a shell `command` that fails while this worker should take no new items (repeatable)")
 	f.StringArrayVar(&env, "env", nil, "a `variable` of the command's environment: NAME passes on one that holds a login (such as NATS_PASSWORD), NAME=value sets one (repeatable)")
+	f.BoolVar(&stream, "stream", false, "make standard output the item's output, for others to follow while the command runs")
 	f.DurationVar(&grace, "grace", grace, "how long after SIGTERM a command gets SIGKILL")
 	return cmd
 }

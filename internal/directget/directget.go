@@ -31,6 +31,7 @@ type Request struct {
 	Seq       uint64     `json:"seq,omitempty"`
 	StartTime *time.Time `json:"start_time,omitempty"`
 	NextFor   string     `json:"next_by_subj,omitempty"` // only on subjects that match
+	LastFor   string     `json:"last_by_subj,omitempty"` // the last one on this subject, in place of all above
 	Batch     int        `json:"batch,omitempty"`        // messages, at least 1; for Get alone
 	MaxBytes  int        `json:"max_bytes,omitempty"`    // after so many the server ends the answer
 }

@@ -62,8 +62,10 @@ func Start(t testing.TB, url string, ns events.Namespace) {
 	must(err)
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{Conn: own, Names: names})
 	must(err)
+	output, err := api.NewOutput(api.OutputConfig{Conn: own, Names: names})
+	must(err)
 	svc, err = api.New(api.Config{
-		Conn: own, Names: names, Core: engine, Queries: queries{store, query.Of(store)}, Prover: prover{}, Logs: logs, Metrics: metrics,
+		Conn: own, Names: names, Core: engine, Queries: queries{store, query.Of(store)}, Prover: prover{}, Logs: logs, Output: output, Metrics: metrics,
 		Info: wire.InfoReply{Version: "test", Owner: "test", Prefix: names.Prefix}, Logger: slog.New(slog.DiscardHandler),
 	})
 	must(err)

@@ -99,6 +99,36 @@ func TestAnItemIsLive(t *testing.T) {
 	same()
 }
 
+func TestOutputIsLive(t *testing.T) {
+	w := start(t)
+	step := make(chan string)
+	w.worker("w-1", 1, map[string]workers.Handler{"answer": func(ctx context.Context, it *workers.RawItem) (any, error) {
+		for text := range step {
+			if text == "fail" {
+				return nil, context.DeadlineExceeded
+			}
+			if _, err := it.Output().WriteString(text); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}})
+	id := w.submit(streamwright.Item{Type: "answer"})
+	p := open(t, desktop, w.url+"#/work/"+id)
+	p.see(".item-state", "running")
+	p.until(`document.querySelector('.panel-output').hidden`)
+	step <- "<b>first \xc3"
+	p.see(".output-text", "<b>first ")
+	step <- "\xbc and more"
+	p.see(".output-text", "<b>first ü and more")
+	step <- "fail"
+	step <- "second"
+	p.until(`document.querySelector('.output-text').textContent === 'second'`)
+	close(step)
+	p.see(".item-state", "completed")
+	p.see(".panel-output", "6 bytes")
+}
+
 func TestCancelAnItem(t *testing.T) {
 	w := start(t)
 	s := w.seed()

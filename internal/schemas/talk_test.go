@@ -203,6 +203,8 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	ask[wire.HeartbeatReply](k, wire.APIHeartbeat, fmt.Sprintf(`{%s,"in_flight":[{"id":%q,"token":%q}],"health":{"load":0.5}}`, me, it.ID, it.Token))
 	k.report(it, `"event":"progress","percent":50,"message":"half"`)
 	k.report(it, `"event":"checkpoint","checkpoint":{"at":1}`)
+	ask[wire.OutputSummary](k, wire.APIOutputWrite, fmt.Sprintf(`{"id":%q,"token":%q,"offset":0,"text":"one"}`, it.ID, it.Token))
+	ask[wire.OutputSummary](k, wire.APIOutputWrite, fmt.Sprintf(`{"id":%q,"token":%q,"base64":"/w=="}`, it.ID, it.Token))
 	k.queries(item.ID)
 	k.report(it, `"event":"wait","wait":{"names":["go","stop"],"all":true,"for_ms":60000,"then":"fail","code":"late","error":"no answer"}`)
 	if got := ask[wire.Item](k, wire.APIGet, fmt.Sprintf(`{"id":%q}`, item.ID)); got.WaitsFor == nil {
@@ -252,6 +254,7 @@ func (k *talk) queries(id string) {
 	ask[wire.HistoryReply](k, wire.APIHistory, one)
 	ask[wire.LogsReply](k, wire.APILogs, one)
 	ask[wire.LogsReply](k, wire.APILogs, fmt.Sprintf(`{"id":%q,"after":0}`, id))
+	ask[wire.OutputReply](k, wire.APIOutput, fmt.Sprintf(`{"id":%q,"after":0}`, id))
 	ask[wire.EventsReply](k, wire.APIEvents, `{"from_seq":1,"kinds":["completed"],"limit":10,"wait_ms":1}`)
 	ask[wire.TreeReply](k, wire.APITree, one)
 	ask[wire.WhyReply](k, wire.APIWhy, one)

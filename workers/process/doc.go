@@ -32,6 +32,10 @@
 //	killed by a signal from outside: failed with code killed, retried
 //	could not be started: failed with code exec_failed, retried
 //
+// With [Stream], stdout is the item's output instead, which others follow while the child
+// runs, and the result says how long it is. Then a child waits in its writes while the
+// engine takes nothing.
+//
 // On the descriptor 3 the child may write lines of JSON while it runs:
 //
 //	{"progress":40,"message":"page 12 of 30"}

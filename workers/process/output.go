@@ -3,10 +3,12 @@ package process
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"unicode/utf8"
 
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -75,7 +77,8 @@ func (c *capture) result() (any, error) {
 		return json.RawMessage(bytes.Clone(last)), nil
 	}
 	if c.overflow {
-		return nil, fmt.Errorf("the child wrote %d bytes to stdout: a result has at most %d, unless the last line is JSON; write the output elsewhere and a reference to it to stdout", c.total, c.max)
+		err := fmt.Errorf("the child wrote %d bytes to stdout: a result has at most %d, unless the last line is JSON; write the output elsewhere and a reference to it to stdout", c.total, c.max)
+		return nil, workers.Permanent(workers.WithCode(err, workers.FailBadResult))
 	}
 	text := bytes.TrimSuffix(c.whole, []byte("\n"))
 	text = bytes.TrimSuffix(text, []byte("\r"))
@@ -133,4 +136,20 @@ func (l *lineLogger) flush() {
 	case l.lines == MaxLogLines+1:
 		l.log(fmt.Sprintf("further lines are dropped: a run logs at most %d", MaxLogLines))
 	}
+}
+
+// maxLeftOutput bounds what is read of a pipe once the child has exited: more than a pipe holds.
+const maxLeftOutput = 4 << 20
+
+// streamed passes stdout on to the item's output.
+type streamed struct{ out *workers.Output }
+
+// take drops what can't be written: a child must not get an error for writing too much.
+func (s streamed) take(b []byte) { _, _ = s.out.Write(b) }
+
+func (s streamed) result() (any, error) {
+	if err := s.out.Flush(); err != nil && !errors.Is(err, workers.ErrOutputFull) {
+		return nil, workers.WithCode(err, workers.FailOutput)
+	}
+	return wire.OutputResult(s.out.Summary()), nil
 }

@@ -15,9 +15,8 @@ import (
 // reportFD is the descriptor on which a child says what its exit code can't.
 const reportFD = 3
 
-// reportPipe is the descriptor's two ends and the goroutine that reads.
-type reportPipe struct {
-	r    *reporter
+// pipe is a pipe that a child writes to, and the goroutine that reads.
+type pipe struct {
 	read *os.File
 	ours *os.File // the writing end, until the child has it
 	done chan struct{}
@@ -27,24 +26,25 @@ type reportPipe struct {
 	left    int           // bytes that are still read then; the reader's own
 }
 
-// openReport gives the command its report descriptor. Where a child can't
-// inherit one, it gets none, and nothing is ever reported.
-func openReport(ctx context.Context, cmd *exec.Cmd, item *workers.RawItem) (*reportPipe, error) {
-	p := &reportPipe{r: &reporter{ctx: ctx, item: item}, done: make(chan struct{})}
-	if runtime.GOOS == "windows" {
-		close(p.done)
-		return p, nil
-	}
+// openPipe makes a pipe, whose bytes take gets; end is called behind the last. Of what is left
+// when the child has exited, at most left bytes are read.
+func openPipe(left int, take func([]byte), end func()) (*pipe, error) {
+	p := &pipe{done: make(chan struct{}), left: left}
 	var err error
 	if p.read, p.ours, err = os.Pipe(); err != nil {
-		return nil, fmt.Errorf("open the report descriptor: %w", err)
+		return nil, err
 	}
-	cmd.ExtraFiles = []*os.File{p.ours}
-	cmd.Env = append(cmd.Env, fmt.Sprintf("WORK_REPORT_FD=%d", reportFD))
-	p.left = MaxReportLine
 	go func() {
 		defer close(p.done)
-		p.r.read(p.read, p.before)
+		defer end()
+		buf := make([]byte, 32<<10)
+		for got := 0; p.before(got); {
+			n, err := p.read.Read(buf)
+			take(buf[:n])
+			if got = n; err != nil {
+				return
+			}
+		}
 	}()
 	return p, nil
 }
@@ -52,7 +52,7 @@ func openReport(ctx context.Context, cmd *exec.Cmd, item *workers.RawItem) (*rep
 // before is asked before each read. Once the child has exited, what it has
 // left in the pipe is read; a descendant that still has the pipe may neither
 // keep it open nor go on writing for long.
-func (p *reportPipe) before(got int) bool {
+func (p *pipe) before(got int) bool {
 	if !p.closing.Load() {
 		return true
 	}
@@ -62,25 +62,41 @@ func (p *reportPipe) before(got int) bool {
 }
 
 // started closes this process's copy of the child's end.
-func (p *reportPipe) started() {
-	if p.ours != nil {
+func (p *pipe) started() {
+	if p != nil && p.ours != nil {
 		_ = p.ours.Close() // nothing was written to it
 		p.ours = nil
 	}
 }
 
-// finish returns once everything that the child has said is taken in: at the
+// finish returns once everything that the child has written is taken in: at the
 // end of the pipe, or after the delay if a descendant keeps it open. What the
-// child said last may be a checkpoint, which takes as long as it takes; it ends
+// child wrote last may be a checkpoint, or output, which takes as long as it takes; it ends
 // with the run's context.
-func (p *reportPipe) finish(delay time.Duration) {
-	p.started()
-	if p.read == nil {
+func (p *pipe) finish(delay time.Duration) {
+	if p == nil {
 		return
 	}
+	p.started()
 	p.delay = delay
 	p.closing.Store(true)
 	_ = p.read.SetReadDeadline(time.Now().Add(delay)) // for a read that is under way
 	<-p.done
 	_ = p.read.Close() // it was only read
+}
+
+// openReport gives the command its report descriptor. Where a child can't
+// inherit one, it gets none, and nothing is ever reported.
+func openReport(ctx context.Context, cmd *exec.Cmd, item *workers.RawItem) (*reporter, *pipe, error) {
+	r := &reporter{ctx: ctx, item: item}
+	if runtime.GOOS == "windows" {
+		return r, nil, nil
+	}
+	p, err := openPipe(MaxReportLine, r.take, r.line) // the last line may have no end
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the report descriptor: %w", err)
+	}
+	cmd.ExtraFiles = []*os.File{p.ours}
+	cmd.Env = append(cmd.Env, fmt.Sprintf("WORK_REPORT_FD=%d", reportFD))
+	return r, p, nil
 }

@@ -54,6 +54,7 @@ type config struct {
 	pipeDelay time.Duration
 
 	restricted bool
+	stream     bool
 }
 
 // Option changes how children are run.
@@ -70,6 +71,11 @@ func Grace(d time.Duration) Option { return func(c *config) { c.grace = max(d, 0
 func PipeDelay(d time.Duration) Option {
 	return func(c *config) { c.pipeDelay = max(d, time.Millisecond) }
 }
+
+// Stream makes stdout the item's output, which anyone can follow while the child runs. The
+// result is then {"output":{"bytes":n}}, with "cut":true if the output has reached its bound:
+// what is beyond is dropped, and the child runs on.
+func Stream() Option { return func(c *config) { c.stream = true } }
 
 // Handler runs cmd (the program and its arguments; no shell) for each item.
 // The program is looked up in PATH each time, so it may appear later.
@@ -89,13 +95,12 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	out := &capture{max: cmp.Or(max(item.MaxResult, 0), events.MaxResultBytes)}
 	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir = c.dir
 	cmd.Env = append(c.environ(os.Environ()), environment(ctx, item)...)
 	cmd.Stdin = bytes.NewReader(item.Raw) // a child that does not read it is no error
-	cmd.Stdout, cmd.Stderr = out, log
+	cmd.Stderr = log
 	cmd.WaitDelay = c.pipeDelay
 	isolate(cmd)
 	if item.Continuation != nil {
@@ -118,8 +123,13 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 		}
 		cmd.Env = append(cmd.Env, "WORK_WAITED="+string(ended), "WORK_SIGNALS="+path)
 	}
-	pipe, err := openReport(ctx, cmd, item)
+	said, pipe, err := openReport(ctx, cmd, item)
 	if err != nil {
+		return nil, workers.WithCode(err, FailExec)
+	}
+	out, stdout, err := c.stdout(cmd, item)
+	if err != nil {
+		pipe.finish(0)
 		return nil, workers.WithCode(err, FailExec)
 	}
 
@@ -128,14 +138,39 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	err = c.run(ctx, cmd, func() {
 		m.started(cmd.Process.Pid)
 		pipe.started()
+		stdout.started()
 	})
 	m.ended(cmd.ProcessState)
 	pipe.finish(c.pipeDelay)
+	stdout.finish(c.pipeDelay)
 	log.flush()
 	if cmd.Process == nil {
 		return nil, workers.WithCode(fmt.Errorf("start %s: %w", c.argv[0], err), FailExec)
 	}
-	return verdict(ctx, cmd.ProcessState, err, out, log.last, pipe.r)
+	return verdict(ctx, cmd.ProcessState, err, out, log.last, said)
+}
+
+// result is what a child has written to stdout.
+type result interface {
+	// result returns the result of a child that has succeeded.
+	result() (any, error)
+}
+
+// stdout makes stdout of a command the result, or the item's output, which has a pipe of its
+// own: its reader may wait for the engine.
+func (c *config) stdout(cmd *exec.Cmd, item *workers.RawItem) (result, *pipe, error) {
+	if !c.stream {
+		out := &capture{max: cmp.Or(max(item.MaxResult, 0), events.MaxResultBytes)}
+		cmd.Stdout = out
+		return out, nil, nil
+	}
+	out := streamed{item.Output()}
+	p, err := openPipe(maxLeftOutput, out.take, func() {})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open stdout: %w", err)
+	}
+	cmd.Stdout = p.ours
+	return out, p, nil
 }
 
 func environment(ctx context.Context, item *workers.RawItem) []string {
@@ -203,7 +238,7 @@ func (c *config) terminate(ctx context.Context, cmd *exec.Cmd, exited <-chan str
 
 // verdict returns the outcome of an ended child. waitErr is the error of Wait; only
 // the process's state counts, since a pipe that had to be closed is no failure.
-func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *capture, lastLine string, said *reporter) (any, error) {
+func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out result, lastLine string, said *reporter) (any, error) {
 	if state == nil {
 		return nil, fmt.Errorf("wait for the child: %w", waitErr)
 	}
@@ -211,11 +246,7 @@ func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *ca
 		if result, err, asked := said.outcome(false, nil); asked {
 			return result, err
 		}
-		result, err := out.result()
-		if err != nil {
-			return nil, workers.Permanent(workers.WithCode(err, workers.FailBadResult))
-		}
-		return result, nil
+		return out.result()
 	}
 	err := errors.New(describe(state, lastLine))
 	if ctx.Err() != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -69,20 +68,7 @@ type reporter struct {
 	long bool // the line being read is too long
 }
 
-// read reads lines until the descriptor's end; before each read it asks before,
-// with the bytes read so far, whether to go on.
-func (r *reporter) read(from io.Reader, before func(got int) bool) {
-	buf := make([]byte, 32<<10)
-	for got := 0; before(got); {
-		n, err := from.Read(buf)
-		r.take(buf[:n])
-		if got = n; err != nil {
-			break
-		}
-	}
-	r.line() // one without an end
-}
-
+// take takes in some bytes of what the child says.
 func (r *reporter) take(b []byte) {
 	for part, whole := range pieces(b) {
 		if len(r.part)+len(part) > MaxReportLine {

@@ -25,6 +25,7 @@ type Result struct {
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
 	Logs       []Record        // all logged, in order
+	Output     []byte          // all written to the item's output
 
 	Spawn       *workers.Spawn    // of a run that ended in children
 	Snooze      *workers.Snoozed  // of a run that put its item off
@@ -155,6 +156,7 @@ func RunRaw(t testing.TB, h workers.Handler, params any, opts ...Option) Result 
 	}
 	var log sink
 	c.item.Sink = log.add
+	c.item.OnOutput = log.wrote
 	c.item.OnProgress = log.progressed
 	c.item.OnCheckpoint = func(ctx context.Context, doc json.RawMessage) error {
 		if err := cmp.Or(c.saveErr, context.Cause(ctx)); err != nil {
@@ -186,6 +188,13 @@ func (s *sink) progressed(percent int, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got.Progress = append(s.got.Progress, Progress{percent, message})
+}
+
+func (s *sink) wrote(_ context.Context, _ int, chunk []byte) (workers.OutputSummary, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got.Output = append(s.got.Output, chunk...)
+	return workers.OutputSummary{Bytes: len(s.got.Output)}, nil
 }
 
 func (s *sink) saved(doc json.RawMessage) {

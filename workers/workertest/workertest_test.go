@@ -17,6 +17,8 @@ type greeting struct{ Name string }
 
 func greet(ctx context.Context, it *workers.Item[greeting]) (any, error) {
 	it.Log(workers.LevelInfo, "greeting "+it.Params.Name)
+	_, _ = it.Output().WriteString("hello ")
+	_, _ = it.Output().WriteString(it.Params.Name)
 	switch it.Params.Name {
 	case "":
 		return nil, workers.Permanent(workers.WithCode(errors.New("no name"), "no_name"))
@@ -43,6 +45,9 @@ func TestRun(t *testing.T) {
 	}
 	if len(got.Logs) != 1 || got.Logs[0].Message != "greeting Ada" || got.Logs[0].Level != "info" {
 		t.Errorf("logs %+v", got.Logs)
+	}
+	if string(got.Output) != "hello Ada" {
+		t.Errorf("output %q", got.Output)
 	}
 }
 

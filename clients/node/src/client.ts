@@ -10,6 +10,7 @@ import { DedupBucket, dedupEntry, watchHolder, type AskHolder } from "./held.js"
 import { IdSource } from "./ids.js";
 import { Link, toError } from "./link.js";
 import { Names } from "./names.js";
+import { readOutput, type Output, type OutputOptions } from "./output.js";
 import { EndedError, isTimeUp, isTransient, retry, type Patience } from "./retry.js";
 import { toJson } from "./text.js";
 import type * as wire from "./wire.gen.js";
@@ -329,6 +330,27 @@ export class Client {
     const request: wire.Logs = { id };
     if (options.limit !== undefined) request.limit = options.limit;
     return (await this.#ask<wire.LogsReply>("logs", request, this.#patience(options))).records ?? [];
+  }
+
+  /**
+   * What an item's run has written as its output, chunk by chunk; with `follow`, until the item has ended. A chunk with
+   * `reset` begins what another run writes: what came before is void. Nothing is skipped while the connection is repaired.
+   */
+  async *output(id: string, options: OutputOptions = {}): AsyncGenerator<Output, void, void> {
+    const request: RequestOptions = options.signal ? { signal: options.signal } : {};
+    let item = await this.get(id, request);
+    for (let hops = 0; item.state === "merged" && item.merged_into && hops < maxMergeHops; hops++) item = await this.get(item.merged_into, request);
+    let forMs = this.#patience(request).forMs;
+    yield* readOutput({
+      nc: this.link.nc,
+      subject: this.names.output(item.type, item.id),
+      page: async (after, signal) => {
+        const page = await this.#ask<wire.OutputReply>("output", { id: item.id, after }, { forMs, explain: this.#explain, signal });
+        if (options.follow) forMs = Infinity;
+        return page;
+      },
+      ended: (signal) => this.wait(item.id, { signal }),
+    }, options);
   }
 
   /**

@@ -3,6 +3,7 @@ export type { ClientOptions, ConnectOptions, RequestOptions, Submission, SubmitR
 export { RunStopped, StreamwrightError, WorkError } from "./errors.js";
 export type { StopCode, WorkErrorOptions } from "./errors.js";
 export type { EventsOptions } from "./feed.js";
+export type { Output, OutputOptions } from "./output.js";
 export type * as wire from "./wire.gen.js";
 export type { HistoryEvent as WorkEvent, Item as WorkItem, LogRecord } from "./wire.gen.js";
 export { Worker } from "./worker/worker.js";

@@ -46,6 +46,9 @@ export class Names {
   log(type: string, id: string): string {
     return `${this.prefix}.log.${type}.${id}`;
   }
+  output(type: string, id: string): string {
+    return `${this.prefix}.output.${type}.${id}`;
+  }
   control(worker: string): string {
     return `${this.prefix}.control.${worker}`;
   }

@@ -1019,6 +1019,55 @@ export interface Outcome {
   type: string;
 }
 
+/** Output asks for an item's output, from its beginning or behind a chunk. */
+export interface Output {
+  /** the seq of the last chunk that the reader has */
+  after?: number;
+  id: string;
+}
+
+/** OutputChunk is a part of what one run of an item has written. */
+export interface OutputChunk {
+  at: string;
+  attempt: number;
+  /** in place of text */
+  base64?: string;
+  /** the output has reached its bound here */
+  cut?: boolean;
+  /** Offset is the number of bytes that the run has written before. If it is more than the reader has of this run, the bytes between are no longer kept. */
+  offset: number;
+  /** Reset says that it is the first chunk of a run: a reader drops what an earlier run has written. */
+  reset?: boolean;
+  /** its position, which grows with each chunk */
+  seq: number;
+  text?: string;
+}
+
+/** OutputReply is a part of an item's output. With More there are chunks behind these. */
+export interface OutputReply {
+  chunks: OutputChunk[];
+  more?: boolean;
+}
+
+/** OutputSummary says how much of a run's output is stored. It answers an OutputWrite. */
+export interface OutputSummary {
+  /** the offset of the run's next chunk */
+  bytes: number;
+  /** Cut says that the output has reached its bound. What is beyond is not stored, of a chunk and of all that follow. */
+  cut?: boolean;
+}
+
+/** OutputWrite adds a chunk to the output of an item, by the run that has it. The first chunk of a run takes the place of what an earlier run has written; it may be empty. */
+export interface OutputWrite {
+  /** in place of text */
+  base64?: string;
+  id: string;
+  /** Offset is the number of bytes that the run has written before this chunk: what is stored already of a chunk that is sent again is not stored twice. Left out, the chunk is stored behind what is there. */
+  offset?: number;
+  text?: string;
+  token: string;
+}
+
 /** PastPosition names the event up to which an item's history is shown. */
 export interface PastPosition {
   at: string;

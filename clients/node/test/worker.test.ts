@@ -30,6 +30,43 @@ describe("worker", { timeout: 120_000 }, () => {
 
   const submit = async (type: string, params?: unknown, more: object = {}): Promise<string> => (await client.submit({ type, params, ...more })).id!;
 
+  it("writes output that is followed", async () => {
+    const all = Buffer.concat([Buffer.from("größer €\n".repeat(20_000)), Buffer.from([0xff, 0, 1])]);
+    let tries = 0;
+    await work({
+      types: {
+        answer: async (_, ctx) => {
+          if (++tries === 1) {
+            await ctx.output("of the first run");
+            throw new Error("again");
+          }
+          void ctx.output(all.subarray(0, 1)); // not awaited, and in order all the same
+          await ctx.output(all.subarray(1, 100_000));
+          await ctx.output(all.subarray(100_000));
+        },
+      },
+    });
+    const id = await submit("answer", {}, { max_attempts: 2 });
+    let got = Buffer.alloc(0);
+    let resets = 0;
+    let half = 0;
+    for await (const chunk of client.output(id, { follow: true })) {
+      if (chunk.reset) {
+        resets++;
+        got = Buffer.alloc(0);
+      }
+      assert.equal(chunk.offset, got.length);
+      got = Buffer.concat([got, chunk.bytes]);
+      if (half === 0 && resets === 2) half = chunk.seq;
+    }
+    assert.ok(got.equals(all), `${got.length} bytes of ${all.length}`);
+    assert.ok(resets === 1 || resets === 2); // the second run may begin before the first chunk is read
+    const rest: Buffer[] = [];
+    for await (const chunk of client.output(id, { after: half })) rest.push(Buffer.from(chunk.bytes));
+    assert.ok(Buffer.concat(rest).equals(half === 0 ? all : all.subarray(1)));
+    assert.equal((await client.wait(id)).state, "completed");
+  });
+
   it("runs and completes", async () => {
     const seen = deferred<Item>();
     const w = await work({

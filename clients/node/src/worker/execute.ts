@@ -6,6 +6,7 @@ import type { Core } from "./core.js";
 import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
 import { blobFailure, failure, parked, resultText, snoozed, spawned, type Said } from "./outcome.js";
+import { Output } from "./output.js";
 import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel, type ReceivedSignal } from "./types.js";
 
@@ -45,7 +46,9 @@ function arm(abort: AbortController, at: number): () => void {
 
 async function outcomeOf(core: Core, run: Run, line: Line, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Said> {
   const item = await itemOf(core, run, reply, signal, deadline);
-  const result = await run.registration.handler(item, contextOf(core, run, line, item, signal));
+  const output = new Output(core, run, signal);
+  const result = await run.registration.handler(item, contextOf(core, run, line, output, item, signal));
+  await output.end();
   if (result instanceof Ended) return withChildrenStored(core, run, result.report);
   const text = resultText(result);
   if (text === undefined) return { event: "complete" };
@@ -113,7 +116,7 @@ function asJson(name: string, text: string): unknown {
 
 const levels = new Set<string>(["debug", "info", "warn", "error"]);
 
-function contextOf(core: Core, run: Run, line: Line, item: Item, signal: AbortSignal): Context {
+function contextOf(core: Core, run: Run, line: Line, output: Output, item: Item, signal: AbortSignal): Context {
   const subject = core.names.log(item.type, run.id);
   return {
     signal,
@@ -122,6 +125,7 @@ function contextOf(core: Core, run: Run, line: Line, item: Item, signal: AbortSi
       const record = { at: new Date().toISOString(), level: levels.has(level) ? level : "info", attempt: item.attempt, worker: core.id, message: cut(String(message), maxLogBytes) };
       core.link.nc.publish(subject, toJson(record)!);
     },
+    output: (data) => output.write(data),
     progress: (percent, message) => line.progress(percent, message),
     checkpoint: (document) => line.checkpoint(document),
     snooze: snoozed,

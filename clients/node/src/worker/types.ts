@@ -84,6 +84,11 @@ export interface Context {
   readonly signal: AbortSignal;
   /** Adds a record to the item's log; at most 8 KiB, best effort. */
   log(message: string, level?: LogLevel): void;
+  /**
+   * Writes to the item's output, which others follow while the run lasts, and resolves once it is stored: await it, so that
+   * no more is on its way than the engine takes. It rejects with "output_full" at the engine's bound; the run may go on.
+   */
+  output(data: string | Uint8Array): Promise<void>;
   /** Says how far the run has come; told at most once a second, the latest counts. */
   progress(percent: number, message?: string): void;
   /**

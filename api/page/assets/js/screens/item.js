@@ -12,6 +12,7 @@ import { badge, mark, shownState, TERMINAL } from '../states.js';
 import { actionsOf } from './itemactions.js';
 import { history } from './itemhistory.js';
 import { logs } from './itemlogs.js';
+import { output } from './itemoutput.js';
 import { progressOf } from './batches.js';
 
 const SOON = 150; // ms: events come in groups, one look answers them all
@@ -37,12 +38,13 @@ class ItemView {
     this.tree = panel('Tree', { name: 'tree' }, h('div', { class: 'panel-body' }));
     this.history = history(this);
     this.logs = logs(this);
+    this.output = output(this);
     this.docs = Object.fromEntries(['Params', 'Result'].map((n) => [n.toLowerCase(), panel(n, { name: n.toLowerCase() }, h('div', { class: 'panel-body' }))]));
     this.error = panel('Last error', { name: 'error' }, h('div', { class: 'panel-body' }));
     this.gone = h('div');
     this.parts = h('div', { class: 'item-parts live-part' }, this.past, this.why, this.history.picture,
       h('div', { class: 'item-columns' },
-        h('div', { class: 'column' }, this.error, this.docs.params, this.docs.result, this.logs.el),
+        h('div', { class: 'column' }, this.error, this.docs.params, this.docs.result, this.output.el, this.logs.el),
         h('div', { class: 'column' }, panel('Facts', {}, this.facts), this.tree, this.history.table)));
     el.append(h('div', { class: 'screen-head item-head' }, h('h1', null, this.state, ' ', this.kind), h('span', { class: 'mono item-id' }, this.id), copyButton(() => this.id, 'Copy the id'), this.tools), this.gone, this.parts);
     this.title(`Item ${this.id}`);
@@ -108,6 +110,7 @@ class ItemView {
     this.drawDocs(it);
     this.history.draw();
     this.logs.draw();
+    this.output.draw();
   }
 
   drawPast(it) {
