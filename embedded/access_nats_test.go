@@ -124,6 +124,9 @@ func TestRolesSufficeOnNATS(t *testing.T) {
 			t.Fatalf("wait: %+v, %v", item, err)
 		}
 	}
+	if w, err := submitter.WaitAll(ctx, []string{big.ID, sub.ID}); err != nil || len(w.Ended) != 2 || w.Ended[0].ID != big.ID {
+		t.Fatalf("wait for two: %+v, %v", w, err)
+	}
 	later, err := submitter.Submit(ctx, streamwright.Item{Type: "email", Delay: time.Hour})
 	if err != nil {
 		t.Fatal(err)

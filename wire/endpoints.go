@@ -187,7 +187,10 @@ var endpoints = func() []Endpoint {
 			{ID: "list-work", Method: get, Path: v1 + "/work", Tag: "work",
 				Summary: "List items", About: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last."},
 		}},
-		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Refuses: missing, Request: typeOf[Wait](), Reply: typeOf[Item]()},
+		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Refuses: missing, Request: typeOf[Wait](), Reply: typeOf[Waited](), Routes: []Route{
+			{ID: "wait-for-work", Method: post, Path: v1 + "/work/wait", Tag: "work", Slow: true,
+				Summary: "Wait for many items to end", About: "Up to 1,000 items: all of them, or any one. The answer comes once they have ended or the time is up, with the items that have ended, and which have not: ask again for those. An unknown id is refused at once."},
+		}},
 		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Refuses: conflicts, Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
 			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work",
 				Summary: "Cancel an item", About: "It is cancelled at once. was_running says that it was claimed or running, worker_told that its worker was sent the cancel; a worker that missed it learns of it with its next heartbeat or report. Cancelling again changes nothing."},

@@ -273,12 +273,35 @@ type Rescheduled struct {
 	Position Position         `json:"position"`
 }
 
-// Wait asks for an item once it is terminal, or as it is after Timeout (at
-// most 5 minutes; 0 means 30 s).
+// MaxWaitIDs bounds the items of a Wait.
+const MaxWaitIDs = 1000
+
+// Wait asks for items once all of them have ended, or with Any one of them, or for what is
+// known after Timeout. An item has ended when it is completed, dead or cancelled; for one
+// that was merged into another, that other one counts.
 type Wait struct {
-	ID          string          `json:"id"`
-	Timeout     events.Duration `json:"timeout_ms,omitzero" strict:"positive"`
+	IDs         []string        `json:"ids"`                                   // 1 to 1,000
+	Any         bool            `json:"any,omitempty"`                         // answer once one of them has ended
+	Timeout     events.Duration `json:"timeout_ms,omitzero" strict:"positive"` // at most 5 minutes; 30 s if left out
 	MinPosition Position        `json:"min_position,omitempty"`
+}
+
+// Waited answers a Wait. Ended are the items that have ended, in the order asked, whole up
+// to 1 MiB; a note of each of the others says what is left out. Pending are those that have
+// not. Merged says into which item one that was asked for was merged, if that has ended; it
+// stands in Ended once.
+type Waited struct {
+	Ended   []Item            `json:"ended"`
+	Pending []PendingItem     `json:"pending,omitempty"`
+	Merged  map[string]string `json:"merged,omitempty"`
+}
+
+// PendingItem is an item that has not ended. MergedInto is the item that is waited for in
+// its place, whose state it shows.
+type PendingItem struct {
+	ID         string           `json:"id"`
+	State      events.ItemState `json:"state"`
+	MergedInto string           `json:"merged_into,omitempty"`
 }
 
 // StatsRequest is the body of stats and types, which ask for nothing else. An empty

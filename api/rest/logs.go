@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"sync"
@@ -196,7 +197,11 @@ func (f *followed) source(ctx context.Context, fn func(record) error) error {
 // end waits until the item has ended.
 func (f *followed) end(ctx context.Context) (end logEnd) {
 	for end.err == nil && !end.item.State.Terminal() {
-		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), Timeout: events.DurationOf(MaxWait)})
+		var item []byte
+		if item, end.err = f.s.waitFor(ctx, wire.Wait{IDs: []string{f.id.String()}, Timeout: events.DurationOf(MaxWait)}); end.err == nil {
+			end.item = wire.Item{}
+			end.err = json.Unmarshal(item, &end.item)
+		}
 	}
 	if end.err == nil && time.Since(end.item.FinishedAt) < lateRecords {
 		end.err = sleep.For(ctx, lateRecords)

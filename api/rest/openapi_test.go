@@ -52,6 +52,7 @@ GET /api/v1/work/{id}
 DELETE /api/v1/work/{id}
 PATCH /api/v1/work/{id}
 GET /api/v1/work/{id}/wait
+POST /api/v1/work/wait
 GET /api/v1/work/{id}/history
 GET /api/v1/work/{id}/logs
 GET /api/v1/work/{id}/why

@@ -178,7 +178,7 @@ func (k *talk) acked() {
 	if err := k.nc.Publish(m.Reply, []byte("+ACK")); err != nil {
 		k.t.Fatal(err)
 	}
-	if it := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); it.State.String() != "completed" {
+	if it := ask[wire.Waited](k, wire.APIWait, fmt.Sprintf(`{"ids":[%q]}`, item.ID)).Ended[0]; it.State.String() != "completed" {
 		k.t.Errorf("the item is %s", it.State)
 	}
 }
@@ -215,7 +215,7 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 		t.Errorf("the start brought no continuation or no checkpoint: %+v", start)
 	}
 	k.report(again, `"event":"fail","error":"no","code":"c","retryable":false`)
-	if got := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); got.State.String() != "dead" {
+	if got := ask[wire.Waited](k, wire.APIWait, fmt.Sprintf(`{"ids":[%q]}`, item.ID)).Ended[0]; got.State.String() != "dead" {
 		t.Errorf("the item is %s", got.State)
 	}
 	k.queries(item.ID)

@@ -1048,6 +1048,13 @@ export interface PauseInfo {
   until_set?: string;
 }
 
+/** PendingItem is an item that has not ended. MergedInto is the item that is waited for in its place, whose state it shows. */
+export interface PendingItem {
+  id: string;
+  merged_into?: string;
+  state: ItemState;
+}
+
 /** PerSecond are means over the last minute, or over the time since the engine has started if that is less. */
 export interface PerSecond {
   completed: number;
@@ -1898,11 +1905,22 @@ export interface VerifyReply {
   total: number;
 }
 
-/** Wait asks for an item once it is terminal, or as it is after Timeout (at most 5 minutes; 0 means 30 s). */
+/** Wait asks for items once all of them have ended, or with Any one of them, or for what is known after Timeout. An item has ended when it is completed, dead or cancelled; for one that was merged into another, that other one counts. */
 export interface Wait {
-  id: string;
+  /** answer once one of them has ended */
+  any?: boolean;
+  /** 1 to 1,000 */
+  ids: string[];
   min_position?: string;
+  /** at most 5 minutes; 30 s if left out */
   timeout_ms?: number;
+}
+
+/** Waited answers a Wait. Ended are the items that have ended, in the order asked, whole up to 1 MiB; a note of each of the others says what is left out. Pending are those that have not. Merged says into which item one that was asked for was merged, if that has ended; it stands in Ended once. */
+export interface Waited {
+  ended: Item[];
+  merged?: { [key: string]: string };
+  pending?: PendingItem[];
 }
 
 /** Why asks why an item is not running now. */

@@ -16,7 +16,7 @@ from .aclient import AsyncClient
 from .client import Client
 from .errors import Busy, Conflict, Denied, Invalid, NotFound, StreamwrightError, Unavailable, WorkerIdInUse
 from .model import (
-    Batch, BatchCounts, Cancellation, ChildCounts, Continuation, Event, Item, ItemError, LogRecord, Outcome, Page, Progress, Schedule, Submitted, Work,
+    Batch, BatchCounts, Cancellation, ChildCounts, Continuation, Event, Item, ItemError, LogRecord, Outcome, Page, Progress, Schedule, Submitted, Waited, Work,
 )
 from .run import Cancelled, Fail, ItemLogHandler, Run, Snooze, Spawn
 from .tasks import App, Task
@@ -27,5 +27,5 @@ from ._json import Unfit, dump, load
 __all__ = [
     "App", "AsyncClient", "Batch", "BatchCounts", "Busy", "Cancellation", "Cancelled", "ChildCounts", "Client", "Conflict", "Continuation", "Denied",
     "Event", "Fail", "Invalid", "Item", "ItemError", "ItemLogHandler", "LogRecord", "NotFound", "Outcome", "Page", "Progress", "Run", "Schedule", "Snooze",
-    "Spawn", "StreamwrightError", "Submitted", "Task", "Unavailable", "Unfit", "Work", "Worker", "WorkerIdInUse", "dump", "load", "new_id",
+    "Spawn", "StreamwrightError", "Submitted", "Task", "Unavailable", "Unfit", "Waited", "Work", "Worker", "WorkerIdInUse", "dump", "load", "new_id",
 ]

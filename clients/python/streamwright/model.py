@@ -166,6 +166,18 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Waited:
+    """The items of a wait that have ended, in the order asked, and the ids of those that have not.
+
+    `merged` says into which item of `ended` one that was asked for was merged.
+    """
+
+    ended: list[Item]
+    pending: list[str]
+    merged: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Page:
     """Some of the items that were asked for. `stale` says why it may lack some; empty: it does not."""
 
