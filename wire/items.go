@@ -235,6 +235,7 @@ type HistoryEvent struct {
 	At      time.Time       `json:"at"`
 	Attempt int             `json:"attempt,omitempty"`
 	Worker  string          `json:"worker,omitempty"`
+	By      string          `json:"by,omitempty"` // who asked for it, as the access layer knew
 	Data    json.RawMessage `json:"data,omitempty"`
 	// The time spent in the state that the event ends; in histories only.
 	*StateDurations

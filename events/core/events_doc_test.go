@@ -404,6 +404,7 @@ not know are to be ignored; times are RFC 3339 in UTC with nanoseconds.
 | ` + "`at`" + ` | when, by the partition's clock; never earlier than the event before |
 | ` + "`attempt`" + ` | the item's attempt, from 1, in events of a run |
 | ` + "`worker`" + ` | the worker, in events of a run |
+| ` + "`by`" + ` | who asked for it, as the access layer knew (the name of a token, certificate or NATS user; ` + "`anyone`" + ` where the engine is open), in acts that a request led to: %s ([who did what](../operate/ACCESS.md#who-did-what)) |
 | ` + "`data`" + ` | the payload of the kind |
 
 Every field has a bound, and no event exceeds 2 MiB.
@@ -412,7 +413,13 @@ Every field has a bound, and no event exceeds 2 MiB.
 
 func eventsDoc(t *testing.T) string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, eventsHead, events.Version)
+	var acts []string
+	for k := range events.Kind(events.NumKinds) {
+		if k.Act() {
+			acts = append(acts, "`"+k.String()+"`")
+		}
+	}
+	fmt.Fprintf(&sb, eventsHead, events.Version, strings.Join(acts, ", "))
 	examples := exampleEvents(t)
 	sb.WriteString("## Kinds\n")
 	for k := range events.Kind(events.NumKinds) {
