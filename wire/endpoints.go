@@ -19,6 +19,7 @@ const (
 	APIHistory    = "history"
 	APILogs       = "logs"
 	APIEvents     = "events"
+	APIAudit      = "audit"
 	APITree       = "tree"
 	APIWhy        = "why"
 	APIPlace      = "place"
@@ -201,6 +202,10 @@ var endpoints = func() []Endpoint {
 		}},
 		{Name: APILogs, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
 		{Name: APIEvents, Roles: reads, ReadOnly: true, Waits: true, Request: typeOf[ReadEvents](), Reply: typeOf[EventsReply]()},
+		{Name: APIAudit, Roles: reads, ReadOnly: true, Request: typeOf[Audit](), Reply: typeOf[AuditReply](), Routes: []Route{
+			{ID: "audit", Method: get, Path: v1 + "/audit", Tag: "engine",
+				Summary: "List who did what", About: "Cancels, replays, changed orders, pauses, settings, schedules and the like, oldest first, each with by: who asked for it, as the access layer knew. It reads the log, and reaches back as far as that does: see from."},
+		}},
 		{Name: APITree, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
 			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work",
 				Summary: "Show what an item has spawned, and what has spawned it", About: "The item with the items below it, and the path of the items above it."},

@@ -363,6 +363,27 @@ type EventsReply struct {
 	Gap     *EventsGap     `json:"gap,omitempty"`
 }
 
+// Audit asks who did what: for the acts that somebody asked for, oldest first.
+type Audit struct {
+	By     string    `json:"by,omitempty"`                      // only of this token, certificate or user; anyone: where the engine is open
+	Action string    `json:"action,omitempty"`                  // only events of this kind, such as cancelled; left out: all but created
+	Type   string    `json:"type,omitempty"`                    // only of this type
+	Since  time.Time `json:"since,omitzero"`                    // only those stored at this time or later
+	Limit  int       `json:"limit,omitempty" strict:"positive"` // how many at most: 1 to 1,000, 50 if left out
+	Cursor string    `json:"cursor,omitempty"`                  // the next_cursor of the answer before
+}
+
+// AuditReply answers an Audit. It may have fewer acts than the limit, even none, and still
+// have a NextCursor: an answer reads a bounded part of the log. No NextCursor: the end. From
+// is when the log begins: what was done before is no longer known. It is in answers to
+// requests without a cursor.
+type AuditReply struct {
+	Acts       []HistoryEvent `json:"acts"`
+	NextCursor string         `json:"next_cursor,omitempty"`
+	From       time.Time      `json:"from,omitzero"`
+	FromSeq    events.Seq     `json:"from_seq,omitempty"`
+}
+
 // EventsGap says that retention has cut these positions from the log.
 type EventsGap struct {
 	From events.Seq `json:"from"`

@@ -58,6 +58,7 @@ GET /api/v1/work/{id}/logs
 GET /api/v1/work/{id}/why
 GET /api/v1/work/{id}/tree
 POST /api/v1/work/{id}/replay
+GET /api/v1/audit
 GET /api/v1/stats
 GET /api/v1/info
 GET /api/v1/clock

@@ -240,6 +240,7 @@ func (k *talk) queries(id string) {
 	ask[wire.HistoryReply](k, wire.APIHistory, one)
 	ask[wire.LogsReply](k, wire.APILogs, one)
 	ask[wire.LogsReply](k, wire.APILogs, fmt.Sprintf(`{"id":%q,"after":0}`, id))
+	ask[wire.AuditReply](k, wire.APIAudit, `{"action":"paused","limit":10}`)
 	ask[wire.EventsReply](k, wire.APIEvents, `{"from_seq":1,"kinds":["completed"],"limit":10,"wait_ms":1}`)
 	ask[wire.TreeReply](k, wire.APITree, one)
 	ask[wire.WhyReply](k, wire.APIWhy, one)

@@ -78,6 +78,30 @@ export interface AttentionOf {
   worker?: string;
 }
 
+/** Audit asks who did what: for the acts that somebody asked for, oldest first. */
+export interface Audit {
+  /** only events of this kind, such as cancelled; left out: all but created */
+  action?: string;
+  /** only of this token, certificate or user; anyone: where the engine is open */
+  by?: string;
+  /** the next_cursor of the answer before */
+  cursor?: string;
+  /** how many at most: 1 to 1,000, 50 if left out */
+  limit?: number;
+  /** only those stored at this time or later */
+  since?: string;
+  /** only of this type */
+  type?: string;
+}
+
+/** AuditReply answers an Audit. It may have fewer acts than the limit, even none, and still have a NextCursor: an answer reads a bounded part of the log. No NextCursor: the end. From is when the log begins: what was done before is no longer known. It is in answers to requests without a cursor. */
+export interface AuditReply {
+  acts: HistoryEvent[];
+  from?: string;
+  from_seq?: number;
+  next_cursor?: string;
+}
+
 /** Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;
@@ -526,6 +550,8 @@ export interface HistoryEvent {
   attempt?: number;
   /** queued and not due: a delay, a backoff, a snooze */
   backed_off_ms?: number;
+  /** who asked for it, as the access layer knew */
+  by?: string;
   data?: unknown;
   /** waiting for other items */
   held_ms?: number;

@@ -251,6 +251,8 @@ class Event:
     at: datetime | None = None
     attempt: int = 0
     worker: str = ""
+    by: str = ""
+    """Who asked for it, as the access layer knew."""
     data: Any = None
 
 
