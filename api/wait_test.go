@@ -130,6 +130,11 @@ func TestWaitsSeeAMergeThatComesLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	until(t, r, func() bool {
+		r.svc.waits.mu.Lock()
+		defer r.svc.waits.mu.Unlock()
+		return len(r.svc.waits.byItem) == 1
+	})
 	// As if the queued item had been the one that was merged: what the table knows of it.
 	r.svc.waits.mu.Lock()
 	for id, set := range r.svc.waits.byItem {
