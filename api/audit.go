@@ -92,7 +92,9 @@ func (t *tails) auditQuery(r *wire.Audit) (q eventlog.PageQuery, err error) {
 		q.Types = []events.Type{typ}
 	}
 	by := r.By
-	q.Wants = func(_ context.Context, ev *events.Event) (bool, error) { return ev.By != "" && (by == "" || ev.By == by), nil }
+	q.Wants = func(_ context.Context, ev *events.Event) (bool, error) {
+		return ev.By != "" && (by == "" || ev.By == by), nil
+	}
 	switch {
 	case r.Cursor != "":
 		q.Since = time.Time{}
