@@ -212,8 +212,8 @@ func TestWaitFollowsMergedItems(t *testing.T) {
 	if err != nil || second.MergedInto != first.ID {
 		t.Fatalf("got %+v, %v", second, err)
 	}
-	// The engine follows them as well; what it knew at the end of a wait may be the merge.
-	e.Next(wire.APIWait, faultproxy.Reply(fmt.Sprintf(`{"id":%q,"state":"merged","merged_into":%q}`, second.ID, first.ID)))
+	// The time of the first request is over before it has ended.
+	e.Next(wire.APIWait, faultproxy.Reply(fmt.Sprintf(`{"ended":[],"pending":[{"id":%q,"state":"queued","merged_into":%q}]}`, second.ID, first.ID)))
 	got := make(chan streamwright.WorkItem, 1)
 	go func() {
 		it, err := c.Wait(ctx, second.ID)
@@ -233,6 +233,53 @@ func TestWaitFollowsMergedItems(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), it.ID) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A wait for many goes on over several requests, and returns the items in the order asked.
+func TestWaitForMany(t *testing.T) {
+	e := start(t)
+	c, ctx := connect(t, e), testContext(t)
+	ids := []string{submit(t, c).ID, submit(t, c).ID, submit(t, c).ID}
+	order := func(w streamwright.Waited) (got []string) {
+		for _, it := range w.Ended {
+			got = append(got, it.ID)
+		}
+		return got
+	}
+	if _, _, err := c.Cancel(ctx, ids[2], ""); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := c.WaitAny(ctx, ids); err != nil || !slices.Equal(order(w), ids[2:]) || len(w.Pending) != 2 {
+		t.Errorf("any: %+v, %v", w, err)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	w, err := c.WaitAll(short, ids)
+	wantCode(t, err, events.CodeTimeout)
+	if !slices.Equal(order(w), ids[2:]) || len(w.Pending) != 2 || w.Pending[0].ID != ids[0] || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "2 of 3 items have not ended") {
+		t.Errorf("all, in too short a time: %+v, %v", w, err)
+	}
+	// An answer in the middle of the wait: one has ended, and is not asked for again.
+	asked := len(e.Requests(wire.APIWait))
+	e.Next(wire.APIWait, faultproxy.Reply(fmt.Sprintf(`{"ended":[{"id":%q,"state":"cancelled"}],"pending":[{"id":%q,"state":"queued"},{"id":%q,"state":"queued"}]}`, ids[2], ids[0], ids[1])))
+	got := make(chan streamwright.Waited, 1)
+	go func() {
+		w, err := c.WaitAll(ctx, ids)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- w
+	}()
+	e.Await(wire.APIWait, asked+2)
+	e.work("email", returns(nil, nil))
+	if w := <-got; !slices.Equal(order(w), ids) || len(w.Pending) != 0 {
+		t.Errorf("all: %+v", w)
+	}
+	if last := string(e.Requests(wire.APIWait)[asked+1]); strings.Contains(last, ids[2]) {
+		t.Errorf("asked again for what has ended: %s", last)
+	}
+	_, err = c.WaitAny(ctx, append(ids, "01J00000000000000000000000"))
+	wantCode(t, err, events.CodeNotFound)
 }
 
 // A Wait whose time is over says so, and how the item is: the engine has answered.

@@ -27,6 +27,9 @@ type (
 	StateProgress = wire.StateReply
 	// Retention describes what the engine keeps of the log and of ended items.
 	Retention = wire.Retention
+	// AuditFilter says which acts to list, and AuditPage holds some of them.
+	AuditFilter = wire.Audit
+	AuditPage   = wire.AuditReply
 	// Clock is the engine's time, and its verdict on the NATS server's.
 	Clock = wire.Clock
 )
@@ -62,6 +65,13 @@ func (e Engine) Nodes(ctx context.Context) (Nodes, error) {
 func (e Engine) RemoveNode(ctx context.Context, node string) error {
 	_, err := e.c.change(ctx, wire.APINodeRemove, wire.NodeRemove{Node: node})
 	return err
+}
+
+// Audit returns who did what, oldest first: the acts that a filter names, with By. A page may
+// be short, even empty, and still have a NextCursor; set the filter's Cursor to it until there
+// is none. The log is all there is of it: it begins at the first page's From.
+func (e Engine) Audit(ctx context.Context, f AuditFilter) (AuditPage, error) {
+	return ask[AuditPage](ctx, e.c, wire.APIAudit, f)
 }
 
 // Verify has the engine read the log into a second store and compare that with the

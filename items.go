@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -45,6 +46,9 @@ type (
 	Reason = events.BlockReason
 	// Explanation holds the reasons why an item is not running.
 	Explanation = wire.WhyReply
+	// Waited holds the items of a wait that have ended, in the order asked, and which have
+	// not. Merged says into which of Ended an item that was asked for was merged.
+	Waited = wire.Waited
 	// BulkResult is the outcome of a Bulk.
 	BulkResult = wire.BulkReply
 )
@@ -122,50 +126,104 @@ func (c *Client) Logs(ctx context.Context, id string, limit int) ([]LogRecord, e
 	return r.Records, err
 }
 
-const (
-	// waitFor is the time for which the engine holds one wait request: short enough that
-	// another engine is asked soon after this one has died, long enough to cost nothing.
-	waitFor = 5 * time.Second
-	// maxMergeHops bounds how far Wait follows merged items.
-	maxMergeHops = 16
-)
+// waitFor is the time for which the engine holds one wait request: short enough that
+// another engine is asked soon after this one has died, long enough to cost nothing.
+const waitFor = 5 * time.Second
 
 // Wait returns an item once it is completed, dead or cancelled, trying until
 // ctx ends. Of an item that was merged into another it returns that other one.
 func (c *Client) Wait(ctx context.Context, id string) (WorkItem, error) {
-	last, heard := events.StateNone, time.Time{}
-	for hops := 0; ; {
-		it, err := c.waitOnce(ctx, id)
+	w, err := c.waitFor(ctx, wire.Wait{IDs: []string{id}})
+	if err != nil {
+		return WorkItem{}, err
+	}
+	return w.Ended[0], nil
+}
+
+// WaitAll returns items once all of them have ended, as [Client.Wait] does one: at most
+// 1,000, and an unknown id is CodeNotFound at once. If ctx ends first, the error is
+// CodeTimeout, and the result has the items that have ended by then.
+//
+// An answer of the engine shows items whole up to 1 MiB. Of the others it shows id, type
+// and state, and their Notes say so; [Client.Get] returns them.
+func (c *Client) WaitAll(ctx context.Context, ids []string) (Waited, error) {
+	return c.waitFor(ctx, wire.Wait{IDs: ids})
+}
+
+// WaitAny is [Client.WaitAll] until one of the items has ended. It returns all that have
+// ended by then.
+func (c *Client) WaitAny(ctx context.Context, ids []string) (Waited, error) {
+	return c.waitFor(ctx, wire.Wait{IDs: ids, Any: true})
+}
+
+// waitFor waits until ctx ends. Each request is for the items that have not ended yet.
+func (c *Client) waitFor(ctx context.Context, req wire.Wait) (Waited, error) {
+	known := Waited{Merged: map[string]string{}}
+	asked, heard := make([]string, len(req.IDs)), time.Time{}
+	for i, id := range req.IDs {
+		if parsed, err := events.ParseID(id); err == nil {
+			id = parsed.String() // as answers have it
+		}
+		asked[i] = id
+		known.Pending = append(known.Pending, wire.PendingItem{ID: id})
+	}
+	for {
+		w, err := c.waitOnce(ctx, req)
 		var end *ended
 		switch {
 		case errors.As(err, &end) && (!end.tried || time.Since(heard) < 2*waitFor): // else it says why nobody answers
-			return it, notEnded(id, last, end.cause)
+			return inOrder(asked, known), notEnded(known.Pending, len(asked), end.cause)
 		case err != nil:
-			return it, err
-		case it.State == events.StateMerged && it.MergedInto != "":
-			if hops++; hops > maxMergeHops {
-				return it, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", id, maxMergeHops)
-			}
-			id = it.MergedInto
-		case it.State.Terminal():
-			return it, nil
+			return inOrder(asked, known), err
 		}
-		last, heard = it.State, time.Now()
+		heard = time.Now()
+		known.Ended = append(known.Ended, w.Ended...)
+		maps.Copy(known.Merged, w.Merged)
+		known.Pending = w.Pending
+		if len(w.Pending) == 0 || req.Any && len(w.Ended) > 0 {
+			return inOrder(asked, known), nil
+		}
+		req.IDs = nil
+		for _, p := range w.Pending {
+			req.IDs = append(req.IDs, p.ID)
+		}
 	}
 }
 
-// waitOnce asks once for an item, as it is when it ends or after waitFor. Of the time of
+// inOrder returns a result with its items in the order asked, each once.
+func inOrder(asked []string, w Waited) Waited {
+	if len(w.Ended) < 2 {
+		return w
+	}
+	byID := make(map[string]WorkItem, len(w.Ended))
+	for _, it := range w.Ended {
+		byID[it.ID] = it
+	}
+	w.Ended = make([]WorkItem, 0, len(byID))
+	for _, id := range asked {
+		id = cmp.Or(w.Merged[id], id)
+		if it, ok := byID[id]; ok {
+			w.Ended = append(w.Ended, it)
+			delete(byID, id)
+		}
+	}
+	return w
+}
+
+// waitOnce asks once for items, as they are when they end or after waitFor. Of the time of
 // ctx it leaves a tenth for the answer.
-func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
+func (c *Client) waitOnce(ctx context.Context, req wire.Wait) (Waited, error) {
 	hold := waitFor
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)
 		hold = max(min(hold, left-left/10), time.Millisecond)
 	}
-	req := wire.Wait{ID: id, Timeout: events.DurationOf(hold), MinPosition: c.Position()}
-	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold, forever)
-	c.ObservePosition(it.Position)
-	return it, err
+	req.Timeout, req.MinPosition = events.DurationOf(hold), c.Position()
+	w, err := askFor[Waited](ctx, c, wire.APIWait, req, hold, forever)
+	for _, it := range w.Ended {
+		c.ObservePosition(it.Position)
+	}
+	return w, err
 }
 
 // PointInTime is a point of the log's past: a position, or a time (then its last

@@ -355,17 +355,22 @@ func endOf(op string, cause, last error) error {
 	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text}, cause: cause, tried: last != nil}
 }
 
-// notEnded is the error of a Wait whose context ended before the item did. was is the
-// item's last known state.
-func notEnded(id string, was events.ItemState, cause error) error {
-	text := fmt.Sprintf("item %s has not ended in the time given for it", id)
+// notEnded is the error of a wait for so many items whose context ended before they did.
+// pending has those that have not ended, with the state that is known last.
+func notEnded(pending []wire.PendingItem, of int, cause error) error {
+	what, goesOn := fmt.Sprintf("%d of %d items", len(pending), of), "; they go on, and can be waited for again"
+	text := what + " have not ended in the time given for them"
+	if of == 1 {
+		what, goesOn = "item "+pending[0].ID, "; it goes on, and can be waited for again"
+		text = what + " has not ended in the time given for it"
+		if was := pending[0].State; was != events.StateNone {
+			goesOn = ": it is " + was.String() + goesOn
+		}
+	}
 	if errors.Is(cause, context.Canceled) {
-		text = "stopped waiting for item " + id
+		text = "stopped waiting for " + what
 	}
-	if was != events.StateNone {
-		text += ": it is " + was.String()
-	}
-	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text + "; it goes on, and can be waited for again"}, cause: cause}
+	return &ended{refused: &events.Error{Code: events.CodeTimeout, Message: text + goesOn}, cause: cause}
 }
 
 func message(err error) string {

@@ -66,15 +66,22 @@ func TestWaitSurvivesARestart(t *testing.T) {
 	e := startOnDisk(t)
 	c := connect(t, e, reconnectSoon)
 	s := submit(t, c)
-	got := make(chan error, 1)
+	other := submit(t, c)
+	got := make(chan error, 2)
 	go func() {
 		_, err := c.Wait(testContext(t), s.ID)
 		got <- err
 	}()
-	e.Await(wire.APIWait, 1)
+	go func() {
+		_, err := c.WaitAll(testContext(t), []string{s.ID, other.ID})
+		got <- err
+	}()
+	e.Await(wire.APIWait, 2)
 	e.restart()
 	e.work("email", returns(nil, nil))
-	if err := <-got; err != nil {
-		t.Error(err)
+	for range cap(got) {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
 	}
 }

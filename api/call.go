@@ -26,6 +26,7 @@ type call struct {
 	data     []byte
 	respond  func(data []byte, err *wire.Error) // for progress, and once for the reply; err excludes progress
 	replied  func()                             // nil, or called behind the reply
+	actor    string                             // who asks; see withActor
 	user     *quota.User                        // whose quota counts; nil: nobody's
 	limit    int64                              // bytes of a reply
 	imported bool                               // it comes from another account than the engine's
@@ -335,7 +336,8 @@ func (s *Service) answer(ctx context.Context, h handler, endpoint string, body [
 	var last answer // all but the last are progress
 	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
-	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
+	id, ok := access.IdentityOf(ctx)
+	if c.actor = id.Name; ok && id != access.Anyone {
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
 	}
 	c.replied = func() { replies <- last }

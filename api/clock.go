@@ -57,7 +57,7 @@ func (s *Service) acceptClock(ctx context.Context, c *call, req wire.AcceptClock
 	}
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	if _, err := s.Core.AcceptClock(ctx, req.By); err != nil {
+	if _, err := s.Core.AcceptClock(ctx, c.author(req.By)); err != nil {
 		return nil, err
 	}
 	return s.clock(ctx, nil, wire.StatsRequest{})

@@ -147,7 +147,7 @@ func submitted(o dispatcher.Outcome) wire.Submitted {
 func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) (handed bool) {
 	ctx, cancel := context.WithTimeout(c.s.ctx, enqueueTimeout)
 	defer cancel()
-	if err := c.s.Core.Do(ctx, cmds, done); err != nil {
+	if err := c.s.Core.Do(ctx, askedBy(c.actor, cmds), done); err != nil {
 		c.reply(nil, err)
 		return false
 	}

@@ -172,9 +172,9 @@ func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
 }
 
 func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
-	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: req.For.Duration})
+	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: c.author(req.By), Until: req.Until, For: req.For.Duration})
 }
 
 func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {
-	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
+	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: c.author(req.By)})
 }

@@ -23,8 +23,8 @@ type Core interface {
 	Probed(wire.Probed)
 	Offer(ctx context.Context, o wire.Offer) error
 	Unregister(ctx context.Context, u wire.Unregister) error
-	Drain(ctx context.Context, d wire.Drain) (dispatcher.Outcome, error)
-	Undrain(ctx context.Context, d wire.Undrain) (dispatcher.Outcome, error)
+	Drain(ctx context.Context, d wire.Drain, by string) (dispatcher.Outcome, error)
+	Undrain(ctx context.Context, d wire.Undrain, by string) (dispatcher.Outcome, error)
 	Drains() []wire.DrainMark
 	Workers() []wire.WorkerInfo
 	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)

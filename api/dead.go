@@ -96,7 +96,7 @@ func (e *engine) decideAll(ctx context.Context, cmds []core.Command) ([]dispatch
 	answer := make(chan []dispatcher.Outcome, 1)
 	enqueue, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
-	if err := e.Core.Do(enqueue, cmds, func(o []dispatcher.Outcome) { answer <- o }); err != nil {
+	if err := e.Core.Do(enqueue, askedBy(actorOf(ctx), cmds), func(o []dispatcher.Outcome) { answer <- o }); err != nil {
 		return nil, err
 	}
 	select {

@@ -70,7 +70,7 @@ var requestSeeds = map[string][]string{
 	wire.APISubmit:          {`{"type":"email","params":[1],"priority":9,"dedup_key":"k","after":["ID"],"delay_ms":5}`, `[{"type":"email"},{"type":"E"},{"type":"a","x":1}]`},
 	wire.APIReport:          {`[{"id":"ID","token":"1-1","worker":"w1","event":"claim"}]`, `{"id":"ID","token":"1-1","worker":"w1","event":"spawn","children":[{"type":"a"}]}`},
 	wire.APIList:            {`{"state":"queued","type":"email","limit":1}`, `{"label":"k=v","created_after":"2026-01-01T00:00:00Z","cursor":"AAAA"}`},
-	wire.APIWait:            {`{"id":"ID","timeout_ms":1}`, `{"id":"ID","timeout_ms":1,"min_position":"0-999999999"}`},
+	wire.APIWait:            {`{"ids":["ID"],"timeout_ms":1}`, `{"ids":["ID","ID"],"any":true,"timeout_ms":1,"min_position":"0-999999999"}`},
 	wire.APIHistory:         {`{"id":"ID","min_position":"0-1"}`},
 	wire.APIConfigure:       {`{"type":"email","settings":{"capacity":5}}`, `{"type":"email","settings":null}`, `{"type":"email","lease_ms":-1}`},
 	wire.APIRegister:        {`{"worker":"w1","session":"s","types":["email"],"slots":5,"capabilities":["gpu"]}`},

@@ -127,10 +127,11 @@ func (s *Service) admit(c *call, header micro.Headers) error {
 	return err
 }
 
-// admitUser counts a request against its user's quota. One that waits, for an item or for
+// admitUser finds who asks, and counts a request against its user's quota. One that waits, for an item or for
 // events, is open until it is answered.
 func (s *Service) admitUser(c *call, header micro.Headers) error {
-	if s.Quotas == nil || s.Accounts == nil || !s.Accounts() {
+	if s.Accounts == nil || !s.Accounts() {
+		c.actor = access.Anyone.Name
 		return nil
 	}
 	if len(header) == 0 {
@@ -147,6 +148,9 @@ func (s *Service) admitUser(c *call, header micro.Headers) error {
 			return errNobody // the header is the client's own: the server's could not be read
 		}
 	} else if !known {
+		return nil
+	}
+	if c.actor = name; s.Quotas == nil {
 		return nil
 	}
 	roles := access.All

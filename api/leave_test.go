@@ -15,7 +15,7 @@ import (
 func TestWaitsEndWithTheirCaller(t *testing.T) {
 	r := newRig(t, nil)
 	sub := ask[wire.Submitted](r, wire.APISubmit, wire.Submit{Type: "a"})
-	body, err := json.Marshal(wire.Wait{ID: sub.ID, Timeout: events.DurationOf(MaxWait)})
+	body, err := json.Marshal(wire.Wait{IDs: []string{sub.ID}, Timeout: events.DurationOf(MaxWait)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestWaitsFindWhatIsNotProjectedYet(t *testing.T) {
 	r := newRig(t, nil)
 	for range 50 {
 		sub := ask[wire.Submitted](r, wire.APISubmit, wire.Submit{Type: "a"})
-		body, err := json.Marshal(wire.Wait{ID: sub.ID, Timeout: events.Millis(1)})
+		body, err := json.Marshal(wire.Wait{IDs: []string{sub.ID}, Timeout: events.Millis(1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestWaitsFindWhatIsNotProjectedYet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	body, _ := json.Marshal(wire.Wait{ID: events.ID{1}.String(), Timeout: events.Millis(1000)})
+	body, _ := json.Marshal(wire.Wait{IDs: []string{events.ID{1}.String()}, Timeout: events.Millis(1000)})
 	if _, err := r.svc.Call(context.Background(), wire.APIWait, body); events.CodeOf(err) != events.CodeNotFound {
 		t.Errorf("a wait for no item: %v", err)
 	}

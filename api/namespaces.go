@@ -129,13 +129,14 @@ func (a *namespaceAPI) changed(ctx context.Context, cmd core.SetNamespace) (any,
 
 // remove removes a namespace, or says what that would destroy. The items that are submitted
 // while it asks are not among those that stand in its way.
-func (a *namespaceAPI) remove(ctx context.Context, _ *call, req wire.NamespaceRemove) (any, error) {
+func (a *namespaceAPI) remove(ctx context.Context, c *call, req wire.NamespaceRemove) (any, error) {
 	if err := a.hasList(); err != nil {
 		return nil, err
 	}
 	if err := a.await(ctx, wire.PositionOf(a.Core.Position())); err != nil {
 		return nil, err
 	}
+	req.By = c.author(req.By)
 	info, err := a.find(ctx, req.Name)
 	switch {
 	case err != nil:

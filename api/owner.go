@@ -153,13 +153,15 @@ func (s *Service) forwarded(m *nats.Msg) {
 		c.send(nil, events.ErrShuttingDown)
 		return
 	}
-	if id, ok := maker(m.Header); ok {
+	id, ok := maker(m.Header)
+	if c.actor = id.Name; ok {
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles)
 	}
 	h.serve(c)
 }
 
-// maker returns who has made a forwarded request; false for one without a quota.
+// maker returns who has made a forwarded request; false for one without a quota: of anyone,
+// or of an engine itself, which has no name.
 func maker(h nats.Header) (access.Identity, bool) {
 	name, err := strconv.Unquote(h.Get(headerUser))
 	if err != nil {
@@ -301,8 +303,11 @@ func (s *Service) forward(ctx context.Context, e *wire.Endpoint, body []byte, tr
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m := &nats.Msg{Subject: s.Names.Forward(e.Name), Data: body}
-	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
-		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(id.Name)}, headerRoles: {id.Roles.String()}}
+	if id, ok := access.IdentityOf(ctx); ok {
+		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(id.Name)}}
+		if id != access.Anyone {
+			m.Header.Set(headerRoles, id.Roles.String())
+		}
 	}
 	m, err := s.Conn.RequestMsgWithContext(ctx, m)
 	switch {

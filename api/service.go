@@ -245,6 +245,7 @@ func (s *Service) endpoints() map[string]handler {
 	s.stats.handle(h)
 	raw[wire.Wait](h, wire.APIWait, s.wait)
 	raw[wire.ReadEvents](h, wire.APIEvents, s.readEvents)
+	on(h, wire.APIAudit, s.tails.audit)
 	on(h, wire.APIInfo, s.info)
 	on(h, wire.APINodes, s.nodes)
 	on(h, wire.APINodeRemove, s.removeNode)
@@ -344,7 +345,7 @@ func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(conte
 		}
 		go func() {
 			defer func() { <-room }()
-			ctx, cancel := context.WithTimeout(s.ctx, timeout)
+			ctx, cancel := context.WithTimeout(withActor(s.ctx, c.actor), timeout)
 			defer cancel()
 			if c.ctx != nil {
 				defer context.AfterFunc(c.ctx, cancel)()

@@ -32,7 +32,7 @@ func TestSubmitToCompleted(t *testing.T) {
 	if got := r.run("email", wire.ReportComplete); !got.OK || got.State != events.StateCompleted {
 		t.Fatalf("completed: %+v", got)
 	}
-	it = ask[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID})
+	it = ask[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{sub.ID}}).Ended[0]
 	if it.State != events.StateCompleted || string(it.Result) != `{"done":true}` {
 		t.Fatalf("waited for %+v", it)
 	}
@@ -133,8 +133,11 @@ func TestBadRequests(t *testing.T) {
 		{wire.APILogs, `{"id":"` + id + `","limit":10001}`, events.CodeBadRequest, "10000"},
 		{wire.APICancel, `{"id":"` + id + `"}`, events.CodeNotFound, ""},
 		{wire.APIReschedule, `{"id":"` + id + `"}`, events.CodeBadRequest, "nothing to change"},
-		{wire.APIWait, `{"id":"` + id + `"}`, events.CodeNotFound, id},
-		{wire.APIWait, `{"id":"` + id + `","timeout_ms":300001}`, events.CodeBadTime, "300000"},
+		{wire.APIWait, `{"ids":["` + id + `"]}`, events.CodeNotFound, id},
+		{wire.APIWait, `{"ids":["` + id + `"],"timeout_ms":300001}`, events.CodeBadTime, "300000"},
+		{wire.APIWait, `{"timeout_ms":1}`, events.CodeBadRequest, "ids has 0 elements: wait for 1 to 1000"},
+		{wire.APIWait, `{"ids":["` + id + `","x"]}`, events.CodeBadID, `"x"`},
+		{wire.APIWait, `{"ids":[""` + strings.Repeat(`,""`, wire.MaxWaitIDs) + `]}`, events.CodeBadRequest, "1001"},
 		{wire.APIList, `{"state":"sleeping"}`, events.CodeBadRequest, "sleeping"},
 		{wire.APIStats, `{"x":1}`, events.CodeBadRequest, `"x"`},
 		{wire.APIConfigure, `{"type":"a"}`, events.CodeBadRequest, "nothing to change"},
@@ -292,8 +295,8 @@ func TestWaits(t *testing.T) {
 	merged := r.submit(wire.Submit{Type: "email", DedupKey: "k"})
 
 	// Not yet: as it is when the time is over.
-	if it := ask[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, Timeout: events.Millis(1), MinPosition: sub.Position}); it.State.Terminal() {
-		t.Fatalf("waited for %+v", it)
+	if w := ask[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{sub.ID}, Timeout: events.Millis(1), MinPosition: sub.Position}); len(w.Ended) != 0 || w.Pending[0] != (wire.PendingItem{ID: sub.ID, State: events.StateQueued}) {
+		t.Fatalf("waited for %+v", w)
 	}
 	// Many at once, on the item and on the one merged into it.
 	var wg sync.WaitGroup
@@ -303,9 +306,9 @@ func TestWaits(t *testing.T) {
 			id = merged.ID
 		}
 		wg.Go(func() {
-			it, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: id, Timeout: events.Millis(20_000), MinPosition: merged.Position})
-			if err != nil || it.ID != sub.ID || it.State != events.StateCompleted {
-				t.Errorf("waited for %+v, %v", it, err)
+			w, err := try[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{id}, Timeout: events.Millis(20_000), MinPosition: merged.Position})
+			if err != nil || w.Ended[0].ID != sub.ID || w.Ended[0].State != events.StateCompleted {
+				t.Errorf("waited for %+v, %v", w, err)
 			}
 		})
 	}
@@ -313,7 +316,7 @@ func TestWaits(t *testing.T) {
 	r.run("email", wire.ReportComplete)
 	wg.Wait()
 	// Ended long ago.
-	if it := ask[wire.Item](r, wire.APIWait, wire.Wait{ID: merged.ID}); it.ID != sub.ID || it.State != events.StateCompleted {
+	if it := ask[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{merged.ID}}).Ended[0]; it.ID != sub.ID || it.State != events.StateCompleted {
 		t.Fatalf("waited for %+v", it)
 	}
 	if n := r.svc.waits.count(); n != 0 {
@@ -328,7 +331,7 @@ func TestStopAnswersWaits(t *testing.T) {
 	errs := make(chan error, 20)
 	for range cap(errs) {
 		go func() {
-			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: sub.ID, Timeout: events.Millis(20_000), MinPosition: sub.Position})
+			_, err := try[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{sub.ID}, Timeout: events.Millis(20_000), MinPosition: sub.Position})
 			errs <- err
 		}()
 	}

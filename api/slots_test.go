@@ -47,14 +47,15 @@ func TestPositionsBeyondTheLogAreRefusedAtOnce(t *testing.T) {
 	item := r.submit(wire.Submit{Type: "email"})
 	const many = 4 * MaxQueries
 	body := fmt.Sprintf(`{"id":%q,"min_position":"99999999999"}`, item.ID)
-	waits, gets := r.flood(wire.APIWait, many, body), r.flood(wire.APIGet, many, body)
+	waitBody := fmt.Sprintf(`{"ids":[%q],"min_position":"99999999999"}`, item.ID)
+	waits, gets := r.flood(wire.APIWait, many, waitBody), r.flood(wire.APIGet, many, body)
 	for range 20 {
 		soon(t, func() error {
 			_, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: item.ID})
 			return err
 		})
 		soon(t, func() error {
-			_, err := try[wire.Item](r, wire.APIWait, wire.Wait{ID: item.ID, Timeout: events.Millis(1), MinPosition: item.Position})
+			_, err := try[wire.Waited](r, wire.APIWait, wire.Wait{IDs: []string{item.ID}, Timeout: events.Millis(1), MinPosition: item.Position})
 			return err
 		})
 	}
@@ -134,7 +135,7 @@ func TestEachKindOfRequestHasItsSlots(t *testing.T) {
 		}
 		for endpoint, body := range map[string]string{
 			wire.APIGet:       fmt.Sprintf(`{"id":%q}`, item.ID),
-			wire.APIWait:      fmt.Sprintf(`{"id":%q,"timeout_ms":1,"min_position":%q}`, item.ID, item.Position),
+			wire.APIWait:      fmt.Sprintf(`{"ids":[%q],"timeout_ms":1,"min_position":%q}`, item.ID, item.Position),
 			wire.APIPause:     `{"type":"email"}`,
 			wire.APIResume:    `{"type":"email"}`,
 			wire.APIDrain:     `{"worker":"w1"}`,

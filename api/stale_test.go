@@ -65,7 +65,11 @@ func TestAbsenceOnANodeThatIsCutOff(t *testing.T) {
 			code, text = events.CodeUnavailable, "this node may lack what others have accepted"
 		}
 		for _, endpoint := range []string{wire.APIGet, wire.APIHistory, wire.APILogs, wire.APITree, wire.APIWait} {
-			_, err := r.svc.Call(r.ctx(), endpoint, []byte(id(elsewhere)))
+			body := id(elsewhere)
+			if endpoint == wire.APIWait {
+				body = `{"ids":["` + here.ID + `","` + elsewhere + `"]}`
+			}
+			_, err := r.svc.Call(r.ctx(), endpoint, []byte(body))
 			if events.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: %s of what is not there: %v", way, endpoint, err)
 			}

@@ -93,16 +93,22 @@ func (t *tails) read(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	page, err := t.pages.Read(ctx, q, t.enter)
+	if err != nil {
+		return nil, notReached(req.FromSeq, err)
+	}
+	return t.reply(c, &req, &page)
+}
+
+// notReached gives an error of reading the log from a position its code.
+func notReached(from events.Seq, err error) error {
 	var behind *eventlog.BehindError
 	switch {
 	case errors.As(err, &behind):
-		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", req.FromSeq, events.SeqOf(behind.Last+1, 0))
+		return events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", from, events.SeqOf(behind.Last+1, 0))
 	case errors.Is(err, eventlog.ErrUnreachable):
-		return nil, events.WithCode(events.CodeUnavailable, err)
-	case err != nil:
-		return nil, err
+		return events.WithCode(events.CodeUnavailable, err)
 	}
-	return t.reply(c, &req, &page)
+	return err
 }
 
 // reply writes a page, or as much of it as goes into one reply. It is written

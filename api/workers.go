@@ -49,14 +49,16 @@ func (a *workerAPI) drain(ctx context.Context, c *call, req wire.Drain) (any, er
 	if _, err := events.ParseWorkerID(req.Worker); err != nil {
 		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	if _, err := a.Core.Drain(ctx, req); err != nil {
+	req.By = c.author(req.By)
+	if _, err := a.Core.Drain(ctx, req, c.actor); err != nil {
 		return nil, err
 	}
 	return wire.OK{OK: true}, nil
 }
 
 func (a *workerAPI) undrain(ctx context.Context, c *call, req wire.Undrain) (any, error) {
-	o, err := a.Core.Undrain(ctx, req)
+	req.By = c.author(req.By)
+	o, err := a.Core.Undrain(ctx, req, c.actor)
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,10 @@ func (j *commandJob) decide(l *loop, i int) error {
 // plan adds to a command what the log does not know, or refuses the command.
 func (l *loop) plan(c core.Command) (core.Command, error) {
 	switch c := c.(type) {
+	case core.By:
+		var err error
+		c.Command, err = l.plan(c.Command)
+		return c, err
 	case core.RemoveType:
 		return c, l.mayRemove(c.Type)
 	case core.SetSchedule:

@@ -30,13 +30,13 @@ func (e *Engine) Drains() []wire.DrainMark {
 
 // Drain asks a worker to take no more work. The mark is recorded: it holds until the worker
 // unregisters, until [Engine.Undrain], or until the worker has not been heard of for
-// registry.DrainUnseen.
-func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
+// registry.DrainUnseen. by is who asks; see [core.By].
+func (e *Engine) Drain(ctx context.Context, d wire.Drain, by string) (Outcome, error) {
 	w := events.WorkerID(d.Worker)
 	if err := e.registry.Drainable(w); err != nil {
 		return Outcome{}, err
 	}
-	out, err := e.one(ctx, core.DrainWorker{Worker: w, Reason: d.Reason, By: d.By})
+	out, err := e.one(ctx, core.By{Name: by, Command: core.DrainWorker{Worker: w, Reason: d.Reason, By: d.By}})
 	if err == nil {
 		e.tell(w, wire.Control{Drain: true})
 	}
@@ -45,8 +45,8 @@ func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 
 // Undrain removes a worker's drain mark. A worker that has heard of the mark may have
 // stopped for good meanwhile.
-func (e *Engine) Undrain(ctx context.Context, d wire.Undrain) (Outcome, error) {
-	return e.one(ctx, core.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By})
+func (e *Engine) Undrain(ctx context.Context, d wire.Undrain, by string) (Outcome, error) {
+	return e.one(ctx, core.By{Name: by, Command: core.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By}})
 }
 
 // Unregister removes a worker and ends its drain: the next worker with its id starts

@@ -120,7 +120,7 @@ func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
 		if err != nil {
 			return err
 		}
-		answer.Waited = &wire.Waited{Ended: w.Ended}
+		answer.Waited = &wire.EndedWait{Ended: w.Ended}
 		if len(given) > 0 {
 			if answer.Waited.Signals, err = json.Marshal(given); err != nil {
 				return err

@@ -124,6 +124,9 @@ func TestRolesSufficeOnNATS(t *testing.T) {
 			t.Fatalf("wait: %+v, %v", item, err)
 		}
 	}
+	if w, err := submitter.WaitAll(ctx, []string{big.ID, sub.ID}); err != nil || len(w.Ended) != 2 || w.Ended[0].ID != big.ID {
+		t.Fatalf("wait for two: %+v, %v", w, err)
+	}
 	later, err := submitter.Submit(ctx, streamwright.Item{Type: "email", Delay: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -143,11 +146,28 @@ func TestRolesSufficeOnNATS(t *testing.T) {
 	if changed, err := operator.Types().Resume(ctx, "email"); err != nil || !changed {
 		t.Fatalf("resume: %v, %v", changed, err)
 	}
+	audited(t, reader, map[string]string{"created": "submit", "cancelled": "submit", "paused": "operate", "resumed": "operate"})
 	probed(t, e, reader)
 	noneRefused(t, submitter, refusedSubmit)
 	noneRefused(t, worker, refusedWork)
 	noneRefused(t, reader, refusedRead)
 	noneRefused(t, operator, refusedOperate)
+}
+
+// audited fails the test unless all acts of some kinds are known to be by whom they should.
+func audited(t *testing.T, c *streamwright.Client, want map[string]string) {
+	t.Helper()
+	for action, by := range want {
+		page, err := c.Engine().Audit(testContext(t), streamwright.AuditFilter{Action: action})
+		if err != nil || len(page.Acts) == 0 {
+			t.Errorf("audit of %s: %+v, %v", action, page, err)
+		}
+		for _, act := range page.Acts {
+			if act.By != by {
+				t.Errorf("%s by %q, want %q", action, act.By, by)
+			}
+		}
+	}
 }
 
 // probed returns once the engine has asked its one worker three times how it

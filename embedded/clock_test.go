@@ -25,7 +25,7 @@ func withClock(t *testing.T, dir string, skew time.Duration, config string) Opti
 // awaitState asks until an item is in a state.
 func awaitState(t *testing.T, e *Engine, id string, want events.ItemState) wire.Item {
 	t.Helper()
-	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: id, Timeout: events.Millis(10_000)})
+	it := request[wire.Waited](t, e, wire.APIWait, wire.Wait{IDs: []string{id}, Timeout: events.Millis(10_000)}).Ended[0]
 	if it.State != want {
 		t.Fatalf("item %s is %s, not %s", id, it.State, want)
 	}

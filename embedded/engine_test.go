@@ -143,7 +143,7 @@ func work(t testing.TB, e *Engine, typ string) {
 
 func waitFor(t testing.TB, e *Engine, s wire.Submitted, want events.ItemState) wire.Item {
 	t.Helper()
-	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: s.ID, MinPosition: s.Position, Timeout: events.DurationOf(testTimeout)})
+	it := request[wire.Waited](t, e, wire.APIWait, wire.Wait{IDs: []string{s.ID}, MinPosition: s.Position, Timeout: events.DurationOf(testTimeout)}).Ended[0]
 	if it.State != want {
 		t.Fatalf("item %+v, want %s", it, want)
 	}

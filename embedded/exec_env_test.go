@@ -22,7 +22,7 @@ func TestCommandsDoNotInheritTheEnginesSecrets(t *testing.T) {
 	env := need.Program(t, "env")
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, fmt.Sprintf("[types.env.exec]\ncommand = [%q]\nenv = [\"WANTED\", \"MODE=fast\"]\n", env))})
 	sub := submit(t, e, wire.Submit{Type: "env", Params: json.RawMessage(`{}`)})
-	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: sub.ID, MinPosition: sub.Position, Timeout: events.DurationOf(testTimeout)})
+	it := request[wire.Waited](t, e, wire.APIWait, wire.Wait{IDs: []string{sub.ID}, MinPosition: sub.Position, Timeout: events.DurationOf(testTimeout)}).Ended[0]
 	if it.State != events.StateCompleted {
 		t.Fatalf("%s: %+v", it.State, it.Error)
 	}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -97,6 +98,14 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 	long := submit("long")
 	<-begun
 	completed(submit("short"))
+	both := make(chan error, 1)
+	go func() { // goes on at the second
+		w, err := c.WaitAll(ctx, []string{long, submit("short")})
+		if err == nil && len(w.Ended) != 2 {
+			err = fmt.Errorf("waited for %+v", w)
+		}
+		both <- err
+	}()
 
 	stopping := time.Now()
 	if err := first.Stop(ctx); err != nil {
@@ -106,6 +115,9 @@ func TestWorkersFollowTheOwner(t *testing.T) {
 	again := submit("short")
 	completed(again)
 	completed(long)
+	if err := <-both; err != nil {
+		t.Error(err)
+	}
 	t.Logf("from the stop of the first to the completion by the second: %s", time.Since(stopping))
 	second := <-next
 	if second == nil {

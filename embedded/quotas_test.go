@@ -179,7 +179,7 @@ func TestQuotaOfWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.PublishRequest(wire.Default.API(wire.APIWait), inbox.Subject, []byte(`{"id":"`+item.ID+`"}`)); err != nil {
+		if err := nc.PublishRequest(wire.Default.API(wire.APIWait), inbox.Subject, []byte(`{"ids":["`+item.ID+`"]}`)); err != nil {
 			t.Fatal(err)
 		}
 		return inbox

@@ -420,6 +420,12 @@ func TestTeamsShareAnEngine(t *testing.T) {
 	if got, err := a.Wait(ctx, mine.ID); err != nil || string(got.Result) != `"sent"` {
 		t.Fatalf("%s, %v", got.Result, err)
 	}
+	if got, err := a.WaitAny(ctx, []string{mine.ID}); err != nil || len(got.Ended) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := b.WaitAny(ctx, []string{mine.ID}); !errors.Is(err, streamwright.ErrNotFound) {
+		t.Errorf("beta waits for acme's item: %v", err)
+	}
 	if _, err := b.Get(ctx, mine.ID); !errors.Is(err, streamwright.ErrNotFound) {
 		t.Errorf("beta finds acme's item: %v", err)
 	}

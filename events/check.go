@@ -230,6 +230,8 @@ func (e *Event) Check() error {
 		return fmt.Errorf("invalid type %q", Clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
 		return fmt.Errorf("invalid worker id %q", Clip(string(e.Worker), 140))
+	case len(e.By) > MaxNameLen:
+		return fmt.Errorf("by has %d bytes", len(e.By))
 	case e.Attempt < 0:
 		return fmt.Errorf("attempt %d", e.Attempt)
 	case !Writable(e.At):

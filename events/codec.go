@@ -19,6 +19,7 @@ type envelope struct {
 	At      time.Time       `json:"at"`
 	Attempt Attempt         `json:"attempt,omitempty"`
 	Worker  WorkerID        `json:"worker,omitempty"`
+	By      string          `json:"by,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
@@ -49,12 +50,12 @@ func (e *Event) appendJSON(b []byte, brief bool) ([]byte, error) {
 // MaxJSON returns an upper bound of the length of the event's JSON, which is close for
 // events that have no text to escape.
 func (e *Event) MaxJSON() int {
-	const head = len(`{"v":,"kind":"","id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"","at":,"attempt":,"worker":"","data":}`) + quickjson.MaxTime + 2*quickjson.MaxInt
+	const head = len(`{"v":,"kind":"","id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"","at":,"attempt":,"worker":"","by":,"data":}`) + quickjson.MaxTime + 2*quickjson.MaxInt
 	n := maxBody(e.Body)
 	if n == 0 && e.Body != nil {
 		n = quickjson.SizeOf(e.Body)
 	}
-	return head + len(e.Kind.String()) + len(e.Type) + len(e.Worker) + n
+	return head + len(e.Kind.String()) + len(e.Type) + len(e.Worker) + quickjson.MaxText(len(e.By)) + n
 }
 
 // appendHead appends the envelope up to its data.
@@ -68,6 +69,7 @@ func (e *Event) appendHead(w *quickjson.Writer) {
 	w.Time(`,"at":`, e.At)
 	w.OptInt(`,"attempt":`, int64(e.Attempt))
 	w.Plain(`,"worker":`, string(e.Worker))
+	w.OptText(`,"by":`, e.By)
 }
 
 // appendData appends the payload.
@@ -134,7 +136,7 @@ func (d *Decoder) quick(data []byte) (e Event, ok bool) {
 	return e, true
 }
 
-var envelopeFields = []string{"v", "kind", "id", "type", "at", "attempt", "worker", "data"}
+var envelopeFields = []string{"v", "kind", "id", "type", "at", "attempt", "worker", "by", "data"}
 
 // readJSON reads an envelope whose data comes behind its kind, and returns its version.
 func (e *Event) readJSON(r *quickjson.Reader) (v int64) {
@@ -155,6 +157,8 @@ func (e *Event) readJSON(r *quickjson.Reader) (v int64) {
 		case 6:
 			e.Worker = WorkerID(r.Text())
 		case 7:
+			e.By = r.Text()
+		case 8:
 			if e.Body = newBody(e.Kind); e.Body == nil {
 				r.GiveUp()
 			} else if !readBody(r, e.Body) {
@@ -178,7 +182,7 @@ func decodeAny(data []byte) (Event, error) {
 	if err != nil || env.V < 1 {
 		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, Clip(env.Kind, 64))
 	}
-	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
+	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker, By: env.By}
 	if e.Body = newBody(kind); e.Body != nil {
 		if len(env.Data) == 0 {
 			return Event{}, fmt.Errorf("decode %s event: %w: it has no data", kind, ErrCorrupt)

@@ -21,6 +21,7 @@ type Event struct {
 	At      time.Time
 	Attempt Attempt  // where it applies, else 0
 	Worker  WorkerID // where it applies, else empty
+	By      string   // who asked for an act, as the access layer knew; see [Kind.Act]
 	Body    Body     // a pointer to the payload of the kind; nil for none
 }
 

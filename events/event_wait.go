@@ -97,7 +97,7 @@ type Signal struct {
 	Name    string          `json:"name"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	MsgID   string          `json:"msg_id,omitempty"`
-	By      string          `json:"by,omitempty"` // who sent it, as the access layer knew
+	By      string          `json:"by,omitempty"` // who sent it; see [Event].By
 	At      time.Time       `json:"at"`
 }
 
@@ -114,7 +114,7 @@ func (b *Mailbox) Has(msgID string) bool {
 }
 
 // Size is what a signal counts against MaxMailboxBytes.
-func (s *Signal) Size() int { return len(s.Name) + len(s.Payload) + len(s.MsgID) + len(s.By) }
+func (s *Signal) Size() int { return len(s.Name) + len(s.Payload) + len(s.MsgID) }
 
 // Parked is the payload of parked: the run has ended in a wait, with no attempt used. It
 // uses up the signals that the run was given.
@@ -129,7 +129,6 @@ type Signalled struct {
 	Name    string          `json:"name"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	MsgID   string          `json:"msg_id,omitempty"`
-	By      string          `json:"by,omitempty"`
 }
 
 func (*Parked) Kind() Kind    { return KindParked }

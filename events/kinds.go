@@ -115,6 +115,18 @@ var kinds = [NumKinds]kindRow{
 	KindNamespaceRemoved:  row[NamespaceRemoved]("namespace_removed", ScopeNamespace),
 }
 
+// acts are the kinds of events that somebody asks for: submitters, and those who operate the
+// engine. Their events say who, in By, where a request led to them.
+var acts = [NumKinds]bool{
+	KindCreated: true, KindCancelled: true, KindRescheduled: true, KindReplayed: true, KindPruned: true, KindRejectedPurged: true,
+	KindTypeConfigured: true, KindTypeForgotten: true, KindPaused: true, KindResumed: true, KindCircuitClosed: true,
+	KindScheduleSet: true, KindScheduleRemoved: true, KindScheduleFired: true, KindDrainSet: true, KindDrainEnded: true,
+	KindNamespaceSet: true, KindNamespaceRemoved: true, KindSignalled: true,
+}
+
+// Act reports whether events of the kind say who asked for them.
+func (k Kind) Act() bool { return k < NumKinds && acts[k] }
+
 type kindRow struct {
 	name  string
 	scope Scope

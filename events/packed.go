@@ -12,7 +12,8 @@ import (
 // The packed form of an event is what a store keeps of it in its item's history: a fifth
 // of its JSON. It begins with the kind. Then come At, as nanoseconds since the time in the
 // item's id, the place in the decision, the attempt and the worker, numbers as varints and
-// texts with their length; then how the payload is packed, and the payload. Times in it
+// texts with their length; then how the payload is packed, who asked for it if that is known,
+// and the payload. Times in it
 // are nanoseconds since At. Packing depends on the JSON alone: whoever has an event, and
 // whoever has its JSON, get the same bytes. What does not fit is kept as JSON.
 
@@ -21,7 +22,17 @@ const (
 	packedNone   = iota
 	packedJSON   // as it is, up to the end
 	packedFields // by packFields
+
+	packedBy = 0x80 // set in how: who asked for it comes next
 )
+
+// appendHow appends how the payload is packed.
+func (e *Event) appendHow(b []byte, how byte) []byte {
+	if e.By == "" {
+		return append(b, how)
+	}
+	return appendPackedText(append(b, how|packedBy), e.By)
+}
 
 // AppendPacked appends the packed form of [Event.AppendBrief] of an event of the item
 // of, whose ID and Type are left out.
@@ -32,13 +43,13 @@ func (e *Event) AppendPacked(b []byte, of ID) ([]byte, error) {
 		return e.AppendBrief(b[:start])
 	}
 	at := len(b)
-	if b, ok = e.packFields(append(b, packedFields)); ok {
+	if b, ok = e.packFields(e.appendHow(b, packedFields)); ok {
 		return b, nil
 	}
 	if e.Body == nil {
-		return append(b[:at], packedNone), nil
+		return e.appendHow(b[:at], packedNone), nil
 	}
-	w := quickjson.Writer{B: append(b[:at], packedJSON)}
+	w := quickjson.Writer{B: e.appendHow(b[:at], packedJSON)}
 	if e.appendData(&w, true); w.Err != nil {
 		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, of, w.Err)
 	}
@@ -140,10 +151,14 @@ func UnpackJSON(b []byte, of ID, packed []byte) ([]byte, error) {
 	if e.Kind == KindNone || e.Kind >= NumKinds {
 		u.bad = true
 	}
+	how := u.byte()
+	if how&packedBy != 0 {
+		e.By, how = u.text(), how&^packedBy
+	}
 	w := quickjson.Writer{B: b}
 	at := w.Open()
 	e.appendHead(&w)
-	switch how := u.byte(); {
+	switch {
 	case u.bad:
 	case how == packedJSON:
 		w.Raw(`,"data":`, u.b)
@@ -285,6 +300,8 @@ func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
 		case 6:
 			e.Worker = WorkerID(d.r.Text())
 		case 7:
+			e.By = d.r.Text()
+		case 8:
 			body = d.r.View()
 		default:
 			d.r.GiveUp()
@@ -297,7 +314,7 @@ func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
 		return b, false
 	}
 	if body == nil {
-		return append(b, packedNone), true
+		return e.appendHow(b, packedNone), true
 	}
 	at := len(b)
 	switch e.Kind {
@@ -305,10 +322,10 @@ func packJSON(b []byte, of ID, data []byte) (packed []byte, ok bool) {
 		e.Body = newBody(e.Kind)
 		d.r.Reset(body)
 		if readBody(&d.r, e.Body); d.r.Whole() {
-			if b, ok = e.packFields(append(b, packedFields)); ok {
+			if b, ok = e.packFields(e.appendHow(b, packedFields)); ok {
 				return b, true
 			}
 		}
 	}
-	return append(append(b[:at], packedJSON), body...), true
+	return append(e.appendHow(b[:at], packedJSON), body...), true
 }

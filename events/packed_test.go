@@ -35,7 +35,7 @@ func TestPackedIsTheJSON(t *testing.T) {
 		&Claimed{}, &Claimed{Token: math.MaxUint64, Probe: true}, &Claimed{Token: 1, WorkerProbe: true, DeliveredAt: at}, &Claimed{Token: 2, StartBy: far}, &Claimed{Token: 2, Rates: []RateTaken{{}}},
 		&Running{Deadline: far}, &Completed{Duration: Millis(math.MaxInt64)}, &Completed{Duration: Millis(7), Result: json.RawMessage(`{"a":1}`)},
 	} {
-		evs = append(evs, Event{Kind: b.Kind(), At: at, Attempt: 3, Worker: "w", Body: b}, Event{Kind: b.Kind(), At: far, Body: b})
+		evs = append(evs, Event{Kind: b.Kind(), At: at, Attempt: 3, Worker: "w", Body: b}, Event{Kind: b.Kind(), At: far, Body: b}, Event{Kind: b.Kind(), At: at, By: `ann "é"`, Body: b})
 	}
 	for _, of := range []ID{{}, {1, 2, 3, 15: 9}, {255, 255, 255, 255, 255, 255}, {0x01, 0x94, 0x25, 0x4a, 0x10, 0x00}} {
 		for _, e := range evs {

@@ -121,7 +121,7 @@ func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntr
 func FromEvent(ev events.Event) HistoryEvent {
 	out := HistoryEvent{
 		Seq: ev.Seq, Kind: ev.Kind, Type: string(ev.Type), At: ev.At,
-		Attempt: int(ev.Attempt), Worker: string(ev.Worker),
+		Attempt: int(ev.Attempt), Worker: string(ev.Worker), By: ev.By,
 	}
 	if !ev.ID.IsZero() {
 		out.ID = ev.ID.String()

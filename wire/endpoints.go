@@ -21,6 +21,7 @@ const (
 	APILogs       = "logs"
 	APIOutput     = "output"
 	APIEvents     = "events"
+	APIAudit      = "audit"
 	APITree       = "tree"
 	APIWhy        = "why"
 	APIPlace      = "place"
@@ -195,7 +196,10 @@ var endpoints = func() []Endpoint {
 			{ID: "list-work", Method: get, Path: v1 + "/work", Tag: "work",
 				Summary: "List items", About: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last."},
 		}},
-		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Refuses: missing, Request: typeOf[Wait](), Reply: typeOf[Item]()},
+		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Refuses: missing, Request: typeOf[Wait](), Reply: typeOf[Waited](), Routes: []Route{
+			{ID: "wait-for-work", Method: post, Path: v1 + "/work/wait", Tag: "work", Slow: true,
+				Summary: "Wait for many items to end", About: "Up to 1,000 items: all of them, or any one. The answer comes once they have ended or the time is up, with the items that have ended, and which have not: ask again for those. An unknown id is refused at once."},
+		}},
 		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Refuses: conflicts, Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
 			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work",
 				Summary: "Cancel an item", About: "It is cancelled at once. was_running says that it was claimed or running, worker_told that its worker was sent the cancel; a worker that missed it learns of it with its next heartbeat or report. Cancelling again changes nothing."},
@@ -211,6 +215,10 @@ var endpoints = func() []Endpoint {
 		{Name: APILogs, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
 		{Name: APIOutput, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Output](), Reply: typeOf[OutputReply]()},
 		{Name: APIEvents, Roles: reads, ReadOnly: true, Waits: true, Request: typeOf[ReadEvents](), Reply: typeOf[EventsReply]()},
+		{Name: APIAudit, Roles: reads, ReadOnly: true, Request: typeOf[Audit](), Reply: typeOf[AuditReply](), Routes: []Route{
+			{ID: "audit", Method: get, Path: v1 + "/audit", Tag: "engine",
+				Summary: "List who did what", About: "Cancels, replays, changed orders, pauses, settings, schedules and the like, oldest first, each with by: who asked for it, as the access layer knew. It reads the log, and reaches back as far as that does: see from."},
+		}},
 		{Name: APITree, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
 			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work",
 				Summary: "Show what an item has spawned, and what has spawned it", About: "The item with the items below it, and the path of the items above it."},

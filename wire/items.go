@@ -235,6 +235,7 @@ type HistoryEvent struct {
 	At      time.Time       `json:"at"`
 	Attempt int             `json:"attempt,omitempty"`
 	Worker  string          `json:"worker,omitempty"`
+	By      string          `json:"by,omitempty"` // who asked for it, as the access layer knew
 	Data    json.RawMessage `json:"data,omitempty"`
 	// The time spent in the state that the event ends; in histories only.
 	*StateDurations
@@ -273,12 +274,35 @@ type Rescheduled struct {
 	Position Position         `json:"position"`
 }
 
-// Wait asks for an item once it is terminal, or as it is after Timeout (at
-// most 5 minutes; 0 means 30 s).
+// MaxWaitIDs bounds the items of a Wait.
+const MaxWaitIDs = 1000
+
+// Wait asks for items once all of them have ended, or with Any one of them, or for what is
+// known after Timeout. An item has ended when it is completed, dead or cancelled; for one
+// that was merged into another, that other one counts.
 type Wait struct {
-	ID          string          `json:"id"`
-	Timeout     events.Duration `json:"timeout_ms,omitzero" strict:"positive"`
+	IDs         []string        `json:"ids"`                                   // 1 to 1,000
+	Any         bool            `json:"any,omitempty"`                         // answer once one of them has ended
+	Timeout     events.Duration `json:"timeout_ms,omitzero" strict:"positive"` // at most 5 minutes; 30 s if left out
 	MinPosition Position        `json:"min_position,omitempty"`
+}
+
+// Waited answers a Wait. Ended are the items that have ended, in the order asked, whole up
+// to 1 MiB; a note of each of the others says what is left out. Pending are those that have
+// not. Merged says into which item one that was asked for was merged, if that has ended; it
+// stands in Ended once.
+type Waited struct {
+	Ended   []Item            `json:"ended"`
+	Pending []PendingItem     `json:"pending,omitempty"`
+	Merged  map[string]string `json:"merged,omitempty"`
+}
+
+// PendingItem is an item that has not ended. MergedInto is the item that is waited for in
+// its place, whose state it shows.
+type PendingItem struct {
+	ID         string           `json:"id"`
+	State      events.ItemState `json:"state"`
+	MergedInto string           `json:"merged_into,omitempty"`
 }
 
 // StatsRequest is the body of stats and types, which ask for nothing else. An empty
@@ -337,6 +361,27 @@ type EventsReply struct {
 	NextSeq events.Seq     `json:"next_seq"`       // where to continue
 	More    bool           `json:"more,omitempty"` // the reply is at a bound: ask again at once
 	Gap     *EventsGap     `json:"gap,omitempty"`
+}
+
+// Audit asks who did what: for the acts that somebody asked for, oldest first.
+type Audit struct {
+	By     string    `json:"by,omitempty"`                      // only of this token, certificate or user; anyone: where the engine is open
+	Action string    `json:"action,omitempty"`                  // only events of this kind, such as cancelled; left out: all but created
+	Type   string    `json:"type,omitempty"`                    // only of this type
+	Since  time.Time `json:"since,omitzero"`                    // only those stored at this time or later
+	Limit  int       `json:"limit,omitempty" strict:"positive"` // how many at most: 1 to 1,000, 50 if left out
+	Cursor string    `json:"cursor,omitempty"`                  // the next_cursor of the answer before
+}
+
+// AuditReply answers an Audit. It may have fewer acts than the limit, even none, and still
+// have a NextCursor: an answer reads a bounded part of the log. No NextCursor: the end. From
+// is when the log begins: what was done before is no longer known. It is in answers to
+// requests without a cursor.
+type AuditReply struct {
+	Acts       []HistoryEvent `json:"acts"`
+	NextCursor string         `json:"next_cursor,omitempty"`
+	From       time.Time      `json:"from,omitzero"`
+	FromSeq    events.Seq     `json:"from_seq,omitempty"`
 }
 
 // EventsGap says that retention has cut these positions from the log.

@@ -350,7 +350,7 @@ func (x *Reported) readJSON(r *quickjson.Reader) {
 			x.Continuation = new(Continuation)
 			x.Continuation.readJSON(r)
 		case 9:
-			x.Waited = new(Waited)
+			x.Waited = new(EndedWait)
 			x.Waited.readJSON(r)
 		}
 	}
@@ -496,7 +496,7 @@ func (x *WaitFor) readJSON(r *quickjson.Reader) {
 	}
 }
 
-func (x *Waited) appendJSON(w *quickjson.Writer) {
+func (x *EndedWait) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Text(`,"ended":`, string(x.Ended))
 	if len(x.Signals) > 0 {
@@ -505,10 +505,10 @@ func (x *Waited) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var waitedFields = []string{"ended", "signals"}
+var endedWaitFields = []string{"ended", "signals"}
 
-func (x *Waited) readJSON(r *quickjson.Reader) {
-	for o := r.Object(waitedFields); r.Next(&o); {
+func (x *EndedWait) readJSON(r *quickjson.Reader) {
+	for o := r.Object(endedWaitFields); r.Next(&o); {
 		switch o.Field {
 		case 0:
 			x.Ended = events.WaitEnd(r.Text())

@@ -44,6 +44,6 @@ func FuzzWaitForJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*WaitFor).appendJSON, (*WaitFor).readJSON)
 }
 
-func FuzzWaitedJSON(f *testing.F) {
-	quicktest.Fuzz(f, ReadStrict, (*Waited).appendJSON, (*Waited).readJSON)
+func FuzzEndedWaitJSON(f *testing.F) {
+	quicktest.Fuzz(f, ReadStrict, (*EndedWait).appendJSON, (*EndedWait).readJSON)
 }

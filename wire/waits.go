@@ -21,8 +21,8 @@ type WaitFor struct {
 	Result json.RawMessage `json:"result,omitempty"` // of complete: at most 4 KiB
 }
 
-// Waited tells a run how the wait has ended that the item was in.
-type Waited struct {
+// EndedWait tells a run how the wait has ended that the item was in.
+type EndedWait struct {
 	Ended   events.WaitEnd  `json:"ended"`             // signalled or timed_out
 	Signals json.RawMessage `json:"signals,omitempty"` // those that the wait has taken, in the order in which they came: an array of [events.Signal]
 }

@@ -67,7 +67,7 @@ type PolledItem struct {
 	Deadline     time.Time       `json:"deadline,omitzero"`
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
-	Waited       *Waited         `json:"waited,omitempty"`
+	Waited       *EndedWait      `json:"waited,omitempty"`
 
 	Params json.RawMessage `json:"params"` // last, for readers that are no JSON parsers
 }

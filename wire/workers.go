@@ -192,7 +192,7 @@ type Reported struct {
 	// ended; and if it has waited, how that ended.
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
-	Waited       *Waited         `json:"waited,omitempty"`
+	Waited       *EndedWait      `json:"waited,omitempty"`
 }
 
 // Continuation tells a run how the children of an earlier run ended.

@@ -128,7 +128,7 @@ func SignalOf[T any](it *RawItem, name string) (payload T, ok bool, err error) {
 }
 
 // takeWaited gives an item what the engine's grant says of its last wait.
-func takeWaited(item *RawItem, w *wire.Waited) error {
+func takeWaited(item *RawItem, w *wire.EndedWait) error {
 	if w == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,8 +108,30 @@ func (s *Server) registerWait() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return s.reply(ctx, wire.APIWait, wire.Wait{ID: in.ID, Timeout: events.DurationOf(wait.Truncate(time.Millisecond)), MinPosition: in.MinPosition})
+		it, err := s.waitFor(ctx, wire.Wait{IDs: []string{in.ID}, Timeout: events.DurationOf(wait.Truncate(time.Millisecond)), MinPosition: in.MinPosition})
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return &output{Status: http.StatusOK, Body: it}, nil
 	})
+}
+
+// waitFor returns an item once it has ended, or as it is when the time is over.
+func (s *Server) waitFor(ctx context.Context, req wire.Wait) ([]byte, error) {
+	reply, err := call[waited](ctx, s, wire.APIWait, req)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply.Ended) > 0 {
+		return reply.Ended[0], nil
+	}
+	return s.ask(ctx, wire.APIGet, wire.Get{ID: cmp.Or(reply.Pending[0].MergedInto, req.IDs[0])})
+}
+
+// waited is a wire.Waited whose items are passed on as they are.
+type waited struct {
+	Ended   []json.RawMessage  `json:"ended"`
+	Pending []wire.PendingItem `json:"pending"`
 }
 
 // waitTime reads a time to wait; 0 is the engine's default.

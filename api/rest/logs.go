@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"sync"
@@ -196,7 +197,11 @@ func (f *followed) source(ctx context.Context, fn func(record) error) error {
 // ended waits until the item has ended.
 func (f *followed) ended(ctx context.Context) (item wire.Item, err error) {
 	for err == nil && !item.State.Terminal() {
-		item, err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), Timeout: events.DurationOf(MaxWait)})
+		var doc []byte
+		if doc, err = f.s.waitFor(ctx, wire.Wait{IDs: []string{f.id.String()}, Timeout: events.DurationOf(MaxWait)}); err == nil {
+			item = wire.Item{}
+			err = json.Unmarshal(doc, &item)
+		}
 	}
 	return item, err
 }

@@ -52,11 +52,13 @@ GET /api/v1/work/{id}
 DELETE /api/v1/work/{id}
 PATCH /api/v1/work/{id}
 GET /api/v1/work/{id}/wait
+POST /api/v1/work/wait
 GET /api/v1/work/{id}/history
 GET /api/v1/work/{id}/logs
 GET /api/v1/work/{id}/why
 GET /api/v1/work/{id}/tree
 POST /api/v1/work/{id}/replay
+GET /api/v1/audit
 GET /api/v1/stats
 GET /api/v1/info
 GET /api/v1/clock

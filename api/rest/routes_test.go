@@ -59,6 +59,10 @@ func TestSubmitSeeAndWait(t *testing.T) {
 	if still.State != events.StateQueued {
 		t.Errorf("a wait that is over early gives %s", still.State)
 	}
+	many := want[wire.Waited](r, http.StatusOK, "POST", "/api/v1/work/wait", `{"ids":["`+sub.ID+`"],"any":true,"timeout_ms":10}`)
+	if len(many.Ended) != 0 || len(many.Pending) != 1 || many.Pending[0].ID != sub.ID {
+		t.Errorf("a wait for many that is over early gives %+v", many)
+	}
 	r.work("echo", 2, echo)
 	if it := r.ended(sub.ID); it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
 		t.Errorf("it ended as %+v", it)

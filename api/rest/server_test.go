@@ -301,7 +301,7 @@ func TestWaitsOutliveTheReadTimeAndEndWithTheirClient(t *testing.T) {
 		}
 		select {
 		case <-release:
-			return []byte(`{"id":"x"}`), nil
+			return []byte(`{"ended":[{"id":"x"}]}`), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	"github.com/streamwright/streamwright"
@@ -59,4 +60,26 @@ func TestTreeIsDrawn(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
+}
+
+func TestWaitForMany(t *testing.T) {
+	e := start(t)
+	var ids []string
+	for range 3 {
+		var s wire.Submitted
+		if err := json.Unmarshal([]byte(engine(t, "", "submit", "email", "--json").wants(t, 0).out), &s); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	engine(t, "", "cancel", ids[1]).wants(t, 0)
+	all := append([]string{"wait"}, ids...)
+	engine(t, "", append(all, "--any")...).wants(t, 1, ids[1]+"  email  cancelled", "not completed: 1 of 1 item")
+	engine(t, "", append(all, "--timeout", "500ms")...).wants(t, 1, ids[1], "2 of 3 items have not ended in the time given for them")
+	engine(t, "", append(all, "--timeout", "500ms", "--json")...).wants(t, 1, `"pending":[{"id":"`+ids[0]+`","state":"queued"},{"id":"`+ids[2])
+	engine(t, "", "wait", anID).wants(t, 1, anID)
+	engine(t, "", "wait").wants(t, 2, "ID")
+	e.work("w1", "email", returns(nil, nil))
+	engine(t, "", "wait", ids[2], ids[0]).wants(t, 0, ids[2]+"  email  completed", ids[0]+"  email  completed")
+	engine(t, "", all...).wants(t, 1, "not completed: 1 of 3 items")
 }

@@ -30,7 +30,7 @@ func historyCommand(a *app) *cobra.Command {
 func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurations, err error) error {
 	style := a.Style()
 	var before time.Time
-	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}
+	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "BY", "TOOK", "DETAIL"}
 	err = showList(a, evs, err, "", head, func(ev streamwright.Event) []string {
 		after, attempt := "", ""
 		if !before.IsZero() {
@@ -42,7 +42,7 @@ func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurati
 		before = ev.At
 		return []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
+			attempt, console.Clean(ev.Worker), console.Clean(ev.By), took(ev.StateDurations), console.Summary(ev, style),
 		}
 	})
 	return a.show(map[string]streamwright.StateDurations{"totals": sum}, err, func() {

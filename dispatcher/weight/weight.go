@@ -13,6 +13,9 @@ const Overhead = 512
 func Commands(cmds []core.Command) (n int) {
 	for _, c := range cmds {
 		n += Overhead
+		if by, ok := c.(core.By); ok {
+			c = by.Command
+		}
 		switch c := c.(type) {
 		case core.Submit:
 			n += len(c.Params)

@@ -60,6 +60,37 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 	return dec, nil
 }
 
+// By is a command that somebody asks for, whose name the acts among its events bear (see
+// [events.Kind.Act]). For a [Submit] there is [Submit.By].
+type By struct {
+	Name string
+	Command
+}
+
+func (c By) decide(d *decider) (Decision, error) {
+	dec, err := c.Command.decide(d)
+	dec.by(c.Name)
+	return dec, err
+}
+
+// by records who asked for the acts among a decision's events. A type that gets the default
+// settings with its first item is no act of the submitter's.
+func (dec *Decision) by(name string) {
+	if name == "" {
+		return
+	}
+	name = events.Shorten(name, events.MaxNameLen)
+	for i := range dec.Events {
+		e := &dec.Events[i]
+		if set, ok := e.Body.(*events.TypeConfigured); ok && set.Source == events.SourceDefault {
+			continue
+		}
+		if e.Kind.Act() {
+			e.By = name
+		}
+	}
+}
+
 // decider decides one command.
 type decider struct {
 	state  *State

@@ -164,7 +164,6 @@ var kindDocs = map[events.Kind]kindDoc{
 		"name":    "at most 256 bytes",
 		"payload": "a JSON document of at most 64 KiB, without needless spaces; absent: none",
 		"msg_id":  "the sender's: a signal with the id of another is not a second one",
-		"by":      "who sent it, as far as the engine knew",
 	}},
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",
@@ -425,6 +424,7 @@ not know are to be ignored; times are RFC 3339 in UTC with nanoseconds.
 | ` + "`at`" + ` | when, by the partition's clock; never earlier than the event before |
 | ` + "`attempt`" + ` | the item's attempt, from 1, in events of a run |
 | ` + "`worker`" + ` | the worker, in events of a run |
+| ` + "`by`" + ` | who asked for it, as the access layer knew (the name of a token, certificate or NATS user; ` + "`anyone`" + ` where the engine is open), in acts that a request led to: %s ([who did what](../operate/ACCESS.md#who-did-what)) |
 | ` + "`data`" + ` | the payload of the kind |
 
 Every field has a bound, and no event exceeds 2 MiB.
@@ -433,7 +433,13 @@ Every field has a bound, and no event exceeds 2 MiB.
 
 func eventsDoc(t *testing.T) string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, eventsHead, events.Version)
+	var acts []string
+	for k := range events.Kind(events.NumKinds) {
+		if k.Act() {
+			acts = append(acts, "`"+k.String()+"`")
+		}
+	}
+	fmt.Fprintf(&sb, eventsHead, events.Version, strings.Join(acts, ", "))
 	examples := exampleEvents(t)
 	sb.WriteString("## Kinds\n")
 	for k := range events.Kind(events.NumKinds) {

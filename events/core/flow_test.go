@@ -126,7 +126,7 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 	for i := range names {
 		names[i] = long(events.MaxNameLen-2) + fmt.Sprintf("%02d", i)
 	}
-	w.do(Signal{ID: waits, Name: long(events.MaxNameLen), Payload: json.RawMessage(`"` + strings.Repeat("x", events.MaxSignalBytes-2) + `"`), MsgID: long(events.MaxNameLen), By: long(events.MaxNameLen)})
+	w.do(Signal{ID: waits, Name: long(events.MaxNameLen), Payload: json.RawMessage(`"` + strings.Repeat("x", events.MaxSignalBytes-2) + `"`), MsgID: long(events.MaxNameLen)})
 	w.do(Park{Run: w.run(waits), For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(events.MaxNameLen)})
 	w.now = w.now.Add(time.Second)

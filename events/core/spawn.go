@@ -17,6 +17,8 @@ func MaxEvents(c Command) int {
 		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
 	case SpawnPart:
 		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case By:
+		return MaxEvents(c.Command)
 	case FollowUp:
 		return 2 + 2*followUpPage
 	}

@@ -20,6 +20,7 @@ type Submit struct {
 	Params   json.RawMessage  // any JSON document; empty means null
 	ID       events.ID        // chosen by the submitter; zero: NewID is used
 	NewID    events.ID        // fresh
+	By       string           // who submits it, as the access layer knows; empty: nobody is known
 	Priority *events.Priority // nil: PriorityDefault
 
 	DedupKey       string
@@ -52,10 +53,13 @@ type Submit struct {
 }
 
 func (c Submit) decide(d *decider) (Decision, error) {
+	decide := d.submit
 	if !c.Batch.IsZero() {
-		return d.submitMember(&c)
+		decide = d.submitMember
 	}
-	return d.submit(&c)
+	dec, err := decide(&c)
+	dec.by(c.By)
+	return dec, err
 }
 
 // submission is a Submit on its way to a decision.

@@ -190,7 +190,6 @@ type Signal struct {
 	Name    string
 	Payload json.RawMessage // any JSON document; empty: none
 	MsgID   string          // one with the id of another is that other; empty: none
-	By      string          // who sends it, as the access layer knows
 }
 
 func (c Signal) decide(d *decider) (Decision, error) {
@@ -215,7 +214,7 @@ func (c Signal) decide(d *decider) (Decision, error) {
 	if it.Signals != nil {
 		had = *it.Signals
 	}
-	s := events.Signal{Number: had.Last + 1, Name: c.Name, Payload: c.Payload, MsgID: c.MsgID, By: c.By, At: d.now}
+	s := events.Signal{Number: had.Last + 1, Name: c.Name, Payload: c.Payload, MsgID: c.MsgID, At: d.now}
 	if had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes {
 		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d signals that no run has used up, of %d bytes: at most %d and %d; the signal %q is refused, send it again once the item has gone on", it.ID, had.Unread, had.Bytes, events.MaxUnread, events.MaxMailboxBytes, c.Name)
 	}
@@ -236,7 +235,6 @@ func (c *Signal) check() (err error) {
 	if _, err = events.CheckText("the signal's message id", c.MsgID, events.MaxNameLen); err != nil {
 		return err
 	}
-	c.By = events.Shorten(c.By, events.MaxNameLen)
 	if len(bytes.TrimSpace(c.Payload)) == 0 {
 		c.Payload = nil
 		return nil
@@ -274,7 +272,7 @@ func takesSignals(it *events.Item) error {
 }
 
 func signalled(s *events.Signal) *events.Signalled {
-	return &events.Signalled{Number: s.Number, Name: s.Name, Payload: s.Payload, MsgID: s.MsgID, By: s.By}
+	return &events.Signalled{Number: s.Number, Name: s.Name, Payload: s.Payload, MsgID: s.MsgID}
 }
 
 // mailbox returns an item's signals. The slices in it are the state's.
@@ -350,7 +348,7 @@ func foldSignalled(a *applier, _ *entry, it *events.Item, b *events.Signalled) e
 	if err != nil {
 		return err
 	}
-	sig := events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, MsgID: b.MsgID, By: b.By, At: a.ev.At}
+	sig := events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, MsgID: b.MsgID, By: a.ev.By, At: a.ev.At}
 	box.Unread = append(slices.Clip(box.Unread), sig)
 	s := ownSignals(it)
 	s.Last, s.Unread, s.Bytes = b.Number, s.Unread+1, s.Bytes+sig.Size()

@@ -328,7 +328,7 @@ func TestWhyWaitsForASignal(t *testing.T) {
 // goldenWait lives through waits and signals.
 func (w *world) goldenWait() {
 	id := w.submit(Submit{Type: "report"})
-	w.do(Signal{ID: id, Name: "note", Payload: json.RawMessage(`{"text": "<early>"}`), MsgID: "hook-1", By: "ada"})
+	w.do(By{"ada", Signal{ID: id, Name: "note", Payload: json.RawMessage(`{"text": "<early>"}`), MsgID: "hook-1"}})
 	w.do(Park{Run: w.run(id), For: time.Hour, Wait: events.WaitTerms{Names: []string{"note", "stop"}, Then: events.WaitContinue}})
 	w.do(Park{Run: w.run(id), Wait: events.WaitTerms{Names: []string{"a", "b"}, All: true, Until: w.now.Add(time.Minute), Then: events.WaitFail, Code: "no_answer", Error: "nobody has answered"}})
 	w.do(Signal{ID: id, Name: "b"})

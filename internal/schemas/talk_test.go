@@ -178,7 +178,7 @@ func (k *talk) acked() {
 	if err := k.nc.Publish(m.Reply, []byte("+ACK")); err != nil {
 		k.t.Fatal(err)
 	}
-	if it := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); it.State.String() != "completed" {
+	if it := ask[wire.Waited](k, wire.APIWait, fmt.Sprintf(`{"ids":[%q]}`, item.ID)).Ended[0]; it.State.String() != "completed" {
 		k.t.Errorf("the item is %s", it.State)
 	}
 }
@@ -229,7 +229,7 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 		t.Errorf("the start brought no continuation or no checkpoint: %+v", start)
 	}
 	k.report(again, `"event":"fail","error":"no","code":"c","retryable":false`)
-	if got := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); got.State.String() != "dead" {
+	if got := ask[wire.Waited](k, wire.APIWait, fmt.Sprintf(`{"ids":[%q]}`, item.ID)).Ended[0]; got.State.String() != "dead" {
 		t.Errorf("the item is %s", got.State)
 	}
 	k.queries(item.ID)
@@ -255,6 +255,7 @@ func (k *talk) queries(id string) {
 	ask[wire.LogsReply](k, wire.APILogs, one)
 	ask[wire.LogsReply](k, wire.APILogs, fmt.Sprintf(`{"id":%q,"after":0}`, id))
 	ask[wire.OutputReply](k, wire.APIOutput, fmt.Sprintf(`{"id":%q,"after":0}`, id))
+	ask[wire.AuditReply](k, wire.APIAudit, `{"action":"paused","limit":10}`)
 	ask[wire.EventsReply](k, wire.APIEvents, `{"from_seq":1,"kinds":["completed"],"limit":10,"wait_ms":1}`)
 	ask[wire.TreeReply](k, wire.APITree, one)
 	ask[wire.WhyReply](k, wire.APIWhy, one)

@@ -57,18 +57,24 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
+/** How long to wait; by default for ever. */
+export interface WaitOptions extends RequestOptions {
+  timeoutMs?: number;
+}
+
 const maxBatch = 1_000; // items of one request
 const maxBatchBytes = 1024 * 1024;
 const waitMs = 5_000; // how long the engine holds one wait request: if it dies, another is asked soon after
 const failoverMs = 15_000;
 const firstTryMs = 2_000; // for the reply to the first try; doubled each time
-const maxMergeHops = 16;
-const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
 
-/** The error of a wait that its caller has ended; state is the item's last known one. */
-function notEnded(id: string, state: string | undefined, reason: unknown): StreamwrightError {
-  const text = isTimeUp(reason) ? `item ${id} has not ended in the time given for it` : `stopped waiting for item ${id}`;
-  return new StreamwrightError("timeout", `${text}${state ? `: it is ${state}` : ""}; it goes on, and can be waited for again`, { cause: reason });
+/** The error of a wait for so many items that its caller has ended; pending are those that have not ended. */
+function notEnded(pending: { id: string; state?: string }[], of: number, reason: unknown): StreamwrightError {
+  const one = of === 1 ? pending[0]! : undefined;
+  const what = one ? `item ${one.id}` : `${pending.length} of ${of} items`;
+  const text = !isTimeUp(reason) ? `stopped waiting for ${what}` : one ? `${what} has not ended in the time given for it` : `${what} have not ended in the time given for them`;
+  const goesOn = one ? "it goes on" : "they go on";
+  return new StreamwrightError("timeout", `${text}${one?.state ? `: it is ${one.state}` : ""}; ${goesOn}, and can be waited for again`, { cause: reason });
 }
 
 /**
@@ -272,20 +278,42 @@ export class Client {
    * another it returns that other one.
    */
   async wait(id: string, options: RequestOptions = {}): Promise<wire.Item> {
-    let last: wire.Item | undefined;
-    for (let hops = 0, heard = 0; ; heard = Date.now()) {
-      const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
-      const patience = { forMs: Infinity, signal: options.signal };
-      const item: wire.Item = await this.#ask<wire.Item>("wait", request, patience, waitMs).catch((err: unknown) => {
+    return (await this.#waitFor([id], false, options)).ended[0]!;
+  }
+
+  /**
+   * Items once all of them have ended, at most 1,000; an unknown id is "not_found" at once. When timeoutMs is
+   * over, those that have not are in pending. An answer of the engine has items whole up to 1 MiB, and of the
+   * others id, type and state, as their notes say: get() returns them.
+   */
+  waitAll(ids: string[], options: WaitOptions = {}): Promise<wire.Waited> {
+    return this.#waitFor(ids, false, options);
+  }
+
+  /** waitAll() until one of the items has ended: it returns all that have ended by then. */
+  waitAny(ids: string[], options: WaitOptions = {}): Promise<wire.Waited> {
+    return this.#waitFor(ids, true, options);
+  }
+
+  async #waitFor(ids: string[], any: boolean, options: WaitOptions): Promise<wire.Waited> {
+    const until = Date.now() + (options.timeoutMs ?? Infinity);
+    const patience = { forMs: Infinity, signal: options.signal };
+    const ended = new Map<string, wire.Item>();
+    const merged: Record<string, string> = {};
+    let pending: { id: string; state?: string }[] = ids.map((id) => ({ id }));
+    for (let heard = 0; ; heard = Date.now()) {
+      const hold = Math.max(Math.min(waitMs, until - Date.now()), 1);
+      const request = { ids: pending.map((p) => p.id), any: any || undefined, timeout_ms: Math.ceil(hold), min_position: this.position || undefined };
+      const page: wire.Waited = await this.#ask<wire.Waited>("wait", request, patience, waitMs).catch((err: unknown) => {
         const goesOn = err instanceof EndedError && (!err.tried || Date.now() - heard < 2 * waitMs); // else it says why nobody answers
-        throw goesOn ? notEnded(id, last?.state, err.cause) : err;
+        throw goesOn ? notEnded(pending, ids.length, err.cause) : err;
       });
-      last = item;
-      if (item.state === "merged" && item.merged_into) {
-        if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
-        id = item.merged_into;
-      } else if (terminal.has(item.state)) {
-        return item;
+      for (const item of page.ended) ended.set(item.id, item);
+      Object.assign(merged, page.merged);
+      pending = page.pending ?? [];
+      if (pending.length === 0 || (any && ended.size > 0) || Date.now() >= until) {
+        const order = new Set(ids.map((id) => merged[id.toUpperCase()] ?? id.toUpperCase()));
+        return { ended: [...order].flatMap((id) => ended.get(id) ?? []), pending: page.pending ?? [], merged };
       }
     }
   }

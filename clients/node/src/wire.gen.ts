@@ -78,6 +78,30 @@ export interface AttentionOf {
   worker?: string;
 }
 
+/** Audit asks who did what: for the acts that somebody asked for, oldest first. */
+export interface Audit {
+  /** only events of this kind, such as cancelled; left out: all but created */
+  action?: string;
+  /** only of this token, certificate or user; anyone: where the engine is open */
+  by?: string;
+  /** the next_cursor of the answer before */
+  cursor?: string;
+  /** how many at most: 1 to 1,000, 50 if left out */
+  limit?: number;
+  /** only those stored at this time or later */
+  since?: string;
+  /** only of this type */
+  type?: string;
+}
+
+/** AuditReply answers an Audit. It may have fewer acts than the limit, even none, and still have a NextCursor: an answer reads a bounded part of the log. No NextCursor: the end. From is when the log begins: what was done before is no longer known. It is in answers to requests without a cursor. */
+export interface AuditReply {
+  acts: HistoryEvent[];
+  from?: string;
+  from_seq?: number;
+  next_cursor?: string;
+}
+
 /** Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;
@@ -414,6 +438,14 @@ export interface DrainMark {
   worker: string;
 }
 
+/** EndedWait tells a run how the wait has ended that the item was in. */
+export interface EndedWait {
+  /** signalled or timed_out */
+  ended: string;
+  /** those that the wait has taken, in the order in which they came: an array of [events.Signal] */
+  signals?: unknown;
+}
+
 /** Error is a refused request. */
 export interface Error {
   code: string;
@@ -526,6 +558,8 @@ export interface HistoryEvent {
   attempt?: number;
   /** queued and not due: a delay, a backoff, a snooze */
   backed_off_ms?: number;
+  /** who asked for it, as the access layer knew */
+  by?: string;
   data?: unknown;
   /** waiting for other items */
   held_ms?: number;
@@ -1100,6 +1134,13 @@ export interface PauseInfo {
   until_set?: string;
 }
 
+/** PendingItem is an item that has not ended. MergedInto is the item that is waited for in its place, whose state it shows. */
+export interface PendingItem {
+  id: string;
+  merged_into?: string;
+  state: ItemState;
+}
+
 /** PerSecond are means over the last minute, or over the time since the engine has started if that is less. */
 export interface PerSecond {
   completed: number;
@@ -1339,7 +1380,7 @@ export interface Reported {
   state?: ItemState;
   /** Timeout bounds the attempt, from its start. */
   timeout_ms?: number;
-  waited?: Waited;
+  waited?: EndedWait;
 }
 
 /** Reschedule changes a queued item's order. */
@@ -1975,10 +2016,14 @@ export interface VerifyReply {
   total: number;
 }
 
-/** Wait asks for an item once it is terminal, or as it is after Timeout (at most 5 minutes; 0 means 30 s). */
+/** Wait asks for items once all of them have ended, or with Any one of them, or for what is known after Timeout. An item has ended when it is completed, dead or cancelled; for one that was merged into another, that other one counts. */
 export interface Wait {
-  id: string;
+  /** answer once one of them has ended */
+  any?: boolean;
+  /** 1 to 1,000 */
+  ids: string[];
   min_position?: string;
+  /** at most 5 minutes; 30 s if left out */
   timeout_ms?: number;
 }
 
@@ -2010,12 +2055,11 @@ export interface WaitShown {
   until: string;
 }
 
-/** Waited tells a run how the wait has ended that the item was in. */
+/** Waited answers a Wait. Ended are the items that have ended, in the order asked, whole up to 1 MiB; a note of each of the others says what is left out. Pending are those that have not. Merged says into which item one that was asked for was merged, if that has ended; it stands in Ended once. */
 export interface Waited {
-  /** signalled or timed_out */
-  ended: string;
-  /** those that the wait has taken, in the order in which they came: an array of [events.Signal] */
-  signals?: unknown;
+  ended: Item[];
+  merged?: { [key: string]: string };
+  pending?: PendingItem[];
 }
 
 /** Why asks why an item is not running now. */

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 
 import { connect as dial } from "@nats-io/transport-node";
 
-import { Client, connect, StreamwrightError, type ConnectOptions, type WorkEvent } from "../src/index.js";
+import { Client, connect, StreamwrightError, type ConnectOptions, type wire, type WorkEvent } from "../src/index.js";
 import { DedupBucket } from "../src/held.js";
 import { IdSource, isId } from "../src/ids.js";
 import { Names } from "../src/names.js";
@@ -143,6 +143,19 @@ describe("client", { timeout: 120_000 }, () => {
     const waiting = client.wait(second.id!);
     await client.cancel(first.id!);
     assert.equal((await waiting).id, first.id);
+  });
+
+  it("waits for any and for all of many", async () => {
+    const ids = (await client.submit([{ type: "never" }, { type: "never" }, { type: "never" }])).map((r) => r.id!);
+    const of = (w: wire.Waited) => [w.ended.map((i) => i.id), (w.pending ?? []).map((p) => p.id)];
+    await client.cancel(ids[1]!);
+    assert.deepEqual(of(await client.waitAny(ids)), [[ids[1]], [ids[0], ids[2]]]);
+    assert.deepEqual(of(await client.waitAll(ids, { timeoutMs: 20 })), [[ids[1]], [ids[0], ids[2]]]);
+    const waiting = client.waitAll([...ids].reverse(), { timeoutMs: 60_000 });
+    await client.cancel(ids[0]!);
+    await client.cancel(ids[2]!);
+    assert.deepEqual(of(await waiting), [[...ids].reverse(), []]);
+    await assert.rejects(client.waitAny([...ids, "01J00000000000000000000000"]), refused("not_found"));
   });
 
   it("ends a wait by its signal", async () => {

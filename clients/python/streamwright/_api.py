@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -15,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._ids import new_id
 from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
-from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Work
+from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -257,6 +259,17 @@ class Api:
             body["payload"] = payload
         return self.call("POST", f"/work/{part(id)}/signals", lambda d: reply(Signalled, d), body=body)
 
+    def wait_for(self, ids: Sequence[str], any_of: bool, seconds: float) -> Call[Waited]:
+        def read(doc: Any) -> Waited:
+            items = [item_of(i) for i in doc["ended"]]
+            for item in items:
+                self.saw(item.position)
+            return Waited(items, [p["id"] for p in doc.get("pending", [])], doc.get("merged", {}))
+
+        hold = min(seconds, LONGEST_HOLD)
+        body = {"ids": list(ids), "any": any_of, "timeout_ms": max(int(hold * 1000), 1), "min_position": self.position}
+        return self.call("POST", "/work/wait", read, body=body, hold=hold, patience=seconds)
+
     def cancel(self, id: str, reason: str) -> Call[Cancellation]:
         return self.call("DELETE", f"/work/{part(id)}", lambda d: reply(Cancellation, d), query={"reason": reason})
 
@@ -327,6 +340,32 @@ def chunks(docs: Iterable[bytes]) -> Iterator[list[bytes]]:
 def not_ended(item: Item) -> StreamwrightError:
     """Return the error of a wait whose time is over."""
     return error_of("timeout", f"item {item.id} has not ended in the time given for it: it is {item.state}, goes on, and can be waited for again")
+
+
+class Wait:
+    """A wait for many items, over as many requests as it takes."""
+
+    def __init__(self, api: Api, ids: Iterable[str], any_of: bool, timeout: timedelta | None) -> None:
+        self._api, self._any = api, any_of
+        self._asked = list(ids)
+        self._until = time.monotonic() + (timeout.total_seconds() if timeout else math.inf)
+        self._known = Waited([], self._asked, {})
+
+    def call(self) -> Call[Waited]:
+        """Return the next request: for those that have not ended yet."""
+        return self._api.wait_for(self._known.pending, self._any, max(self._until - time.monotonic(), 0.0))
+
+    def over(self, out: Waited) -> bool:
+        """Take an answer, and report whether it is the last."""
+        self._known = Waited([*self._known.ended, *out.ended], out.pending, {**self._known.merged, **out.merged})
+        return not out.pending or self._any and bool(out.ended) or time.monotonic() >= self._until
+
+    def result(self) -> Waited:
+        """Return what is known, in the order asked."""
+        known = self._known
+        by_id = {i.id: i for i in known.ended}
+        order = dict.fromkeys(known.merged.get(id, id) for id in self._asked)
+        return Waited([by_id[id] for id in order if id in by_id], known.pending, known.merged)
 
 
 def stale(page: Page) -> StreamwrightError:

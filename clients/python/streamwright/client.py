@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, List, TypeVar
 
-from ._api import INLINE_BYTES, Address, Api, Call, Feed, chunks, not_ended, part, stale
+from ._api import INLINE_BYTES, Address, Api, Call, Feed, Wait, chunks, not_ended, part, stale
 from ._http import Transport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -138,6 +138,22 @@ class Client:
     def signal(self, id: str, name: str, payload: Any = None, msg_id: str = "") -> Signalled:
         """Send an item a signal. One is sent, however often the request is repeated; with a msg_id of yours, however often you call."""
         return self._do(self._api.signal(id, name, payload, msg_id))
+
+    def wait_all(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:
+        """Return items once all of them have ended: at most 1,000. When the time is over, those that have not are in `pending`.
+
+        An answer of the engine has items whole up to 1 MiB, and of the others id, type and state: `get` returns them.
+        """
+        return self._wait_for(Wait(self._api, ids, False, timeout))
+
+    def wait_any(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:
+        """Return items once one of them has ended, with all that have ended by then. When the time is over, `ended` is empty."""
+        return self._wait_for(Wait(self._api, ids, True, timeout))
+
+    def _wait_for(self, wait: Wait) -> Waited:
+        while not wait.over(self._do(wait.call())):
+            pass
+        return wait.result()
 
     def cancel(self, id: str, reason: str = "") -> Cancellation:
         """Cancel an item: it does not run, or no longer."""

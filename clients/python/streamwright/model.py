@@ -166,6 +166,18 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Waited:
+    """The items of a wait that have ended, in the order asked, and the ids of those that have not.
+
+    `merged` says into which item of `ended` one that was asked for was merged.
+    """
+
+    ended: list[Item]
+    pending: list[str]
+    merged: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Page:
     """Some of the items that were asked for. `stale` says why it may lack some; empty: it does not."""
 
@@ -239,6 +251,8 @@ class Event:
     at: datetime | None = None
     attempt: int = 0
     worker: str = ""
+    by: str = ""
+    """Who asked for it, as the access layer knew."""
     data: Any = None
 
 
@@ -281,7 +295,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Waited:
+class EndedWait:
     """How an item's wait has ended, for each run until one ends in an outcome: completed, another wait, children."""
 
     ended: str

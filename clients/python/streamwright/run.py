@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._json import dump, millis, request
-from .model import Continuation, Signal, Waited, Work
+from .model import Continuation, EndedWait, Signal, Work
 
 if TYPE_CHECKING:
     from .client import Client
@@ -92,7 +92,7 @@ class Run:
     """The last checkpoint that an earlier attempt has saved; None: none."""
     continuation: Continuation | None
     """How the children have ended, if an earlier run has spawned some."""
-    waited: Waited | None = None
+    waited: EndedWait | None = None
     """How the wait has ended, if an earlier run has ended in one."""
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     """Set once the run must stop, whatever the reason: wait on it in place of sleeping."""

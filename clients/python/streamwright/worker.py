@@ -35,7 +35,7 @@ from ._json import Unfit, dump, load
 from ._retry import backoff, may_repeat, wait_after
 from .client import Client
 from .errors import Invalid, NotFound, StreamwrightError, Unavailable, WorkerIdInUse, error_in, error_of
-from .model import Continuation, Waited
+from .model import Continuation, EndedWait
 from .run import PROGRESS_EVERY, Cancelled, Fail, Run, current, cut, log_line, outcome_of, traceback_of
 from .tasks import App, Task
 
@@ -336,7 +336,7 @@ class Worker:
         run = Run(
             doc["id"], doc["type"], doc["attempt"], doc.get("params"), doc.get("labels") or {}, doc.get("traceparent", ""), deadline,
             doc.get("checkpoint"), None if continuation is None else load(Continuation, continuation, "continuation"),
-            None if doc.get("waited") is None else load(Waited, doc["waited"], "waited"),
+            None if doc.get("waited") is None else load(EndedWait, doc["waited"], "waited"),
         )
         run._worker, run._token, run._renewed, run._until = self, doc["token"], now, until
         run._lease = doc.get("lease_ms", 30_000) / 1000

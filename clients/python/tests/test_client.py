@@ -96,6 +96,29 @@ class ClientTest(Case):
         self.client.cancel(first.id)
         self.assertEqual(self.wait(second.id).id, first.id)
 
+    def test_waits_for_any_and_for_all_of_many(self) -> None:
+        ids = [s.id for s in self.client.submit_many(Work("never") for _ in range(3)) if isinstance(s, Submitted)]
+        self.client.cancel(ids[1])
+        out = self.client.wait_any(ids, timedelta(seconds=PATIENCE))
+        self.assertEqual(([i.id for i in out.ended], out.pending), ([ids[1]], [ids[0], ids[2]]))
+        out = self.client.wait_all(ids, timedelta(milliseconds=20))
+        self.assertEqual(([i.id for i in out.ended], out.pending), ([ids[1]], [ids[0], ids[2]]))
+        got: list[Any] = []
+        waiting = threading.Thread(target=lambda: got.append(self.client.wait_all(reversed(ids), timedelta(seconds=PATIENCE))))
+        waiting.start()
+        for id in (ids[0], ids[2]):
+            self.client.cancel(id)
+        waiting.join(PATIENCE)
+        self.assertEqual(([i.id for i in got[0].ended], got[0].pending), (ids[::-1], []))
+        with self.assertRaises(NotFound):
+            self.client.wait_any([*ids, new_id()], timedelta(seconds=PATIENCE))
+
+        async def same() -> list[str]:
+            async with AsyncClient(self.engine.url) as client:
+                return [i.id for i in (await client.wait_all(ids, timedelta(seconds=PATIENCE))).ended]
+
+        self.assertEqual(asyncio.run(same()), ids)
+
     def test_ends_a_wait_when_its_time_is_over(self) -> None:
         id = self.client.submit("never").id
         with self.assertRaises(Unavailable) as caught:

@@ -12,6 +12,7 @@ import batches from './screens/batches.js';
 import schedules from './screens/schedules.js';
 import schedule from './screens/schedule.js';
 import events from './screens/events.js';
+import audit from './screens/audit.js';
 import missing from './screens/missing.js';
 
-startShell([overview, work, item, dead, types, type, workers, schedules, schedule, batches, events, missing]);
+startShell([overview, work, item, dead, types, type, workers, schedules, schedule, batches, events, audit, missing]);

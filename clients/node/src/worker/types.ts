@@ -21,11 +21,11 @@ export interface Item<P = any> {
   /** Set if the item has spawned children, which have ended. */
   readonly continuation: { readonly name: string; readonly children: readonly Outcome[] } | undefined;
   /** Set if an earlier run has ended in a wait, which has ended. */
-  readonly waited: Waited | undefined;
+  readonly waited: EndedWait | undefined;
 }
 
 /** How a wait has ended. It is told to each run until one ends in an outcome: completed, another wait, children. */
-export interface Waited {
+export interface EndedWait {
   /** The deadline has ended it. */
   readonly timedOut: boolean;
   /** The signals that it has taken, in the order in which they came. */
