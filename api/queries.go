@@ -110,17 +110,6 @@ func (e *engine) item(ctx context.Context, id events.ID) (*events.Item, error) {
 	})
 }
 
-func (e *engine) whole(id events.ID) (any, error) {
-	it, found, err := e.Queries.Full(id)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, noItem(id)
-	}
-	return it, nil
-}
-
 func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {

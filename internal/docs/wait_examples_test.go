@@ -32,7 +32,7 @@ type answer struct{ By, Note string }
 
 func expense(_ context.Context, it *workers.RawItem) (any, error) {
 	if it.Waited == nil {
-		return nil, workers.WaitAny("approved", "rejected").For(48 * time.Hour).OrFail("no_answer", "nobody has answered in two days")
+		return nil, workers.WaitAny("approved", "rejected").For(48*time.Hour).OrFail("no_answer", "nobody has answered in two days")
 	}
 	if no, ok, err := workers.SignalOf[answer](it, "rejected"); ok || err != nil {
 		return "rejected by " + no.By, err

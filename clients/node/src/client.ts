@@ -67,6 +67,7 @@ const maxBatchBytes = 1024 * 1024;
 const waitMs = 5_000; // how long the engine holds one wait request: if it dies, another is asked soon after
 const failoverMs = 15_000;
 const firstTryMs = 2_000; // for the reply to the first try; doubled each time
+const maxMergeHops = 16;
 
 /** The error of a wait for so many items that its caller has ended; pending are those that have not ended. */
 function notEnded(pending: { id: string; state?: string }[], of: number, reason: unknown): StreamwrightError {

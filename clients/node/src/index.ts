@@ -9,4 +9,4 @@ export type { HistoryEvent as WorkEvent, Item as WorkItem, LogRecord } from "./w
 export { Worker } from "./worker/worker.js";
 export type { RunOptions } from "./worker/worker.js";
 export { Ended } from "./worker/types.js";
-export type { Child, Context, Handler, Item, Logger, LogLevel, SpawnOptions, TypeOptions, WorkerOptions, WorkerStats } from "./worker/types.js";
+export type { Child, Context, EndedWait, Handler, Item, Logger, LogLevel, ReceivedSignal, RunWaitOptions, SpawnOptions, TypeOptions, WorkerOptions, WorkerStats } from "./worker/types.js";

@@ -2,7 +2,7 @@ import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
 import { cut, toJson } from "../text.js";
 import type { Report, WaitFor } from "../wire.gen.js";
 import { maxChildren, maxDelayMs, maxErrorBytes, maxNameBytes, maxSpawnBytes } from "./limits.js";
-import { Ended, type Child, type SpawnOptions, type WaitOptions } from "./types.js";
+import { Ended, type Child, type SpawnOptions, type RunWaitOptions } from "./types.js";
 
 /** What a report says beyond which run it is about. */
 export type Said = Omit<Report, "id" | "token" | "worker" | "session">;
@@ -15,7 +15,7 @@ export function snoozed(delayMs: number, reason = ""): Ended {
 }
 
 /** Makes the end of a run that waits for signals. */
-export function parked(names: string | readonly string[], options: WaitOptions): Ended {
+export function parked(names: string | readonly string[], options: RunWaitOptions): Ended {
   const { forMs, until, all, fail, complete } = options;
   if ((forMs === undefined) === (until === undefined)) throw badSpawn("the wait must say how long it is: give forMs or until");
   const wait: WaitFor = { names: typeof names === "string" ? [names] : [...names], then: "continue" };

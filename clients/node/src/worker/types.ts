@@ -58,7 +58,7 @@ export interface SpawnOptions {
 }
 
 /** How long a wait is, one of forMs and until, and what becomes of the item then: it runs again, unless fail or complete says otherwise. */
-export interface WaitOptions {
+export interface RunWaitOptions {
   forMs?: number;
   until?: Date;
   /** It takes a signal of each name; else one, of any of them. */
@@ -99,7 +99,7 @@ export interface Context {
   /** `return ctx.snooze(ms)` puts the item off, with no attempt used. */
   snooze(delayMs: number, reason?: string): Ended;
   /** `return ctx.wait("approved", { forMs })` waits for a signal, with no slot held and no attempt used. The next run finds it in item.waited. */
-  wait(names: string | readonly string[], options: WaitOptions): Ended;
+  wait(names: string | readonly string[], options: RunWaitOptions): Ended;
   /** `return ctx.spawn(children)` ends the run in children, made together with its end or not at all. */
   spawn(children: readonly Child[], options?: SpawnOptions): Ended;
 }
