@@ -224,7 +224,7 @@ func TestWrongCalls(t *testing.T) {
 // Commands of commands show their help, and are no mistake.
 // Help for a command that does not exist is an error, not another command's help.
 func TestHelpForAnUnknownCommand(t *testing.T) {
-	for _, args := range []string{"signal --help", "signal -h", "signal x --help", "types nope --help", "schedule nope -h", "--json signal --help", "help signal"} {
+	for _, args := range []string{"beacon --help", "beacon -h", "beacon x --help", "types nope --help", "schedule nope -h", "--json beacon --help", "help beacon"} {
 		engine(t, "", strings.Fields(args)...).wants(t, 2, "there is no command")
 	}
 	for _, args := range []string{"--help", "types --help", "types set --help", "submit x --help", "help types", "help connection"} {

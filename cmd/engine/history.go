@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,12 @@ func historyCommand(a *app) *cobra.Command {
 func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurations, err error) error {
 	style := a.Style()
 	var before time.Time
-	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "BY", "TOOK", "DETAIL"}
+	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}
+	const byAt = 6 // the column of who asked for it, if that is known of any
+	named := slices.ContainsFunc(evs, func(ev streamwright.Event) bool { return ev.By != "" })
+	if named {
+		head = slices.Insert(head, byAt, "BY")
+	}
 	err = showList(a, evs, err, "", head, func(ev streamwright.Event) []string {
 		after, attempt := "", ""
 		if !before.IsZero() {
@@ -40,10 +46,14 @@ func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurati
 			attempt = strconv.Itoa(ev.Attempt)
 		}
 		before = ev.At
-		return []string{
+		row := []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), console.Clean(ev.By), took(ev.StateDurations), console.Summary(ev, style),
+			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
 		}
+		if named {
+			row = slices.Insert(row, byAt, console.Clean(ev.By))
+		}
+		return row
 	})
 	return a.show(map[string]streamwright.StateDurations{"totals": sum}, err, func() {
 		if text := took(&sum); text != "" {

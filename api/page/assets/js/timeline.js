@@ -2,7 +2,7 @@
 //
 // A span is {kind, from, to (ms, or null: it goes on), attempt?, worker?, outcome?, seq}.
 // kinds: queued, backing_off, waiting, claimed, running, and ended (between a
-// terminal event and a replay). Outcomes: completed, failed, dead, cancelled, released, snoozed, spawned.
+// terminal event and a replay). Outcomes: completed, failed, dead, cancelled, released, snoozed, parked, spawned.
 
 import { h, s } from './dom.js';
 import { clockExact, span, when } from './format.js';
@@ -10,10 +10,10 @@ import { stateName } from './states.js';
 
 const NEXT = {
   created: 'queued', queued: 'queued', released: 'queued', snoozed: 'queued', rescheduled: null, replayed: 'queued',
-  waiting: 'waiting', spawned: 'waiting', claimed: 'claimed', running: 'running',
+  waiting: 'waiting', spawned: 'waiting', parked: 'waiting', claimed: 'claimed', running: 'running',
   completed: 'ended', dead: 'ended', cancelled: 'ended', merged: 'ended', failed: 'failed',
 };
-const ENDS = new Set(['completed', 'failed', 'dead', 'cancelled', 'released', 'snoozed', 'spawned']);
+const ENDS = new Set(['completed', 'failed', 'dead', 'cancelled', 'released', 'snoozed', 'parked', 'spawned']);
 
 // spans computes them of a history, oldest first, as of now (ms).
 export function spans(events, now) {

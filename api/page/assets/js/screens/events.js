@@ -13,12 +13,12 @@ import { cutEnd, follow, logEnd, lookBack, lookOn, MAX_ROWS } from '../eventfeed
 import { fillTypes } from './dead.js';
 import { detail } from './itemhistory.js';
 
-const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'spawned', 'waiting', 'released', 'snoozed', 'progressed', 'checkpointed', 'rescheduled', 'replayed', 'pruned',
+const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'spawned', 'waiting', 'released', 'snoozed', 'parked', 'signalled', 'progressed', 'checkpointed', 'rescheduled', 'replayed', 'pruned',
   'rejected', 'rejected_purged', 'cause_noted', 'type_configured', 'type_forgotten', 'paused', 'resumed', 'circuit_opened', 'circuit_half_opened', 'circuit_closed', 'schedule_set', 'schedule_removed', 'schedule_fired', 'namespace_set', 'namespace_removed', 'carried', 'owned', 'snapshot'];
 const WRONG = 'failed,dead,rejected,cause_noted,circuit_opened';
 const PRESETS = [['', 'all'], [WRONG, 'what went wrong'], ['completed,dead,cancelled,merged', 'what ended'], ['type_configured,type_forgotten,paused,resumed,circuit_opened,circuit_half_opened,circuit_closed,schedule_set,schedule_removed,namespace_set,namespace_removed', 'settings and circuits']];
 const SINCE = [['', 'the latest'], ['1m', 'the last minute'], ['10m', 'the last 10 minutes'], ['1h', 'the last hour'], ['24h', 'the last day'], ['168h', 'the last week']];
-const tones = { failed: 'failed', dead: 'dead', rejected: 'dead', cause_noted: 'dead', circuit_opened: 'dead', circuit_half_opened: 'failed', circuit_closed: 'completed', paused: 'backing_off', released: 'backing_off', snoozed: 'backing_off', spawned: 'waiting', resumed: 'completed' };
+const tones = { failed: 'failed', dead: 'dead', rejected: 'dead', cause_noted: 'dead', circuit_opened: 'dead', circuit_half_opened: 'failed', circuit_closed: 'completed', paused: 'backing_off', released: 'backing_off', snoozed: 'backing_off', spawned: 'waiting', parked: 'waiting', resumed: 'completed' };
 
 export default {
   name: 'events', title: 'Events', icon: 'events', path: ['events'], key: 'e', match: (path) => path[0] === 'events' && path.length === 1,

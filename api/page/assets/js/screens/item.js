@@ -184,6 +184,7 @@ function factsOf(it) {
     ['Merged into', it.merged_into && link(it.merged_into)], ['Merged from', it.merged_count && plural(it.merged_count, 'submission')],
     ['Parent', it.parent && link(it.parent)], ['Caused by', it.by && link(it.by)],
     ['Waits for', it.waits?.length && [it.waits.slice(0, 10).map((id) => [link(id), ' ']), it.waits_left > 10 && `and ${it.waits_left - 10} more`]],
+    ['Waits for the signal', it.waits_for && (it.waits_for.names?.length ? `${it.waits_for.names.join(it.waits_for.all ? ' and ' : ' or ')}` : 'none: for its deadline alone')], ['Waits until', it.waits_for && ago(it.waits_for.until)], ['Unread signals', it.unread_signals],
     ['Awaited by', it.awaited && plural(it.awaited, 'item')], ['Checkpoint', it.has_checkpoint && 'saved'], ['Leases lost', it.leases_lost], ['Attempts spared', it.attempts_spared],
     ['Cause of death', it.cause && h('a', { class: 'mono', href: href(['dead'], { cause: it.cause }) }, it.cause)],
     ['Notes', it.notes?.join(' ')], ['Position', h('span', { class: 'mono' }, it.position)],

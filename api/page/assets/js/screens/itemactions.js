@@ -22,6 +22,7 @@ export function actionsOf(view) {
     keys(key, label, f, { signal: off.signal });
     out.push(button(label, f, { key, kind }));
   };
+  if (CANCEL.has(state) && !view.item.batch) offer('Signal', 's', () => signal(view), view.item.waits_for ? 'primary' : undefined);
   if (state === 'queued') offer('Reschedule', 'm', () => reschedule(view));
   if (CANCEL.has(state)) offer('Cancel', 'c', () => cancel(view), 'danger');
   if (REPLAY.has(state) && !view.item.batch) { // of a batch its items are replayed
@@ -33,6 +34,35 @@ export function actionsOf(view) {
 
 const reasonField = () => h('input', { maxlength: MAX_REASON, autocomplete: 'off' });
 const path = (view) => `api/v1/work/${encodeURIComponent(view.id)}`;
+
+// signal sends a signal. It has one message id, however often the request is made.
+async function signal(view) {
+  const wanted = view.item.waits_for?.names ?? [];
+  const name = h('input', { maxlength: 256, autocomplete: 'off', value: wanted[0] ?? '', list: wanted.length > 1 ? 'signal-names' : null });
+  const doc = h('textarea', { rows: 6, spellcheck: 'false', autocomplete: 'off' });
+  const docField = field('Payload (JSON, or empty)', doc);
+  const id = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // randomUUID is there on secure pages alone
+  const check = () => {
+    const fault = doc.value.trim() ? faultOf(doc.value) : '';
+    docField.setError(fault);
+    return fault;
+  };
+  doc.addEventListener('input', check);
+  await dialog({
+    title: 'Send a signal', action: 'Send the signal',
+    body: [h('p', null, wanted.length ? `It waits for ${wanted.join(view.item.waits_for.all ? ' and ' : ' or ')}.` : 'It waits for no signal now: one that comes is kept until it does.'),
+      wanted.length > 1 && h('datalist', { id: 'signal-names' }, wanted.map((n) => h('option', { value: n }))), field('Name', name), docField],
+    async act() {
+      if (check()) { doc.focus(); return false; }
+      if (!name.value.trim()) { name.focus(); return false; }
+      const head = JSON.stringify({ name: name.value.trim(), msg_id: id }).slice(0, -1);
+      await send('POST', `${path(view)}/signals`, `${head}${doc.value.trim() ? `,"payload":${doc.value}` : ''}}`);
+      toast('The signal has come.');
+      view.load();
+      return true;
+    },
+  });
+}
 
 async function cancel(view) {
   const reason = reasonField();

@@ -10,8 +10,8 @@ import { describe, draw, fits, spans, tell } from '../timeline.js';
 const MAX_EVENTS = 500; // that the picture is made of: the last ones
 const PAGE = 60; // rows of the table
 
-const keys = [['queued', 'in the queue'], ['backing_off', 'backing off or not due'], ['waiting', 'waiting for others'], ['claimed', 'starting'], ['running', 'running'],
-  ['completed', 'completed'], ['failed', 'failed'], ['dead', 'died'], ['cancelled', 'cancelled'], ['released', 'given back'], ['snoozed', 'snoozed'], ['spawned', 'spawned children'],
+const keys = [['queued', 'in the queue'], ['backing_off', 'backing off or not due'], ['waiting', 'waiting'], ['claimed', 'starting'], ['running', 'running'],
+  ['completed', 'completed'], ['failed', 'failed'], ['dead', 'died'], ['cancelled', 'cancelled'], ['released', 'given back'], ['snoozed', 'snoozed'], ['parked', 'began to wait'], ['spawned', 'spawned children'],
   ['ended', 'had ended']];
 
 // history makes both for a view with item and at.
