@@ -144,7 +144,7 @@ func TestBadRequests(t *testing.T) {
 		{"submit", `{`, events.CodeBadRequest}, {"submit", ``, events.CodeBadType}, {"submit", `"text"`, events.CodeBadRequest}, {"submit", many, events.CodeTooLarge},
 		{"get", `{"id":"x"}`, events.CodeBadID}, {"get", `{}`, events.CodeBadRequest}, {"get", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA"}`, events.CodeNotFound},
 		{"history", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA"}`, events.CodeNotFound}, {"cancel", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA"}`, events.CodeNotFound},
-		{"wait", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA"}`, events.CodeNotFound}, {"reschedule", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA","now":true}`, events.CodeNotFound},
+		{"wait", `{"ids":["01JD3V6YB2M4C9W8ZK5T7QXRNA"]}`, events.CodeNotFound}, {"reschedule", `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNA","now":true}`, events.CodeNotFound},
 		{"list", `{"limit":-1}`, events.CodeBadRequest}, {"list", `{"min_position":"x"}`, events.CodeBadRequest}, {"drain", `{"worker":"none"}`, events.CodeNotFound},
 		{"register", `{"worker":"a b","types":["a"],"slots":1}`, events.CodeBadRequest}, {"configure", `{"type":"a","settings":{"capacity":0}}`, events.CodeBadRequest},
 	} {

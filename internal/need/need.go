@@ -61,8 +61,9 @@ func NoReload(t testing.TB) {
 	NoRace(t, "nats-server reads its options without a lock")
 }
 
-// patience is generous: it only ends a test that fails.
-const patience = 2 * time.Minute
+// patience is generous: it only ends a test that fails. It is longer than anything that the
+// engine does late on purpose, as it lets a log rest for two minutes once it was moved.
+const patience = 4 * time.Minute
 
 // Eventually waits for a condition that nothing signals, and fails the test if it
 // never comes.
