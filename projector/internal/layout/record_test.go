@@ -27,6 +27,10 @@ func sample(state events.ItemState) *events.Item {
 		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), WaitsFrom: at(11), Estimate: time.Minute, OwnAttempts: true, OwnTimeout: true, AttemptsBefore: 1, LeasesLost: 1, Spared: 1, Probe: true, HasCheckpoint: true,
 		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
+		Signals: &events.Signals{Last: 3, Unread: 2, Bytes: 70, Wait: &events.Wait{
+			WaitTerms: events.WaitTerms{Names: []string{"a", "b"}, All: true, Until: at(12), Delayed: true, Then: events.WaitComplete, Result: []byte(`{"late":true}`)},
+			Since:     at(5), Ended: events.WaitSignalled, Taken: []int{2, 3},
+		}},
 	}
 }
 
