@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // Bounds of a request to JetStream for a stream.
 const (
-	answerWithin = 5 * time.Second // all tries together, unless the caller's context has a deadline
-	firstTry     = time.Second     // each later one waits twice as long
+	answerWithin = 5 * time.Second       // all tries together, unless the caller's context has a deadline
+	firstTry     = time.Second           // each later one waits twice as long
+	madeElse     = 20 * time.Millisecond // until a stream that another has just made is there to be updated
 )
 
 // patient asks again for a stream when nobody answers. Of two that make the same stream in
@@ -32,8 +34,17 @@ func (p patient) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (je
 	return again(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.JetStream.UpdateStream(ctx, c) })
 }
 
+// CreateOrUpdateStream updates the stream, and makes it if it is not there. Another node may
+// make it in between: then it is updated after all.
 func (p patient) CreateOrUpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	return again(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.JetStream.CreateOrUpdateStream(ctx, c) })
+	return again(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		for {
+			s, err := p.JetStream.CreateOrUpdateStream(ctx, c)
+			if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || sleep.For(ctx, madeElse) != nil {
+				return s, err
+			}
+		}
+	})
 }
 
 func (p patient) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A request that nobody answers is sent again, and a refusal is not.
@@ -61,4 +63,28 @@ func TestAgainEndsWithItsCaller(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// late is a JetStream in which another node makes a stream just before this one does.
+type late struct {
+	jetstream.JetStream
+	tries int
+}
+
+func (l *late) CreateOrUpdateStream(context.Context, jetstream.StreamConfig) (jetstream.Stream, error) {
+	if l.tries++; l.tries < 3 {
+		return nil, jetstream.ErrStreamNameAlreadyInUse
+	}
+	return nil, nil
+}
+
+// Of nodes that make a stream at once, one makes it, and the others bring it to their
+// configuration.
+func TestAStreamThatAnotherNodeMakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &late{}
+		if _, err := (patient{l}).CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "S"}); err != nil || l.tries != 3 {
+			t.Errorf("%d tries, %v", l.tries, err)
+		}
+	})
 }
