@@ -18,7 +18,7 @@ import { forgetStale, get, hasToken, onUnauthenticated, setToken } from './api.j
 // startShell builds the frame, and shows the screens in it.
 export function startShell(screens) {
   const main = h('main', { id: 'main', tabindex: -1 });
-  const nav = navigation(screens.filter((sc) => sc.key));
+  const nav = navigation(screens.filter((sc) => sc.key && !sc.within)); // those within others are led to from there
   document.body.append(
     h('a', { class: 'skip', href: '#main', onclick: (ev) => { ev.preventDefault(); main.focus(); } }, 'Skip to content'),
     h('header', { class: 'top' },

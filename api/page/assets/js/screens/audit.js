@@ -12,7 +12,7 @@ const HOUR = 3_600_000; // ms
 const SPANS = [['1', 'the last hour'], ['24', 'the last day'], ['168', 'the last week'], ['all', 'all that the log has']];
 
 export default {
-  name: 'audit', title: 'Who did what', icon: 'work', path: ['audit'], key: 'a', match: (path) => path[0] === 'audit' && path.length === 1,
+  name: 'audit', within: 'events', title: 'Who did what', icon: 'work', path: ['audit'], key: 'a', match: (path) => path[0] === 'audit' && path.length === 1,
   mount(el, { route, signal }) {
     const at = { hours: '24', by: '', action: '', cursor: '', ...Object.fromEntries(route.query) };
     const note = h('p', { class: 'hint', role: 'status' });

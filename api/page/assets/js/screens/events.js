@@ -46,7 +46,7 @@ class Events {
     this.newer = button('Newer', () => this.on(), { key: '[' });
     this.where = h('span', { class: 'muted', role: 'status' });
     this.pager = h('div', { class: 'pager', hidden: true }, this.newer, this.older, this.where);
-    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Events'), this.note, h('div', { class: 'tools' }, this.toggle)),
+    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Events'), this.note, h('div', { class: 'tools' }, h('a', { class: 'button button-plain', href: href(['audit']) }, 'Who did what'), this.toggle)),
       h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } }, h('label', null, 'Type', this.type), h('label', null, 'Kind', this.kind), h('label', null, 'Item', this.id), h('label', null, 'Beginning with', this.since),
         h('a', { class: 'button button-quiet', href: href(['events']) }, 'Clear'), h('input', { type: 'submit', class: 'sr', value: 'Apply the filters', tabindex: -1 })),
       h('section', { class: 'panel', 'aria-label': 'Events' }, h('div', { class: 'scroll-x' }, this.table), this.none, this.pager));
