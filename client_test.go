@@ -235,7 +235,7 @@ func TestWaitFollowsMergedItems(t *testing.T) {
 	}
 }
 
-// A wait for many goes on over several requests, and returns the items in the order asked.
+// A wait for many makes several requests, and returns the items in the order asked.
 func TestWaitForMany(t *testing.T) {
 	e := start(t)
 	c, ctx := connect(t, e), testContext(t)

@@ -127,18 +127,24 @@ func (it *Item) terms() (wire.SubmitOptions, error) {
 }
 
 func encodeParams(params any) (json.RawMessage, error) {
-	switch p := params.(type) {
+	return encodeDocument("params", "are", params)
+}
+
+// encodeDocument writes a document as JSON, a json.RawMessage as it is; nil is none. Errors
+// call it what, a noun with its verb.
+func encodeDocument(what, verb string, v any) (json.RawMessage, error) {
+	switch p := v.(type) {
 	case nil:
 		return nil, nil
 	case json.RawMessage:
 		if quickjson.Scan(p) != len(p) && !json.Valid(p) {
-			return nil, events.Refuse(events.CodeBadParams, "params are no JSON document: a text must be in double quotes")
+			return nil, events.Refuse(events.CodeBadParams, "%s %s no JSON document: a text must be in double quotes", what, verb)
 		}
 		return p, nil
 	}
-	b, err := json.Marshal(params)
+	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, events.Refuse(events.CodeBadParams, "params can't be written as JSON: %v", err)
+		return nil, events.Refuse(events.CodeBadParams, "%s can't be written as JSON: %v", what, err)
 	}
 	return b, nil
 }

@@ -295,10 +295,8 @@ func (c *Client) Signal(ctx context.Context, id string, s Signal) (Signalled, er
 			return Signalled{}, err
 		}
 	}
-	if s.Payload != nil {
-		if req.Payload, err = json.Marshal(s.Payload); err != nil {
-			return Signalled{}, events.Refuse(events.CodeBadRequest, "the payload of the signal %s can't be written as JSON: %v", s.Name, err)
-		}
+	if req.Payload, err = encodeDocument("the payload of the signal "+s.Name, "is", s.Payload); err != nil {
+		return Signalled{}, err
 	}
 	r, err := ask[Signalled](ctx, c, wire.APISignal, req)
 	c.ObservePosition(r.Position)

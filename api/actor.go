@@ -7,9 +7,9 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// Who asks is what the access layer knows: the name of the token, certificate or NATS user
-// that made the request, [access.Anyone] where the engine is open, and nobody for what the
-// engine asks of itself. What a request says of its maker counts for nothing beside that.
+// The actor of a request is the name of the token, certificate or NATS user that made it, as
+// the access layer knows it: [access.Anyone] where the engine is open, empty for the engine's
+// own requests. A name that the request itself gives does not replace it.
 
 type actorKey struct{}
 
@@ -42,11 +42,10 @@ func askedBy(name string, cmds []core.Command) []core.Command {
 		return cmds
 	}
 	for i, cmd := range cmds {
-		sub, submits := cmd.(core.Submit)
-		switch {
-		case !submits:
+		if _, submits := cmd.(core.Submit); !submits {
 			cmds[i] = core.By{Name: name, Command: cmd}
-		case name != access.Anyone.Name:
+		} else if name != access.Anyone.Name {
+			sub := cmd.(core.Submit)
 			sub.By = name
 			cmds[i] = sub
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// auditTime bounds how long one request looks through the log. Its cursor is where the
-	// next goes on.
+	// auditTime bounds how long one request reads the log. The next request continues at
+	// its cursor.
 	auditTime = 2 * time.Second
 	// maxAuditBytes bounds the events of an answer, in bytes of their JSON.
 	maxAuditBytes = 512 << 10

@@ -127,8 +127,8 @@ func (s *Service) admit(c *call, header micro.Headers) error {
 	return err
 }
 
-// admitUser finds who asks, and counts a request against its user's quota. One that waits, for an item or for
-// events, is open until it is answered.
+// admitUser finds the request's actor, and counts it against the user's quota. One that
+// waits, for an item or for events, is open until it is answered.
 func (s *Service) admitUser(c *call, header micro.Headers) error {
 	if s.Accounts == nil || !s.Accounts() {
 		c.actor = access.Anyone.Name

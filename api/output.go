@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -67,7 +68,8 @@ type Output struct {
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	pruned chan itemName
+	pruned chan *events.Item
+	there  atomic.Bool // the stream, as far as this process knows
 
 	mu   sync.Mutex
 	made bool                     // the stream, by this process
@@ -83,11 +85,6 @@ type outputEnd struct {
 	cut    bool
 }
 
-type itemName struct {
-	t  events.Type
-	id events.ID
-}
-
 // NewOutput makes an Output. It sends nothing.
 func NewOutput(c OutputConfig) (*Output, error) {
 	js, err := connect.JetStream(c.Conn, c.Names)
@@ -98,7 +95,7 @@ func NewOutput(c OutputConfig) (*Output, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Output{cfg: c, js: js, ends: map[events.ID]*outputEnd{}, pruned: make(chan itemName, outputPrunes)}, nil
+	return &Output{cfg: c, js: js, ends: map[events.ID]*outputEnd{}, pruned: make(chan *events.Item, outputPrunes)}, nil
 }
 
 // make makes the stream, or brings it to this configuration, once. At its bounds the oldest
@@ -124,6 +121,7 @@ func (o *Output) make(ctx context.Context) error {
 		return fmt.Errorf("make stream %s: %w", conf.Name, err)
 	}
 	o.made = true
+	o.there.Store(true)
 	return nil
 }
 

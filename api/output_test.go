@@ -106,8 +106,8 @@ func TestOutputsEndIsTheStreams(t *testing.T) {
 	}
 }
 
-// At the bound of the stream the oldest chunks go; a run of which all are gone goes on, and
-// the reader is told how much is missing.
+// At its bound the stream drops the oldest chunks. A run that has lost all of its chunks can
+// still write, and readers see how much is missing.
 func TestOldestOutputGoesFirst(t *testing.T) {
 	old, big := events.ID(ulid.Make()), events.ID(ulid.Make())
 	_, o, write := newOutput(t, OutputConfig{MaxBytes: 1 << 20, ItemBytes: 4 << 20})

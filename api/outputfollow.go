@@ -80,12 +80,19 @@ func (o *Output) Stop() {
 	o.done.Wait()
 }
 
-// Pruned notes that an item is gone: its output is removed soon after. It never blocks; what
-// it has no room for the next sweep finds.
-func (o *Output) Pruned(t events.Type, id events.ID) {
-	select {
-	case o.pruned <- itemName{t, id}:
-	default:
+// Pruned notes that items are gone: their outputs are removed soon after. It never blocks, and
+// costs nothing until somebody has written an output; what it has no room for, and a stream
+// that another node has just made, the next sweep finds.
+func (o *Output) Pruned(items []*events.Item) {
+	if !o.there.Load() {
+		return
+	}
+	for _, it := range items {
+		select {
+		case o.pruned <- it:
+		default:
+			return
+		}
 	}
 }
 
@@ -93,14 +100,15 @@ func (o *Output) Pruned(t events.Type, id events.ID) {
 func (o *Output) prune(ctx context.Context) {
 	sweep := time.NewTicker(outputSweep)
 	defer sweep.Stop()
+	_, _ = o.stream(ctx) // it notes whether there is one; if that fails, the next sweep asks again
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case item := <-o.pruned:
-			o.forget(item.id)
-			err = o.remove(ctx, o.cfg.Names.Output(item.t, item.id))
+			o.forget(item.ID)
+			err = o.remove(ctx, o.cfg.Names.Output(item.Type, item.ID))
 		case <-sweep.C:
 			err = o.Sweep(ctx)
 		}
@@ -122,6 +130,9 @@ func (o *Output) remove(ctx context.Context, subject string) error {
 // stream returns the stream; nil if there is none.
 func (o *Output) stream(ctx context.Context) (jetstream.Stream, error) {
 	s, err := o.js.Stream(ctx, o.cfg.Names.OutputStream())
+	if err == nil {
+		o.there.Store(true)
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}

@@ -49,7 +49,7 @@ func TestDescriptionsThatClaimOthersChunks(t *testing.T) {
 			defer w.j.mu.Unlock()
 			return !validNUID(nuid) || len(w.j.objects[attacker]) > 0
 		})
-		w.j.Pruned([]events.ID{attacker})
+		w.j.Pruned([]*events.Item{{ID: attacker}})
 		await(t, "the deletion", func() bool {
 			w.j.mu.Lock()
 			defer w.j.mu.Unlock()

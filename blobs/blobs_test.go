@@ -323,7 +323,7 @@ func TestPrunedItemsTakeTheirObjectsAlong(t *testing.T) {
 		defer w.j.mu.Unlock()
 		return w.j.count == 4
 	})
-	w.j.Pruned([]events.ID{goes, itemID(t, "G")})
+	w.j.Pruned([]*events.Item{{ID: goes}, {ID: itemID(t, "G")}})
 	await(t, "the deletion", func() bool { return w.messages(t) == 4 }) // three chunks and a description
 	if _, err := w.store.Get(t.Context(), kept); err != nil {
 		t.Errorf("the other item's: %v", err)
@@ -409,7 +409,7 @@ func TestTrackedObjectsAreBounded(t *testing.T) {
 		return w.j.over
 	})
 	for _, last := range []string{"M", "N", "P"} {
-		w.j.Pruned([]events.ID{itemID(t, last)})
+		w.j.Pruned([]*events.Item{{ID: itemID(t, last)}})
 	}
 	await(t, "the deletion", func() bool { return w.messages(t) == 2 })
 	w.ahead = 2 * time.Hour

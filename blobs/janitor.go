@@ -167,12 +167,12 @@ func (j *Janitor) now(ctx context.Context) (time.Time, error) {
 
 // Pruned notes that items are gone: their objects are deleted soon after. It never
 // blocks, and may be called before Start.
-func (j *Janitor) Pruned(ids []events.ID) {
+func (j *Janitor) Pruned(items []*events.Item) {
 	found := false
 	j.mu.Lock()
-	for _, id := range ids {
-		if _, ok := j.objects[id]; ok {
-			j.pruned[id] = struct{}{}
+	for _, it := range items {
+		if _, ok := j.objects[it.ID]; ok {
+			j.pruned[it.ID] = struct{}{}
 			found = true
 		}
 	}

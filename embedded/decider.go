@@ -192,13 +192,13 @@ func (d *decider) documentBytes() int64 {
 func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
 
 // pruned returns the ids of the items that are gone.
-func pruned(items []core.ItemChange) (ids []events.ID) {
+func pruned(items []core.ItemChange) (gone []*events.Item) {
 	for _, c := range items {
 		if c.New == nil && c.Old != nil {
-			ids = append(ids, c.Old.ID)
+			gone = append(gone, c.Old)
 		}
 	}
-	return ids
+	return gone
 }
 
 // childReader returns the function that reads the children of a large spawn from

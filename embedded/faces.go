@@ -76,12 +76,9 @@ func (f *faces) hooks() dispatcher.Hooks {
 				f.logGrew()
 			} else {
 				f.decider.mirror.projected(c)
-				f.decider.janitor.Pruned(pruned(c.Items))
-				for i := range c.Items {
-					if it := &c.Items[i]; it.New == nil && it.Old != nil {
-						f.output.Pruned(it.Old.Type, it.Old.ID)
-					}
-				}
+				gone := pruned(c.Items)
+				f.decider.janitor.Pruned(gone)
+				f.output.Pruned(gone)
 				if f.decider.spans != nil {
 					f.decider.spans.Projected(c)
 				}

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"time"
 	"unicode/utf8"
 )
@@ -41,11 +42,7 @@ func (o *OutputBytes) Bytes() ([]byte, error) {
 	return base64.StdEncoding.DecodeString(o.Base64)
 }
 
-type outputError string
-
-func (e outputError) Error() string { return string(e) }
-
-const errTextAndBase64 = outputError("both text and base64 are given: give one of them")
+var errTextAndBase64 = errors.New("both text and base64 are given: give one of them")
 
 // OutputWrite adds a chunk to the output of an item, by the run that has it. The first chunk
 // of a run takes the place of what an earlier run has written; it may be empty.

@@ -111,11 +111,7 @@ func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Conte
 			return nil, err
 		}
 		if tip <= f.behind {
-			return func(hc huma.Context) {
-				_, w := humago.Unwrap(hc)
-				w.Header().Del("Content-Type")
-				w.WriteHeader(http.StatusNoContent)
-			}, nil
+			return nothingLeft, nil
 		}
 	}
 	leave, err := s.enterStream()
@@ -126,6 +122,13 @@ func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Conte
 		defer leave()
 		s.serveStream(hc, "log", f.source)
 	}, nil
+}
+
+// nothingLeft replies to who follows something that has ended, and has all of it.
+func nothingLeft(hc huma.Context) {
+	_, w := humago.Unwrap(hc)
+	w.Header().Del("Content-Type")
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // maxMerges bounds how far merged items are followed.

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -82,11 +81,7 @@ func (s *Server) output(ctx context.Context, in *outputQuery) (func(huma.Context
 			return nil, err
 		}
 		if item.State.Terminal() && len(page.Chunks) == 0 {
-			return func(hc huma.Context) {
-				_, w := humago.Unwrap(hc)
-				w.Header().Del("Content-Type")
-				w.WriteHeader(http.StatusNoContent)
-			}, nil
+			return nothingLeft, nil
 		}
 	}
 	leave, err := s.enterStream()
@@ -140,13 +135,9 @@ const maxOutput = 16 << 20
 func (s *Server) wholeOutput(ctx context.Context, id string) (func(huma.Context), error) {
 	var body []byte
 	for after, more := uint64(0), true; more; {
-		data, err := s.ask(ctx, wire.APIOutput, wire.Output{ID: id, After: after})
+		page, err := call[wire.OutputReply](ctx, s, wire.APIOutput, wire.Output{ID: id, After: after})
 		if err != nil {
 			return nil, err
-		}
-		var page wire.OutputReply
-		if err := json.Unmarshal(data, &page); err != nil {
-			return nil, fmt.Errorf("read the output of item %s: %w", id, err)
 		}
 		more = page.More
 		for i := range page.Chunks {

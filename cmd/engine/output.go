@@ -21,8 +21,8 @@ byte. With --follow, continue until the item is finished. When another run of
 the item begins, what was shown before is void: a line on standard error says
 so, and the output of the new run follows.
 
-With --json, each chunk is a JSON object with its position, seq; --after goes on
-behind it.`,
+With --json, each chunk is a JSON object with its position, seq, behind which
+--after continues.`,
 		Example: "  engine output 01JD3V6YB2M4C9W8ZK5T7QXRNE --follow\n  engine output 01JD3V6YB2M4C9W8ZK5T7QXRNE --follow --json --after 4711",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

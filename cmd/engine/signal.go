@@ -13,12 +13,11 @@ func signalCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME [JSON | - | @file]",
 		Short: "Send an item a signal",
-		Long: `Send an item a signal, with a payload or without. If the item waits for one of
-that name, it goes on; else the signal is kept for when it does. What an item
-waits for is in the output of engine show and engine why.
+		Long: `Send an item a signal, with or without a payload. An item that waits for a
+signal of that name runs again; otherwise the signal is kept until the item
+waits for it. To see what an item waits for, use engine show or engine why.
 
-With --msg-id the command may be repeated: a signal with the id of one that has
-come is that one.`,
+With --msg-id the command can be repeated: signals with the same id count once.`,
 		Example: "  engine signal 01JD3V6YB2M4C9W8ZK5T7QXRNE approved '{\"by\":\"ada\"}'",
 		Args:    cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -172,16 +172,19 @@ func (r *reporter) wait(w *waitFor) error {
 		end = workers.WaitAll(w.Names...)
 	}
 	end = end.For(d)
-	switch {
-	case w.Then != events.WaitFail && (w.Code != "" || w.Error != ""), w.Then != events.WaitComplete && len(w.Result) > 0:
+	if w.Then != events.WaitFail && (w.Code != "" || w.Error != "") || w.Then != events.WaitComplete && len(w.Result) > 0 {
 		return errors.New("a wait has a code and an error with then fail, a result with then complete")
-	case w.Then == events.WaitFail:
+	}
+	switch w.Then {
+	case "", events.WaitContinue:
+	case events.WaitFail:
 		end = end.OrFail(w.Code, w.Error)
-	case w.Then == events.WaitComplete && len(w.Result) > 0:
-		end = end.OrComplete(w.Result)
-	case w.Then == events.WaitComplete:
+	case events.WaitComplete:
 		end = end.OrComplete(nil)
-	case w.Then != "" && w.Then != events.WaitContinue:
+		if len(w.Result) > 0 {
+			end = end.OrComplete(w.Result)
+		}
+	default:
 		return fmt.Errorf("then of the wait is %q: use continue, fail or complete", w.Then)
 	}
 	r.end = &ending{result: end}
