@@ -179,7 +179,7 @@ func explainWait(it *events.Item, w *events.Wait) events.BlockReason {
 	case events.WaitComplete:
 		o.Message += "completes"
 	default:
-		o.Message += "goes on without"
+		o.Message += "runs again without it"
 	}
 	if n := unreadBy(it); n > 0 {
 		o.Message += fmt.Sprintf("; it has %s that no run was given", events.Count(n, "signal"))
