@@ -132,8 +132,14 @@ func (a *assigner) before(td *typeDispatch, b *readyq.Head) (*candidate, error) 
 		if c.rank < b.Rank || c.rank == b.Rank && !c.key.Less(b.Key) {
 			return nil, nil
 		}
-		if c.given || c.td.typ != td.typ || c.prio == b.Priority() && c.group != b.Group() || a.seats.Free(lanes.Key{Type: td.typ, Name: c.lane}) == 0 {
+		if c.given || c.td.typ != td.typ || a.seats.Free(lanes.Key{Type: td.typ, Name: c.lane}) == 0 {
 			continue
+		}
+		if c.prio == b.Priority() && c.group != b.Group() {
+			continue // its group's turn comes
+		}
+		if c.prio != b.Priority() && !a.ready.Leads(projector.ReadyQueue{Type: td.typ, Lane: c.lane, Priority: c.prio}, c.group, c.key) {
+			continue // another of its group goes first, when it is that one's turn
 		}
 		if open, err := a.limits.open(td, c.group); err != nil || open {
 			return c, err

@@ -261,6 +261,32 @@ func (r *Queues) mayGo(lv *level, g *group, pick *Pick) (bool, error) {
 	return g.win.set.Len() > 0, nil
 }
 
+// Leads reports whether nothing that waits in a queue, in an item's group, goes before the
+// item's key. Where the queue is not in memory, or the group is left to the index, it says no.
+// What has no group leads.
+func (r *Queues) Leads(q projector.ReadyQueue, group string, k projector.ReadyKey) bool {
+	if group == "" {
+		return true
+	}
+	ln := r.types[q.Type].lane(q.Lane)
+	if ln == nil {
+		return false
+	}
+	lv := ln.levels[q.Priority]
+	if lv == nil || lv.ring == nil { // nothing in it has a group
+		return true
+	}
+	if !lv.ring.has(group) {
+		return false
+	}
+	g := lv.ring.get(group)
+	if g == nil {
+		return !r.throttled.keeps(q.Type, group, lv.ring)
+	}
+	first, ok := g.win.Min()
+	return !g.win.WantsPage() && (!ok || !first.Less(k))
+}
+
 // pageSize returns how many keys a page of a group has. If not all groups are in memory, a
 // group has one turn before it is left to the index again, and any further keys would be
 // read for nothing.

@@ -2,6 +2,7 @@ package readyq
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -285,4 +286,44 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	if lv := w.r.level(w.shared(), 5); lv.ring != nil || lv.plain.most != WindowMax || !lv.plain.complete {
 		t.Fatalf("%+v", lv)
 	}
+}
+
+// An item that is not in its queue leads its group if nothing of the group that waits at its
+// priority goes before it; not, if some of it may be in the index alone.
+func TestWhatLeadsItsGroup(t *testing.T) {
+	w := newRingWorld(t)
+	first, second, other, none := w.item("g"), w.item("g"), w.item("h"), w.item("")
+	leads := func(want string) {
+		t.Helper()
+		got := ""
+		for i, it := range []*events.Item{first, second, other, none} {
+			if w.r.Leads(queueOf(it), it.Group, projector.ReadyKeyOf(it)) {
+				got += strconv.Itoa(i + 1)
+			}
+		}
+		if got != want {
+			t.Fatalf("these lead: %q, want %q", got, want)
+		}
+	}
+	w.open()
+	leads("4")
+	w.shared()
+	leads("1234")
+	if err := w.r.Insert(first); err != nil {
+		t.Fatal(err)
+	}
+	w.put(first)
+	leads("134")
+	if _, id, ok := w.next(); !ok || id != first.ID {
+		t.Fatalf("%s %v comes", id, ok)
+	}
+	leads("1234")
+
+	w.open() // as at a takeover: nothing was read yet
+	w.shared()
+	leads("4")
+	if _, id, ok := w.next(); !ok || id != first.ID {
+		t.Fatalf("%s %v comes", id, ok)
+	}
+	leads("34") // what follows in the index is not read yet
 }
