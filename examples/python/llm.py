@@ -1,8 +1,8 @@
 """Answers of a language model, as items: streamed as they come, and resumed where an attempt was lost.
 
-The model is a fake: replace `model` by a call of a real one. What it says goes to the item's
-log, token by token, which anyone may follow; a checkpoint has what was said, so that the next
-attempt goes on there and pays for no token twice; a cancel closes the stream.
+The model is a fake: replace `model` by a call of a real one. What it says is the item's
+output, token by token, which anyone may follow; a checkpoint has what was said, so that the next
+attempt begins with it and pays for no token twice; a cancel closes the stream.
 
     engine serve &
     python3 llm.py "Why is the sky blue?"
@@ -43,9 +43,11 @@ async def model(prompt: Prompt, said: list[str], attempt: int) -> AsyncIterator[
 async def answer(prompt: Prompt, run: Run) -> dict[str, object]:
     said: list[str] = list(run.saved or [])
     try:
+        if said:
+            await run.write(" ".join(said) + " ")  # each run's output begins anew
         async for token in model(prompt, said, run.attempt):
             said.append(token)
-            run.log.info(token)
+            await run.write(token + " ")
             if len(said) % 4 == 0:
                 await run.save(said)
     except Overloaded as err:
@@ -59,9 +61,11 @@ async def main(text: str) -> None:
     worker.start()
     async with AsyncClient() as client:
         out = await client.submit(answer.work(Prompt(text)))
-        async for record in client.follow_logs(out.id):
-            if record.level == "info":
-                print(record.message, end=" ", flush=True)
+        said, shown = b"", 0
+        async for chunk in client.follow_output(out.id):
+            said = chunk.data if chunk.reset else said + chunk.data
+            print(said[shown:].decode(), end="", flush=True)
+            shown = max(shown, len(said))
         item = await client.wait(out.id)
         print(f"\n{item.state}, attempt {item.attempt}: {item.result['tokens']} tokens")
     await asyncio.to_thread(worker.stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -11,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, List, TypeVar
+from typing import Any, Generic, List, Tuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._ids import new_id
 from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
-from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Waited, Work
+from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -116,6 +117,10 @@ class Address:
         return Address(url, parts.hostname, port, prefix, tls, headers, namespace)
 
 
+class NothingLeft(Exception):
+    """Ends a feed: the engine has told all of it before."""
+
+
 class Feed:
     """A stream of events that is read to its end, over several connections."""
 
@@ -169,6 +174,15 @@ class Feed:
                 self.ended = True
             else:
                 yield reply(LogRecord, doc)
+
+    def chunks(self, data: bytes) -> Iterator[OutputChunk]:
+        """Yield the parts of an item's output that are whole with these bytes."""
+        for name, doc in self.take(data):
+            if name == "end":
+                self.ended = True
+            elif name == "output":  # a reset is told by its first chunk
+                written = base64.b64decode(doc["base64"]) if "base64" in doc else doc.get("text", "").encode()
+                yield OutputChunk(doc["seq"], doc["attempt"], doc["offset"], written, doc.get("reset", False), doc.get("cut", False))
 
 
 class Api:
@@ -281,6 +295,13 @@ class Api:
 
     def logs(self, id: str, limit: int) -> Call[List[LogRecord]]:
         return self.call("GET", f"/work/{part(id)}/logs", lambda d: [reply(LogRecord, r) for r in d["records"]], query={"limit": limit})
+
+    def output(self, id: str) -> Call[bytes]:
+        return Call("GET", f"/api/v1/work/{part(id)}/output", bytes, patience=self._patience)
+
+    def audit(self, filters: Mapping[str, Any], cursor: str) -> Call[Tuple[List[Event], str]]:
+        """Ask for who did what. The reply has the cursor of what follows; empty: nothing does."""
+        return self.call("GET", "/audit", lambda d: ([reply(Event, e) for e in d["acts"]], d.get("next_cursor", "")), query={**filters, "cursor": cursor})
 
     def document(self, id: str, which: str) -> Call[Any]:
         return self.call("GET", f"/work/{part(id)}/{which}", lambda d: d, hold=60.0)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ._api import IDLE_FEED, Address, Call, refusal
+from ._api import IDLE_FEED, Address, Call, NothingLeft, refusal
 from ._http import MAX_IDLE, MAX_KEPT
 from .errors import error_of
 
@@ -114,6 +114,8 @@ class AsyncTransport:
         async with self._open(call, timeout, None) as conn:
             if conn.status >= 300:
                 raise refusal(conn.status, b"".join([part async for part in conn.parts()]))
+            if conn.status == 204:
+                raise NothingLeft
             conn.reusable = False
             yield self._alive(conn)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ._api import IDLE_FEED, Address, Call, refusal
+from ._api import IDLE_FEED, Address, Call, NothingLeft, refusal
 from .errors import StreamwrightError, error_of
 
 MAX_IDLE = 60.0  # seconds; the engine closes connections after twice that
@@ -87,6 +87,8 @@ class Transport:
             response = self._exchange(conn, call, call.seconds(timeout), None)
             if response.status >= 300:
                 raise refusal(response.status, response.read())
+            if response.status == 204:
+                raise NothingLeft
             if conn.sock is not None:
                 conn.sock.settimeout(IDLE_FEED)
             yield self._parts(response)

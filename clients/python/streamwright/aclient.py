@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, List, TypeVar
 
-from ._api import INLINE_BYTES, Address, Api, Call, Feed, Wait, chunks, not_ended, part, stale
+from ._api import INLINE_BYTES, Address, Api, Call, Feed, NothingLeft, Wait, chunks, not_ended, part, stale
 from ._asyncio import AsyncTransport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Waited, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -168,6 +168,10 @@ class AsyncClient:
         """Return the last records of an item's log."""
         return await self._do(self._api.logs(id, limit))
 
+    async def output(self, id: str) -> bytes:
+        """Return what the item's last run that wrote output has written so far; at most 16 MiB: follow_output has more."""
+        return await self._do(self._api.output(id))
+
     async def params(self, item: str | Item) -> Any:
         """Return an item's params, also where they are kept in the object store."""
         return await self._do(self._api.document(item if isinstance(item, str) else item.id, "params"))
@@ -175,6 +179,19 @@ class AsyncClient:
     async def result(self, item: str | Item) -> Any:
         """Return an item's result, also where it is kept in the object store."""
         return await self._do(self._api.document(item if isinstance(item, str) else item.id, "result"))
+
+    # Who did what.
+
+    async def audit(self, *, by: str | None = None, action: str | None = None, type: str | None = None, since: datetime | None = None) -> AsyncIterator[Event]:
+        """Yield who did what, oldest first: the cancels, replays, settings and the like, each with `by`. It reaches back as far as the log."""
+        filters = {"by": by, "action": action, "type": type, "since": since, "limit": 1000}
+        cursor = ""
+        while True:
+            acts, cursor = await self._do(self._api.audit(filters, cursor))
+            for act in acts:
+                yield act
+            if not cursor:
+                return
 
     # Schedules.
 
@@ -219,6 +236,12 @@ class AsyncClient:
         async for record in self._follow(feed, feed.records):
             yield record
 
+    async def follow_output(self, id: str, after: int | None = None) -> AsyncIterator[OutputChunk]:
+        """Follow what an item's runs write, from its beginning or behind the chunk with a seq, until the item has ended."""
+        feed = Feed(f"/api/v1/work/{part(id)}/output", {"follow": "true"}, after)
+        async for chunk in self._follow(feed, feed.chunks):
+            yield chunk
+
     async def _follow(self, feed: Feed, take: Any) -> AsyncIterator[Any]:
         tries = Tries(math.inf)
         while not feed.ended:
@@ -230,6 +253,8 @@ class AsyncClient:
                         tries = Tries(math.inf)
                         if feed.ended:
                             return
+            except NothingLeft:
+                return
             except StreamwrightError as err:
                 await asyncio.sleep(tries.wait(err))
                 continue

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, List, TypeVar
 
-from ._api import INLINE_BYTES, Address, Api, Call, Feed, Wait, chunks, not_ended, part, stale
+from ._api import INLINE_BYTES, Address, Api, Call, Feed, NothingLeft, Wait, chunks, not_ended, part, stale
 from ._http import Transport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, Page, Schedule, Signalled, Submitted, Waited, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -171,6 +171,10 @@ class Client:
         """Return the last records of an item's log."""
         return self._do(self._api.logs(id, limit))
 
+    def output(self, id: str) -> bytes:
+        """Return what the item's last run that wrote output has written so far; at most 16 MiB: follow_output has more."""
+        return self._do(self._api.output(id))
+
     def params(self, item: str | Item) -> Any:
         """Return an item's params, also where they are kept in the object store."""
         return self._do(self._api.document(item if isinstance(item, str) else item.id, "params"))
@@ -178,6 +182,18 @@ class Client:
     def result(self, item: str | Item) -> Any:
         """Return an item's result, also where it is kept in the object store."""
         return self._do(self._api.document(item if isinstance(item, str) else item.id, "result"))
+
+    # Who did what.
+
+    def audit(self, *, by: str | None = None, action: str | None = None, type: str | None = None, since: datetime | None = None) -> Iterator[Event]:
+        """Yield who did what, oldest first: the cancels, replays, settings and the like, each with `by`. It reaches back as far as the log."""
+        filters = {"by": by, "action": action, "type": type, "since": since, "limit": 1000}
+        cursor = ""
+        while True:
+            acts, cursor = self._do(self._api.audit(filters, cursor))
+            yield from acts
+            if not cursor:
+                return
 
     # Schedules.
 
@@ -219,6 +235,11 @@ class Client:
         feed = Feed(f"/api/v1/work/{part(id)}/logs", {"follow": "true"}, None)
         return self._follow(feed, feed.records)
 
+    def follow_output(self, id: str, after: int | None = None) -> Iterator[OutputChunk]:
+        """Follow what an item's runs write, from its beginning or behind the chunk with a seq, until the item has ended."""
+        feed = Feed(f"/api/v1/work/{part(id)}/output", {"follow": "true"}, after)
+        return self._follow(feed, feed.chunks)
+
     def _follow(self, feed: Feed, take: Any) -> Iterator[Any]:
         tries = Tries(math.inf)
         while not feed.ended:
@@ -229,6 +250,8 @@ class Client:
                         tries = Tries(math.inf)
                         if feed.ended:
                             return
+            except NothingLeft:
+                return
             except StreamwrightError as err:
                 time.sleep(tries.wait(err))
                 continue

@@ -269,6 +269,20 @@ class LogRecord:
 
 
 @dataclass(frozen=True)
+class OutputChunk:
+    """A part of what one run of an item has written. With `reset` it is the first of a run: drop what an earlier run has
+    written. `offset` is the number of bytes that the run has written before; if it is more than you have, those between
+    are no longer kept. `cut`: the output has reached its bound here. `seq` is its position, to go on behind."""
+
+    seq: int
+    attempt: int
+    offset: int
+    data: bytes
+    reset: bool = False
+    cut: bool = False
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a child has ended. `result_omitted`: get it by the id."""
 

@@ -111,6 +111,9 @@ class Run:
     _saves: set[Future[None]] = field(init=False, repr=False, default_factory=set)  # checkpoints without an answer
     _latest: dict[str, Any] | None = field(init=False, repr=False, default=None)  # progress that is not told
     _tell_at: float = field(init=False, repr=False, default=0.0)
+    _writing: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)  # guards what follows
+    _written: int = field(init=False, repr=False, default=0)  # bytes of output that are stored
+    _full: bool = field(init=False, repr=False, default=False)  # no more output is taken
 
     @property
     def client(self) -> Client:
@@ -139,12 +142,8 @@ class Run:
 
     def checkpoint(self, doc: Any) -> None:
         """Save a document (64 KiB) for the next attempt, durably on return."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            self._saving(doc).result()
-            return
-        raise RuntimeError("checkpoint would block the event loop: use `await run.save(doc)`")
+        _may_block("checkpoint", "save(doc)")
+        self._saving(doc).result()
 
     async def save(self, doc: Any) -> None:
         """Save a checkpoint, in an async task."""
@@ -157,10 +156,22 @@ class Run:
         self._worker._save(self, doc, saved)
         return saved
 
+    def output(self, data: str | bytes) -> None:
+        """Write to the item's output, which others follow while the run goes on; it is stored on return.
+
+        Each call is a request at least: gather what comes in small pieces. Raises Fail with the code `output_full`
+        beyond the engine's bound (`output_item_size`), and with `output_failed` if the engine refuses it.
+        """
+        _may_block("output", "write(data)")
+        self._worker._output(self, data.encode() if isinstance(data, str) else data)
+
+    async def write(self, data: str | bytes) -> None:
+        """Write to the item's output, in an async task. Await each: they are in order then."""
+        await asyncio.to_thread(self._worker._output, self, data.encode() if isinstance(data, str) else data)
+
     def spawn(self, children: Sequence[Work], continuation: str | None = None, child_policy: str | None = None) -> NoReturn:
         """End the run in children. With a continuation the item runs again when they have ended, and finds `continuation`."""
         raise Spawn(children, continuation, child_policy)
-
 
     def signal(self, name: str) -> Signal | None:
         """Return the signal of a name that the item's last wait has taken."""
@@ -169,6 +180,15 @@ class Run:
     def wait(self, *names: str, until: datetime | timedelta, all: bool = False, fail: str | None = None, complete: Any = NOT_GIVEN) -> NoReturn:
         """End the run in a wait for signals: see Wait. The run that follows finds `waited`."""
         raise Wait(*names, until=until, all=all, fail=fail, complete=complete)
+
+
+def _may_block(name: str, instead: str) -> None:
+    """Raise if this is the event loop's thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{name} would block the event loop: use `await run.{instead}`")
 
 
 def cut(text: str, most: int) -> str:

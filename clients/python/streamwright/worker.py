@@ -14,6 +14,7 @@ it is held.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import math
 import os
@@ -46,6 +47,7 @@ REQUEST = 10.0  # seconds for the answer to anything else
 SETTLE = 5.0  # seconds for the last answers when it ends
 ABANDON = 10.0  # seconds for a run to end once it must stop
 MAX_REPORTS, MAX_REPORT_BYTES, MAX_LOGS, MAX_LOG_BYTES, MAX_CHECKPOINT = 500, 6 << 20, 10_000, 100 << 10, 64 << 10
+MAX_CHUNK = 64 << 10  # bytes of output
 OVER = frozenset({"stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"})
 AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full"})
 
@@ -473,6 +475,39 @@ class Worker:
             run.check()
             run._saves.add(saved)
             self._put(_Report(run, {"event": "checkpoint", "checkpoint": doc}, b"", saved))
+
+    def _output(self, run: Run, data: bytes) -> None:
+        """Store a part of a run's output, in chunks of which each is sent until it is answered."""
+        with run._writing:
+            for at in range(0, max(len(data), 1), MAX_CHUNK):
+                if run._full:
+                    raise Fail("the item's output is full: what is beyond output_item_size is dropped", "output_full", retryable=False)
+                self._write(run, data[at:at + MAX_CHUNK])
+
+    def _write(self, run: Run, chunk: bytes) -> None:
+        """Store a chunk. The engine knows by the offset what it has of one that is sent again."""
+        body = {"id": run.id, "token": run._token, "offset": run._written}
+        try:
+            body["text"] = chunk.decode()
+        except UnicodeDecodeError:
+            body["base64"] = base64.b64encode(chunk).decode()
+        tries = 0
+        while True:
+            run.check()
+            try:
+                stored = self._send("POST", "/output", {"session": self._session, **body})
+            except StreamwrightError as err:
+                if err.code in OVER:
+                    with self._cond:
+                        self._end_run(run, "lease_lost", let_go=True)
+                    continue
+                if err.code not in AGAIN and err.code not in ("unknown_worker", "worker_id_in_use"):
+                    raise Fail(f"the output can't be stored: {err}", "output_failed") from err
+                run.cancelled.wait(wait_after(err, tries))
+                tries += 1
+                continue
+            run._written, run._full = stored["bytes"], stored.get("cut", False)
+            return
 
     def _progress(self, run: Run, doc: dict[str, Any]) -> None:
         with self._cond:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from streamwright import (
-    AsyncClient, Client, Conflict, Denied, Invalid, NotFound, Schedule, Submitted, Unavailable, Work, new_id,
+    AsyncClient, Client, Conflict, Denied, Event, Invalid, NotFound, Schedule, Submitted, Unavailable, Work, new_id,
 )
 
 from .harness import PATIENCE, SECURED, Case, Engine
@@ -118,6 +118,21 @@ class ClientTest(Case):
                 return [i.id for i in (await client.wait_all(ids, timedelta(seconds=PATIENCE))).ended]
 
         self.assertEqual(asyncio.run(same()), ids)
+
+    def test_tells_who_did_what(self) -> None:
+        id = self.client.submit("audited").id
+        self.client.cancel(id, "not needed")
+        acts = [a for a in self.client.audit(action="cancelled", type="audited") if a.id == id]
+        self.assertEqual([a.kind for a in acts], ["cancelled"])
+        self.assertNotEqual(acts[0].by, "")
+        self.assertIn(acts[0], list(self.client.audit(by=acts[0].by)))
+        self.assertEqual(list(self.client.audit(by="nobody", since=acts[0].at)), [])
+
+        async def same() -> list[Event]:
+            async with AsyncClient(self.engine.url) as client:
+                return [a async for a in client.audit(action="cancelled", type="audited") if a.id == id]
+
+        self.assertEqual(asyncio.run(same()), acts)
 
     def test_ends_a_wait_when_its_time_is_over(self) -> None:
         id = self.client.submit("never").id

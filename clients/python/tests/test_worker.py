@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from streamwright import App, Cancelled, Fail, ItemLogHandler, Run, Snooze, StreamwrightError, Submitted, Wait, Work, Worker, WorkerIdInUse, new_id
+from streamwright import App, AsyncClient, Cancelled, Fail, ItemLogHandler, OutputChunk, Run, Snooze, StreamwrightError, Submitted, Wait, Work, Worker, WorkerIdInUse, new_id
 
 from .harness import Case
 
@@ -333,6 +333,86 @@ class WorkerTest(Case):
         with self.assertRaises(StreamwrightError) as got:
             self.client.signal(id, "paid")
         self.assertEqual(got.exception.code, "ended")
+
+    def test_writes_output_that_is_followed(self) -> None:
+        text = "größer €\n" * 10_000
+        begun, go_on = threading.Event(), threading.Event()
+
+        @self.app.task("answer", retries=1)
+        def answer(run: Run) -> None:
+            if run.attempt == 1:
+                run.output("of the first run")
+                begun.set()
+                go_on.wait(30)
+                raise Fail("again", retry_after=timedelta(milliseconds=1))
+            run.output(text[:1])
+            run.output(text[1:])
+            run.output(b"\xff\x00")
+
+        @self.app.task("tell")
+        async def tell(run: Run) -> None:
+            await run.write("a")
+            with self.assertRaises(RuntimeError):
+                run.output("blocks")
+            await run.write("b")
+
+        def read(chunks: list[OutputChunk]) -> bytes:
+            got = b""
+            for chunk in chunks:
+                got = b"" if chunk.reset else got
+                self.assertEqual(chunk.offset, len(got))
+                got += chunk.data
+            return got
+
+        self.work(self.app)
+        whole = text.encode() + b"\xff\x00"
+        id = self.submit("answer")
+        self.assertTrue(begun.wait(30))
+        self.assertEqual(self.client.output(id), b"of the first run")
+        chunks = []
+        for chunk in self.client.follow_output(id):
+            chunks.append(chunk)
+            go_on.set()
+        self.assertEqual((chunks[0].data, chunks[0].reset, chunks[0].attempt), (b"of the first run", True, 1))
+        self.assertEqual([c.attempt for c in chunks if c.reset], [1, 2])
+        self.assertEqual(read(chunks), whole)
+        self.assertEqual(self.client.output(id), whole)
+        self.assertEqual(list(self.client.follow_output(id, after=chunks[-2].seq)), chunks[-1:])
+        self.assertEqual(list(self.client.follow_output(id, after=chunks[-1].seq)), [])  # there is nothing left to tell
+
+        async def again() -> tuple[bytes, bytes, list[OutputChunk]]:
+            async with AsyncClient(self.engine.url) as client:
+                got = read([c async for c in client.follow_output(id)])
+                return got, await client.output(id), [c async for c in client.follow_output(id, after=chunks[-1].seq)]
+
+        self.assertEqual(asyncio.run(again()), (whole, whole, []))
+        told = self.submit("tell")
+        self.wait(told)
+        self.assertEqual(self.client.output(told), b"ab")
+
+    def test_a_run_that_has_lost_its_item_writes_no_more_output(self) -> None:
+        ended: list[BaseException] = []
+        begun = threading.Event()
+
+        @self.app.task("long")
+        def long(run: Run) -> None:
+            run.output("begun")
+            begun.set()
+            try:
+                for _ in range(3000):
+                    run.output("more")
+                    time.sleep(0.01)
+            except BaseException as err:
+                ended.append(err)
+                raise
+
+        self.work(self.app)
+        id = self.submit("long")
+        self.assertTrue(begun.wait(30))
+        self.client.cancel(id, "enough")
+        self.assertEqual(self.client.wait(id).state, "cancelled")
+        self.eventually("the run has ended", lambda: ended)
+        self.assertIsInstance(ended[0], Cancelled)
 
     def test_spawns_children_and_continues_when_they_have_ended(self) -> None:
         @self.app.task("page")
