@@ -354,6 +354,18 @@ export class Client {
     return (await this.#query<wire.HistoryReply>("history", { id }, options)).events;
   }
 
+  /** Who did what, oldest first: cancels, replays, settings and the like, each with `by`. It reaches back as far as the log. */
+  async *audit(filter: wire.Audit = {}, options: RequestOptions = {}): AsyncGenerator<wire.HistoryEvent, void, void> {
+    for (let cursor = filter.cursor; ; ) {
+      const request: wire.Audit = { limit: 1000, ...filter };
+      if (cursor) request.cursor = cursor;
+      const page = await this.#ask<wire.AuditReply>("audit", request, this.#patience(options));
+      yield* page.acts;
+      cursor = page.next_cursor;
+      if (!cursor) return;
+    }
+  }
+
   /** The last records of an item's log, oldest first: at most 10,000, by default 1,000. */
   async logs(id: string, options: RequestOptions & { limit?: number } = {}): Promise<wire.LogRecord[]> {
     const request: wire.Logs = { id };

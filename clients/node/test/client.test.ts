@@ -133,6 +133,10 @@ describe("client", { timeout: 120_000 }, () => {
     assert.equal(item.reason, "not needed");
     const history = await client.history(id!);
     assert.deepEqual(history.map((e) => e.kind), ["created", "queued", "cancelled"]);
+    const acts = [];
+    for await (const act of client.audit({ action: "cancelled", limit: 1 })) if (act.id === id) acts.push(act);
+    assert.deepEqual(acts.map((a) => a.seq), [history[2]!.seq]);
+    assert.ok(acts[0]!.by);
     assert.deepEqual(await client.logs(id!), []);
   });
 
