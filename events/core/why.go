@@ -170,7 +170,7 @@ func explainWait(it *events.Item, w *events.Wait) events.BlockReason {
 	if len(w.Names) == 0 {
 		o.Message = "its handler has it wait until " + w.Until.Format(time.RFC3339)
 	} else {
-		o.Message = fmt.Sprintf("it waits for the signal %s since %s (`engine signal %s NAME` sends one)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
+		o.Message = fmt.Sprintf("it waits for the signal %s since %s, which anyone may send who has the role submit or operate (`engine signal %s NAME`)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
 	}
 	o.Message += "; at " + w.Until.Format(time.RFC3339) + " it "
 	switch w.Then {
