@@ -191,7 +191,7 @@ func (d *decider) documentBytes() int64 {
 // startBlobs makes the object store, and has it looked after.
 func (d *decider) startBlobs(ctx context.Context) error { return d.patiently(ctx, d.janitor.Start) }
 
-// pruned returns the ids of the items that are gone.
+// pruned returns the items that are gone.
 func pruned(items []core.ItemChange) (gone []*events.Item) {
 	for _, c := range items {
 		if c.New == nil && c.Old != nil {

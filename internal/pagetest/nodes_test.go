@@ -211,7 +211,7 @@ func leaveStandby(t *testing.T, c *nodes) (p *tab, left *node, others []*node, s
 		c.start(others...)
 	}
 	t.Fatal("each time the node that was left had taken the log over")
-	panic("unreachable")
+	return p, left, others, same
 }
 
 // owns reports whether a node says that it owns the log.

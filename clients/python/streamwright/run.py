@@ -163,11 +163,11 @@ class Run:
         beyond the engine's bound (`output_item_size`), and with `output_failed` if the engine refuses it.
         """
         _may_block("output", "write(data)")
-        self._worker._output(self, data.encode() if isinstance(data, str) else data)
+        self._worker._output(self, data)
 
     async def write(self, data: str | bytes) -> None:
         """Write to the item's output, in an async task. Await each: they are in order then."""
-        await asyncio.to_thread(self._worker._output, self, data.encode() if isinstance(data, str) else data)
+        await asyncio.to_thread(self._worker._output, self, data)
 
     def spawn(self, children: Sequence[Work], continuation: str | None = None, child_policy: str | None = None) -> NoReturn:
         """End the run in children. With a continuation the item runs again when they have ended, and finds `continuation`."""

@@ -49,7 +49,7 @@ ABANDON = 10.0  # seconds for a run to end once it must stop
 MAX_REPORTS, MAX_REPORT_BYTES, MAX_LOGS, MAX_LOG_BYTES, MAX_CHECKPOINT = 500, 6 << 20, 10_000, 100 << 10, 64 << 10
 MAX_CHUNK = 64 << 10  # bytes of output
 OVER = frozenset({"stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"})
-AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full"})
+AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full", "unknown_worker", "worker_id_in_use"})
 
 
 @dataclass
@@ -476,8 +476,9 @@ class Worker:
             run._saves.add(saved)
             self._put(_Report(run, {"event": "checkpoint", "checkpoint": doc}, b"", saved))
 
-    def _output(self, run: Run, data: bytes) -> None:
+    def _output(self, run: Run, written: str | bytes) -> None:
         """Store a part of a run's output, in chunks of which each is sent until it is answered."""
+        data = written.encode() if isinstance(written, str) else written
         with run._writing:
             for at in range(0, max(len(data), 1), MAX_CHUNK):
                 if run._full:
@@ -501,7 +502,7 @@ class Worker:
                     with self._cond:
                         self._end_run(run, "lease_lost", let_go=True)
                     continue
-                if err.code not in AGAIN and err.code not in ("unknown_worker", "worker_id_in_use"):
+                if err.code not in AGAIN:
                     raise Fail(f"the output can't be stored: {err}", "output_failed") from err
                 run.cancelled.wait(wait_after(err, tries))
                 tries += 1
@@ -604,7 +605,7 @@ class Worker:
         run, event = report.run, report.doc["event"]
         err = error_in(answer["error"]) if answer.get("error") else None
         ends = event not in ("progress", "checkpoint")
-        if err is not None and (err.code in AGAIN or err.code in ("unknown_worker", "worker_id_in_use")):
+        if err is not None and err.code in AGAIN:
             report.tries += 1
             return not (report.saved is not None and report.saved.done())
         if err is not None and ends and event in ("complete", "spawn", "snooze", "wait") and isinstance(err, Invalid):
