@@ -16,11 +16,12 @@
 //
 //	lightest + cost + slack <= owner
 //
-// where slack is a fifth of the mean of both nodes' loads, and at least the base. So the
-// node that receives it stays clearly lighter than the one that gives it was, and the loads
-// must shift by twice the slack before the log would go back. Of the logs that may go, the
-// heaviest node's come first, and of those the one that evens the two nodes best; of equal
-// ones the cheapest, since a busy log is missed more while it is handed over.
+// where slack is a fifth of the mean of both nodes' loads, and at least half the base: so no
+// node owns two more idle logs than another, even if some have a few events. The node that
+// receives a log stays clearly lighter than the one that gives it was, and the loads must shift
+// by twice the slack before the log would go back. Of the logs that may go, the heaviest node's
+// come first, and of those the one that evens the two nodes best; of equal ones the cheapest,
+// since a busy log is missed more while it is handed over.
 //
 // The slack is that of the two nodes, and not of the cluster: one flooded log raises the
 // cluster's mean so much that no difference between the other nodes would be seen.

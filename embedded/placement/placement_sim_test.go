@@ -390,7 +390,7 @@ func (s *sim) even() {
 		if !fit {
 			continue
 		}
-		slack := max(idleCost, 0.2*(load+least)/2)
+		slack := max(idleCost/2, 0.2*(load+least)/2)
 		if most, some := largest[n]; some && load > least+most+slack+1 {
 			s.fault("uneven", "%s carries %.0f, the lightest node %.0f; largest log that can be moved %.0f", n.name, load, least, most)
 		}

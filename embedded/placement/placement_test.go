@@ -123,6 +123,24 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
+// A few events in the log that can't be moved do not keep two nodes from giving to its own.
+func TestAlmostIdle(t *testing.T) {
+	p := NewPlanner()
+	logs := []Log{{Name: "default", Owner: "n1", Load: 0.05, Fixed: true}}
+	for i := range 6 {
+		logs = append(logs, Log{Name: fmt.Sprint(i), Owner: []string{"n2", "n3"}[i%2]})
+	}
+	for i := range 100 {
+		if m, ok := p.Next(epoch.Add(time.Duration(i)*time.Second), []Node{{"n1", true}, {"n2", true}, {"n3", true}}, logs); ok {
+			if m.To != "n1" {
+				t.Errorf("%+v", m)
+			}
+			return
+		}
+	}
+	t.Error("n1 owns one log, the others three each")
+}
+
 func TestForgets(t *testing.T) {
 	p := NewPlanner()
 	p.Next(epoch, []Node{{"n1", true}, {"n2", true}}, []Log{{Name: "a", Owner: "n1", Node: "n2"}, {Name: "b"}})

@@ -235,7 +235,7 @@ func (p *Planner) movable(now time.Time, l *logState, light *nodeState) bool {
 	if l.Fixed || l.Node != "" || l.owner == nil || !l.owner.ready {
 		return false
 	}
-	slack := max(p.rules.base, p.rules.slack*(l.owner.load+light.load)/2)
+	slack := max(p.rules.base/2, p.rules.slack*(l.owner.load+light.load)/2)
 	return light.load+l.cost+slack <= l.owner.load && !l.retry.waits(now) && now.Sub(l.moved) >= p.rules.rest
 }
 

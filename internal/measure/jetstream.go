@@ -96,10 +96,11 @@ func (q *JetStream) Consume(fn func(jetstream.Msg)) (stop func() error, err erro
 	return func() error { run.Stop(); <-run.Closed(); return nil }, nil
 }
 
-// Drained implements [Queue].
-func (q *JetStream) Drained(ctx context.Context, _ int) (bool, error) {
+// Drained implements [Queue], if the stream holds nothing else. It does not ask how many messages are
+// pending: the server counts one a moment after it has acknowledged it.
+func (q *JetStream) Drained(ctx context.Context, n int) (bool, error) {
 	info, err := q.Consumer.Info(ctx)
-	return err == nil && info.NumPending+uint64(info.NumAckPending) == 0, err
+	return err == nil && info.AckFloor.Stream >= uint64(n) && info.NumAckPending == 0, err
 }
 
 // Close implements [Queue].
