@@ -23,6 +23,8 @@ type (
 	ItemWait = wire.WaitShown
 	// Signalled is the answer to a signal.
 	Signalled = wire.Signalled
+	// SignalError is what somebody who presents a token says instead of a result.
+	SignalError = events.SignalError
 	// Filter says which items to list, and the size of a page.
 	Filter = wire.List
 	// Page is a page of items.
@@ -301,6 +303,25 @@ func (c *Client) Signal(ctx context.Context, id string, s Signal) (Signalled, er
 	r, err := ask[Signalled](ctx, c, wire.APISignal, req)
 	c.ObservePosition(r.Position)
 	return r, err
+}
+
+// Answer is what is said with a token: a result, or an error.
+type Answer struct {
+	Result any // as JSON, at most 64 KiB; a json.RawMessage as it is; nil: none
+	Error  *SignalError
+}
+
+// PresentToken presents a token that a handler has made (see [workers.Token]): its item gets the
+// signal that the token is for. The same answer again does nothing more. Errors are CodeNotFound
+// for a token that there is not, CodeAlreadyCompleted after another answer, CodeEnded for one
+// whose item has ended without it, and CodeMailboxFull.
+func (c *Client) PresentToken(ctx context.Context, token string, a Answer) error {
+	result, err := encodeDocument("the result", "is", a.Result)
+	if err != nil {
+		return err
+	}
+	_, err = ask[wire.TokenPresented](ctx, c, wire.APIToken, wire.PresentToken{Token: token, Result: result, Error: a.Error})
+	return err
 }
 
 // RescheduleOptions holds what Reschedule changes of a queued item; fields that are not set keep their values.

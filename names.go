@@ -18,42 +18,43 @@ func CodeOf(err error) Code { return events.CodeOf(err) }
 
 // The codes of refused commands.
 const (
-	CodeBadRequest      = events.CodeBadRequest      // malformed in a way that no other code names
-	CodeBadParams       = events.CodeBadParams       // params are no JSON
-	CodeTooLarge        = events.CodeTooLarge        // a field past its bound
-	CodeBadType         = events.CodeBadType         // type name off the pattern
-	CodeBadPriority     = events.CodeBadPriority     // outside 0 to 9
-	CodeBadID           = events.CodeBadID           // no ULID
-	CodeBadTime         = events.CodeBadTime         // unreadable, or beyond ten years
-	CodeBadHeader       = events.CodeBadHeader       // unknown or unreadable Work- header
-	CodeIDConflict      = events.CodeIDConflict      // the id is taken by other content
-	CodeDuplicate       = events.CodeDuplicate       // a repeat of what was accepted (in rejected events)
-	CodeNotFound        = events.CodeNotFound        // no such item, worker or type
-	CodeWrongState      = events.CodeWrongState      // the item's state does not allow it
-	CodeEnded           = events.CodeEnded           // the item has ended: no signal reaches it
-	CodeMailboxFull     = events.CodeMailboxFull     // too many signals wait for the item
-	CodeUnreadSignals   = events.CodeUnreadSignals   // a strict completion while signals have come that no run was given
-	CodeStaleToken      = events.CodeStaleToken      // not the item's current token: stop running it
-	CodeWrongAttempt    = events.CodeWrongAttempt    // the attempt is not the current one
-	CodeWrongWorker     = events.CodeWrongWorker     // the token belongs to another worker
-	CodeWorkerIDInUse   = events.CodeWorkerIDInUse   // the worker id is alive in another session
-	CodeUnknownWorker   = events.CodeUnknownWorker   // the worker has not registered
-	CodeTooManyTypes    = events.CodeTooManyTypes    // MaxTypes reached
-	CodeTypeNotAllowed  = events.CodeTypeNotAllowed  // the configuration lists the types, and not this one
-	CodeSetInFile       = events.CodeSetInFile       // the setting is owned by engine.toml
-	CodePaused          = events.CodePaused          // the type is paused: claim refused
-	CodeCircuitOpen     = events.CodeCircuitOpen     // the circuit of the type or of the worker is open: claim refused
-	CodeQueueFull       = events.CodeQueueFull       // too many items wait
-	CodeRateLimited     = events.CodeRateLimited     // a rate limit is reached
-	CodeQuotaExceeded   = events.CodeQuotaExceeded   // the user has taken what its quota allows
-	CodeAtCapacity      = events.CodeAtCapacity      // a type, a group or a pool has no room: claim refused
-	CodeUnavailable     = events.CodeUnavailable     // not now: no owner, shutting down, storage full
-	CodeNotOwner        = events.CodeNotOwner        // this engine stands by for another
-	CodeUnauthenticated = events.CodeUnauthenticated // no proof of who asks, or one that is not known, over HTTP or to the NATS server
-	CodeForbidden       = events.CodeForbidden       // who asks may not do that
-	CodeInternal        = events.CodeInternal
-	CodeTimeout         = events.CodeTimeout
-	CodePositionAhead   = events.CodePositionAhead // min_position is beyond the log's end
+	CodeBadRequest       = events.CodeBadRequest       // malformed in a way that no other code names
+	CodeBadParams        = events.CodeBadParams        // params are no JSON
+	CodeTooLarge         = events.CodeTooLarge         // a field past its bound
+	CodeBadType          = events.CodeBadType          // type name off the pattern
+	CodeBadPriority      = events.CodeBadPriority      // outside 0 to 9
+	CodeBadID            = events.CodeBadID            // no ULID
+	CodeBadTime          = events.CodeBadTime          // unreadable, or beyond ten years
+	CodeBadHeader        = events.CodeBadHeader        // unknown or unreadable Work- header
+	CodeIDConflict       = events.CodeIDConflict       // the id is taken by other content
+	CodeDuplicate        = events.CodeDuplicate        // a repeat of what was accepted (in rejected events)
+	CodeNotFound         = events.CodeNotFound         // no such item, worker or type
+	CodeWrongState       = events.CodeWrongState       // the item's state does not allow it
+	CodeEnded            = events.CodeEnded            // the item has ended: no signal reaches it
+	CodeMailboxFull      = events.CodeMailboxFull      // too many signals wait for the item
+	CodeAlreadyCompleted = events.CodeAlreadyCompleted // the token has had another answer
+	CodeUnreadSignals    = events.CodeUnreadSignals    // a strict completion while signals have come that no run was given
+	CodeStaleToken       = events.CodeStaleToken       // not the item's current token: stop running it
+	CodeWrongAttempt     = events.CodeWrongAttempt     // the attempt is not the current one
+	CodeWrongWorker      = events.CodeWrongWorker      // the token belongs to another worker
+	CodeWorkerIDInUse    = events.CodeWorkerIDInUse    // the worker id is alive in another session
+	CodeUnknownWorker    = events.CodeUnknownWorker    // the worker has not registered
+	CodeTooManyTypes     = events.CodeTooManyTypes     // MaxTypes reached
+	CodeTypeNotAllowed   = events.CodeTypeNotAllowed   // the configuration lists the types, and not this one
+	CodeSetInFile        = events.CodeSetInFile        // the setting is owned by engine.toml
+	CodePaused           = events.CodePaused           // the type is paused: claim refused
+	CodeCircuitOpen      = events.CodeCircuitOpen      // the circuit of the type or of the worker is open: claim refused
+	CodeQueueFull        = events.CodeQueueFull        // too many items wait
+	CodeRateLimited      = events.CodeRateLimited      // a rate limit is reached
+	CodeQuotaExceeded    = events.CodeQuotaExceeded    // the user has taken what its quota allows
+	CodeAtCapacity       = events.CodeAtCapacity       // a type, a group or a pool has no room: claim refused
+	CodeUnavailable      = events.CodeUnavailable      // not now: no owner, shutting down, storage full
+	CodeNotOwner         = events.CodeNotOwner         // this engine stands by for another
+	CodeUnauthenticated  = events.CodeUnauthenticated  // no proof of who asks, or one that is not known, over HTTP or to the NATS server
+	CodeForbidden        = events.CodeForbidden        // who asks may not do that
+	CodeInternal         = events.CodeInternal
+	CodeTimeout          = events.CodeTimeout
+	CodePositionAhead    = events.CodePositionAhead // min_position is beyond the log's end
 )
 
 // The codes of an engine that does not start.
@@ -109,6 +110,7 @@ const (
 	KindReplayed          = events.KindReplayed
 	KindParked            = events.KindParked
 	KindSignalled         = events.KindSignalled
+	KindTokenGiven        = events.KindTokenGiven
 	KindRejected          = events.KindRejected
 	KindOwned             = events.KindOwned
 	KindSnapshot          = events.KindSnapshot

@@ -13,6 +13,7 @@ const (
 	MaxMailboxBytes = 256 << 10 // and their payloads and names together
 	MaxWaitNames    = 16        // names that one wait is for
 	MaxWaitResult   = 4 << 10   // the result that a wait gives its item at its deadline
+	MaxTokens       = 100       // tokens of an item that nobody has presented, and as many that somebody has: the last ones
 	// MaxUsedSignals bounds the signals of an item whose message ids are kept once a run
 	// has used them up: the last ones.
 	MaxUsedSignals = 256
@@ -65,6 +66,7 @@ type Signals struct {
 	Last   int   `json:"last,omitempty"`   // number of the last signal that came
 	Unread int   `json:"unread,omitempty"` // how many no run has used up
 	Bytes  int   `json:"bytes,omitempty"`  // of those, their names and payloads
+	Tokens int   `json:"tokens,omitempty"` // how many nobody has presented
 	Wait   *Wait `json:"wait,omitempty"`
 }
 
@@ -89,6 +91,7 @@ func (it *Item) Waited() *Wait {
 type Mailbox struct {
 	Unread []Signal     `json:"unread,omitempty"` // in the order of their arrival
 	Used   []UsedSignal `json:"used,omitempty"`   // those with a message id, the last MaxUsedSignals
+	Tokens []WaitToken  `json:"tokens,omitempty"` // in the order in which they were given
 }
 
 // Signal is one that has come.
@@ -96,8 +99,10 @@ type Signal struct {
 	Number  int             `json:"number"` // from 1, in the item
 	Name    string          `json:"name"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Error   *SignalError    `json:"error,omitempty"` // in place of a payload, of one that came by a token
 	MsgID   string          `json:"msg_id,omitempty"`
-	By      string          `json:"by,omitempty"` // who sent it; see [Event].By
+	Token   bool            `json:"token,omitempty"` // somebody has presented a token
+	By      string          `json:"by,omitempty"`    // who sent it; see [Event].By
 	At      time.Time       `json:"at"`
 }
 
@@ -114,7 +119,21 @@ func (b *Mailbox) Has(msgID string) bool {
 }
 
 // Size is what a signal counts against MaxMailboxBytes.
-func (s *Signal) Size() int { return len(s.Name) + len(s.Payload) + len(s.MsgID) }
+func (s *Signal) Size() int {
+	n := len(s.Name) + len(s.Payload) + len(s.MsgID)
+	if s.Error != nil {
+		n += len(s.Error.Code) + len(s.Error.Message)
+	}
+	return n
+}
+
+// Token returns the token with a hash; nil if there is none.
+func (b *Mailbox) Token(hash string) *WaitToken {
+	if i := slices.IndexFunc(b.Tokens, func(t WaitToken) bool { return t.Hash == hash }); i >= 0 {
+		return &b.Tokens[i]
+	}
+	return nil
+}
 
 // Parked is the payload of parked: the run has ended in a wait, with no attempt used. It
 // uses up the signals that the run was given.
@@ -128,7 +147,9 @@ type Signalled struct {
 	Number  int             `json:"number"`
 	Name    string          `json:"name"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Error   *SignalError    `json:"error,omitempty"`
 	MsgID   string          `json:"msg_id,omitempty"`
+	Token   string          `json:"token,omitempty"` // the hash of the token that was presented
 }
 
 func (*Parked) Kind() Kind    { return KindParked }

@@ -28,6 +28,7 @@ const (
 	KindReplayed
 	KindParked
 	KindSignalled
+	KindTokenGiven
 	KindRejected
 	KindOwned
 	KindSnapshot
@@ -91,6 +92,7 @@ var kinds = [NumKinds]kindRow{
 	KindReplayed:          row[Replayed]("replayed", ScopeItem),
 	KindParked:            row[Parked]("parked", ScopeItem),
 	KindSignalled:         row[Signalled]("signalled", ScopeItem),
+	KindTokenGiven:        row[TokenGiven]("token_given", ScopeItem),
 	KindRejected:          row[Rejected]("rejected", ScopeSubmission),
 	KindOwned:             row[Owned]("owned", ScopePartition),
 	KindSnapshot:          row[Snapshot]("snapshot", ScopePartition),

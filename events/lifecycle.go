@@ -101,6 +101,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindCancelled:    StateCancelled,
 		KindProgressed:   StateRunning,
 		KindCheckpointed: StateRunning,
+		KindTokenGiven:   StateRunning,
 		KindRescheduled:  StateRunning,
 		KindSignalled:    StateRunning,
 	},

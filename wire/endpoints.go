@@ -17,6 +17,7 @@ const (
 	APIWait       = "wait"
 	APICancel     = "cancel"
 	APISignal     = "signal"
+	APIToken      = "token"
 	APIHistory    = "history"
 	APILogs       = "logs"
 	APIOutput     = "output"
@@ -155,6 +156,7 @@ type Route struct {
 	Fixed   map[string]any    // fields that the path decides
 	Hidden  []string          // fields that the route's document leaves out
 	Slow    bool              // may take minutes
+	Open    bool              // for everyone, known or not: what it carries is its right
 }
 
 var endpoints = func() []Endpoint {
@@ -170,6 +172,7 @@ var endpoints = func() []Endpoint {
 	var (
 		missing   = []events.Code{events.CodeNotFound}
 		signals   = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeEnded, events.CodeMailboxFull}
+		tokens    = []events.Code{events.CodeNotFound, events.CodeAlreadyCompleted, events.CodeEnded, events.CodeMailboxFull}
 		conflicts = []events.Code{events.CodeNotFound, events.CodeWrongState}
 		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
 		inFile    = []events.Code{events.CodeSetInFile}
@@ -207,6 +210,10 @@ var endpoints = func() []Endpoint {
 		{Name: APISignal, Roles: Roles(RoleSubmit | RoleOperate), Key: "msg_id", Refuses: signals, Request: typeOf[Signal](), Reply: typeOf[Signalled](), Routes: []Route{
 			{ID: "signal-work", Method: post, Path: v1 + "/work/{id}/signals", Tag: "work",
 				Summary: "Send an item a signal", About: "It comes into the item's mailbox, whatever the item is doing, and is kept until a run that was given it has ended with an outcome. If the item waits for a signal of that name, it goes on. With a msg_id the request may be repeated: a signal with the id of one that has come is that one."},
+		}},
+		{Name: APIToken, Roles: AllRoles, Key: "token", Refuses: tokens, Request: typeOf[PresentToken](), Reply: typeOf[TokenPresented](), Routes: []Route{
+			{ID: "present-token", Method: post, Path: v1 + "/tokens/{token}", Tag: "work", Open: true,
+				Summary: "Present a token", About: "A handler has made the token, and its item waits for it. Whoever presents it says how the wait ends, once: with a result, any JSON document of at most 64 KiB, or with an error. The token is all that is needed: no login. The same answer again is answered as the first was, another is refused (already_completed)."},
 		}},
 		{Name: APIHistory, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
 			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work",

@@ -197,6 +197,10 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 		w.Name(`,"wait":`)
 		x.ReportFlow.Wait.appendJSON(w)
 	}
+	if x.ReportFlow.WaitToken != nil {
+		w.Name(`,"wait_token":`)
+		x.ReportFlow.WaitToken.appendJSON(w)
+	}
 	if len(x.ReportFlow.Children) > 0 {
 		w.Name(`,"children":[`)
 		for i := range x.ReportFlow.Children {
@@ -216,7 +220,7 @@ func (x *Report) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var reportFields = []string{"id", "token", "worker", "session", "event", "attempt", "start", "result", "strict", "error", "code", "retryable", "retry_after_ms", "reason", "percent", "message", "checkpoint", "delay_ms", "wait", "children", "children_ref", "continuation", "child_policy"}
+var reportFields = []string{"id", "token", "worker", "session", "event", "attempt", "start", "result", "strict", "error", "code", "retryable", "retry_after_ms", "reason", "percent", "message", "checkpoint", "delay_ms", "wait", "wait_token", "children", "children_ref", "continuation", "child_policy"}
 
 func (x *Report) readJSON(r *quickjson.Reader) {
 	for o := r.Object(reportFields); r.Next(&o); {
@@ -261,17 +265,20 @@ func (x *Report) readJSON(r *quickjson.Reader) {
 			x.ReportFlow.Wait = new(WaitFor)
 			x.ReportFlow.Wait.readJSON(r)
 		case 19:
+			x.ReportFlow.WaitToken = new(WaitToken)
+			x.ReportFlow.WaitToken.readJSON(r)
+		case 20:
 			x.ReportFlow.Children = []Submit{}
 			for n := 0; r.Element(n); n++ {
 				x.ReportFlow.Children = append(x.ReportFlow.Children, Submit{})
 				x.ReportFlow.Children[n].readJSON(r)
 			}
-		case 20:
-			x.ReportFlow.ChildrenRef = r.Raw()
 		case 21:
+			x.ReportFlow.ChildrenRef = r.Raw()
+		case 22:
 			x.ReportFlow.Continuation = new(ContinueWith)
 			x.ReportFlow.Continuation.readJSON(r)
-		case 22:
+		case 23:
 			x.ReportFlow.ChildPolicy = events.ChildPolicy(r.Text())
 		}
 	}
@@ -492,6 +499,26 @@ func (x *WaitFor) readJSON(r *quickjson.Reader) {
 			x.Error = r.Text()
 		case 7:
 			x.Result = r.Raw()
+		}
+	}
+}
+
+func (x *WaitToken) appendJSON(w *quickjson.Writer) {
+	at := w.Open()
+	w.Text(`,"name":`, x.Name)
+	w.Text(`,"hash":`, x.Hash)
+	w.Close(at)
+}
+
+var waitTokenFields = []string{"name", "hash"}
+
+func (x *WaitToken) readJSON(r *quickjson.Reader) {
+	for o := r.Object(waitTokenFields); r.Next(&o); {
+		switch o.Field {
+		case 0:
+			x.Name = r.Text()
+		case 1:
+			x.Hash = r.Text()
 		}
 	}
 }

@@ -44,6 +44,10 @@ func FuzzWaitForJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*WaitFor).appendJSON, (*WaitFor).readJSON)
 }
 
+func FuzzWaitTokenJSON(f *testing.F) {
+	quicktest.Fuzz(f, ReadStrict, (*WaitToken).appendJSON, (*WaitToken).readJSON)
+}
+
 func FuzzEndedWaitJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*EndedWait).appendJSON, (*EndedWait).readJSON)
 }

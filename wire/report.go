@@ -15,13 +15,14 @@ const (
 	MaxWholeSpawnBytes = 1 << 20
 )
 
-// ReportFlow holds the fields of progress, checkpoint, snooze, wait and spawn reports.
+// ReportFlow holds the fields of progress, checkpoint, snooze, wait, token and spawn reports.
 type ReportFlow struct {
 	Percent    int             `json:"percent,omitempty"`    // of progress: 0 to 100
 	Message    string          `json:"message,omitempty"`    // of progress
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"` // of checkpoint
 	Delay      events.Duration `json:"delay_ms,omitzero"`    // of snooze
 	Wait       *WaitFor        `json:"wait,omitempty"`       // of wait
+	WaitToken  *WaitToken      `json:"wait_token,omitempty"` // of token
 
 	// Of spawn. No Continuation: the item completes when its children have.
 	Children []Submit `json:"children,omitempty"`

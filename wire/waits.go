@@ -21,6 +21,25 @@ type WaitFor struct {
 	Result json.RawMessage `json:"result,omitempty"` // of complete: at most 4 KiB
 }
 
+// WaitToken says, in a token report, that a run has made a token for its item: somebody outside who
+// presents it sends the item the signal.
+type WaitToken struct {
+	Name string `json:"name"` // of the signal
+	Hash string `json:"hash"` // SHA-256 of the token's text, in lower-case hex; the text is ID-SECRET: see PROTOCOL.md
+}
+
+// PresentToken presents a token: the item gets the signal that it is for.
+type PresentToken struct {
+	Token  string              `json:"token"`
+	Result json.RawMessage     `json:"result,omitempty"` // the signal's payload: any JSON document of at most 64 KiB
+	Error  *events.SignalError `json:"error,omitempty"`  // in its place
+}
+
+// TokenPresented answers a PresentToken. It is the same for the same answer again.
+type TokenPresented struct {
+	ID string `json:"id"` // of the item
+}
+
 // EndedWait tells a run how the wait has ended that the item was in.
 type EndedWait struct {
 	Ended   events.WaitEnd  `json:"ended"`             // signalled or timed_out

@@ -153,6 +153,7 @@ const (
 	ReportSpawn      = "spawn"
 	ReportProgress   = "progress"
 	ReportCheckpoint = "checkpoint"
+	ReportToken      = "token"
 	ReportWait       = "wait"
 )
 

@@ -36,6 +36,10 @@ type RawItem struct {
 	OnProgress   func(percent int, message string)
 	OnCheckpoint func(ctx context.Context, doc json.RawMessage) error
 
+	// OnToken records the hash of a token that the handler makes by Token; nil drops it. The
+	// runtime sets it.
+	OnToken func(ctx context.Context, name, hash string) error
+
 	// OnMeasure takes what the handler measures by Measure; nil drops it. The
 	// runtime sets it.
 	OnMeasure func(read func() Usage) (done func())

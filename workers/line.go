@@ -14,7 +14,7 @@ import (
 type line struct {
 	w      *Worker
 	run    *run
-	saving chan struct{} // holds a token while a checkpoint is on its way
+	saving chan struct{} // holds one while something that the handler waits for is on its way
 
 	// Guarded by Worker.mu.
 	latest  *progress // not told yet
@@ -31,7 +31,7 @@ type progress struct {
 // midRun reports whether a report comes from the middle of a run, whose end it
 // is not.
 func (r *report) midRun() bool {
-	return r.Event == wire.ReportProgress || r.Event == wire.ReportCheckpoint || r.Event == wire.ReportStart
+	return r.Event == wire.ReportProgress || r.Event == wire.ReportCheckpoint || r.Event == wire.ReportToken || r.Event == wire.ReportStart
 }
 
 // connect lets the handler report from its run. ctx is the run's.
@@ -47,7 +47,10 @@ func (l *line) connect(ctx context.Context, item *RawItem) {
 		l.tell(time.Now())
 	}
 	item.OnCheckpoint = func(call context.Context, doc json.RawMessage) error {
-		return l.save(ctx, call, doc)
+		return l.record(ctx, call, wire.Report{Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: doc}})
+	}
+	item.OnToken = func(call context.Context, name, hash string) error {
+		return l.record(ctx, call, wire.Report{Event: wire.ReportToken, ReportFlow: wire.ReportFlow{WaitToken: &wire.WaitToken{Name: name, Hash: hash}}})
 	}
 }
 
@@ -86,10 +89,10 @@ func (l *line) last(outcome *report) *report {
 	return p
 }
 
-// save reports a checkpoint and waits for the answer, until the run's context or
+// record reports a checkpoint or a token and waits for the answer, until the run's context or
 // the call's ends. One at a time: a later one must not be overtaken by an earlier
 // one that is asked again.
-func (l *line) save(run, call context.Context, doc json.RawMessage) error {
+func (l *line) record(run, call context.Context, what wire.Report) error {
 	select {
 	case l.saving <- struct{}{}:
 	case <-run.Done():
@@ -97,7 +100,7 @@ func (l *line) save(run, call context.Context, doc json.RawMessage) error {
 	case <-call.Done():
 		return context.Cause(call)
 	}
-	rep := l.w.reports.of(l.run, wire.Report{Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: doc}})
+	rep := l.w.reports.of(l.run, what)
 	rep.saved = make(chan error, 1)
 	l.w.reports.add(rep)
 	var cause error
@@ -115,7 +118,7 @@ func (l *line) save(run, call context.Context, doc json.RawMessage) error {
 	return cause
 }
 
-// drop forgets a mid-run report of a run that has ended, and a checkpoint that
+// drop forgets a mid-run report of a run that has ended, and a checkpoint or a token that
 // nobody waits for any more. It reports whether it dropped rep. REQUIRES: mu.
 func (l *line) drop(rep *report) bool {
 	if !rep.midRun() || rep.asks() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
@@ -138,7 +141,7 @@ func (l *line) settle(rep *report, err error) {
 	}
 }
 
-// answered acts on the definitive answer to progress or a checkpoint. REQUIRES: mu.
+// answered acts on the definitive answer to progress, a checkpoint or a token. REQUIRES: mu.
 func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 	r := l.run
 	var err error

@@ -20,7 +20,7 @@ type report struct {
 	tries int
 
 	// Of reports from the middle of a run; see line.go.
-	saved chan error // gets the answer to a checkpoint; room for one
+	saved chan error // gets the answer to a checkpoint or a token; room for one
 	given bool       // nobody waits for saved any more; guarded by Worker.mu
 	last  bool       // progress that goes ahead of the outcome
 }

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -91,6 +92,33 @@ func (w Waits) outcome() (Outcome, error) {
 	return Outcome{Wait: &w, report: &wire.Report{Event: wire.ReportWait, ReportFlow: wire.ReportFlow{Wait: &terms}}}, nil
 }
 
+// Token makes a token for the running item, to be given to somebody outside: who presents it,
+// without a login, sends the item the signal of a name, once, with a result or an error
+// (POST /api/v1/tokens/TOKEN). It returns once the engine has the token's hash durably; the token
+// itself is nowhere but with those who are given it. It outlives the run: another attempt may
+// make another of the same name, and either may be presented. An item has at most 100 that
+// nobody has presented (CodeMailboxFull). It waits, and fails, as [Checkpoint] does.
+//
+// A handler gives it away, and then returns a [Wait] for the name:
+//
+//	token, err := workers.Token(ctx, "paid")
+//	…
+//	return nil, workers.Wait("paid").For(72 * time.Hour)
+func Token(ctx context.Context, name string) (string, error) {
+	item := itemOf(ctx)
+	if item == nil {
+		return "", fmt.Errorf("make a token: %w", ErrNoItem)
+	}
+	token, err := wire.NewWaitToken(item.ID), context.Cause(ctx)
+	if err == nil && item.OnToken != nil {
+		err = item.OnToken(ctx, name, wire.HashWaitToken(token))
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a token for item %s: %w", item.ID, err)
+	}
+	return token, nil
+}
+
 // Waited says how the wait has ended that an earlier run of the item ended in. It is
 // given to each run until one ends in an outcome: completed, another wait, children. So a
 // run that fails or is lost leaves the signals to the next.
@@ -115,9 +143,16 @@ func (it *RawItem) Signal(name string) (s Signal, ok bool) {
 	return s, false
 }
 
-// SignalOf is [RawItem.Signal] with the payload decoded: the zero T if it has none.
+// SignalError is what somebody who presents a token says instead of a result.
+type SignalError = events.SignalError
+
+// SignalOf is [RawItem.Signal] with the payload decoded: the zero T if it has none. For a
+// token that was presented with an error, that is err: a [*SignalError].
 func SignalOf[T any](it *RawItem, name string) (payload T, ok bool, err error) {
 	s, ok := it.Signal(name)
+	if s.Error != nil {
+		return payload, ok, s.Error
+	}
 	if !ok || len(s.Payload) == 0 {
 		return payload, ok, nil
 	}

@@ -125,7 +125,7 @@ func (d *document) schema(t reflect.Type, hint string) *huma.Schema {
 
 // operation returns the operation for huma, but for the schema of its body.
 func (d *document) operation(o operation) huma.Operation {
-	if o.endpoint != "" {
+	if o.endpoint != "" && !o.open {
 		o.roles = access.Needs(o.endpoint)
 	}
 	op := huma.Operation{

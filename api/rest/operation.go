@@ -25,6 +25,7 @@ type operation struct {
 	endpoint string       // of the engine; says which roles are needed
 	also     []string     // further endpoints that are asked
 	roles    access.Roles // where there is no endpoint
+	open     bool         // for everyone, known or not
 	pace     pace
 
 	body         reflect.Type // nil: none

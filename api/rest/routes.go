@@ -46,7 +46,7 @@ func (s *Server) registerRoute(e *wire.Endpoint, r wire.Route) {
 	o := operation{
 		id: r.ID, method: r.Method, path: r.Path, tag: r.Tag, summary: r.Summary, about: r.About, endpoint: e.Name, reply: e.Reply, bodyOptional: true,
 	}
-	if r.Slow {
+	if o.open = r.Open; r.Slow {
 		o.pace = waiting
 	}
 	rt := &route{s: s, endpoint: e.Name, Route: r}

@@ -23,6 +23,8 @@ func Commands(cmds []core.Command) (n int) {
 			n += len(c.Result)
 		case core.SaveCheckpoint:
 			n += len(c.Checkpoint)
+		case core.PresentToken:
+			n += len(c.Result)
 		case core.Signal:
 			n += len(c.Payload)
 		case core.Spawn:

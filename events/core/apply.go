@@ -129,6 +129,7 @@ var folds = [events.NumKinds]fold{
 	events.KindReplayed:     onItem(foldReplayed),
 	events.KindParked:       onItem(foldParked),
 	events.KindSignalled:    onItem(foldSignalled),
+	events.KindTokenGiven:   onItem(foldTokenGiven),
 
 	events.KindRejected:       whole(applyRejected),
 	events.KindRejectedPurged: whole(applyRejectedPurged),

@@ -163,7 +163,13 @@ var kindDocs = map[events.Kind]kindDoc{
 		"number":  "in the item, from 1",
 		"name":    "at most 256 bytes",
 		"payload": "a JSON document of at most 64 KiB, without needless spaces; absent: none",
+		"error":   "in place of a payload: what went wrong outside, said with a token: a `code` (at most 256 bytes) and a `message` (cut to 4 KiB)",
 		"msg_id":  "the sender's: a signal with the id of another is not a second one",
+		"token":   "the hash of the token that somebody has presented",
+	}},
+	events.KindTokenGiven: {"A run has made a token: whoever presents it sends the item one signal. The token outlives the run.", map[string]string{
+		"name": "of the signal",
+		"hash": "SHA-256 of the token, in lower-case hex; the token itself is nowhere in the log",
 	}},
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",

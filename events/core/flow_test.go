@@ -127,7 +127,10 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 		names[i] = long(events.MaxNameLen-2) + fmt.Sprintf("%02d", i)
 	}
 	w.do(Signal{ID: waits, Name: long(events.MaxNameLen), Payload: json.RawMessage(`"` + strings.Repeat("x", events.MaxSignalBytes-2) + `"`), MsgID: long(events.MaxNameLen)})
-	w.do(Park{Run: w.run(waits), For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
+	last := w.run(waits)
+	w.do(GiveToken{Run: last, Name: long(events.MaxNameLen), Hash: aTokenHash(1)})
+	w.do(PresentToken{ID: waits, Hash: aTokenHash(1), Error: &events.SignalError{Code: long(events.MaxNameLen), Message: long(events.MaxErrorText)}})
+	w.do(Park{Run: last, For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(events.MaxNameLen)})
 	w.now = w.now.Add(time.Second)
 	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(events.MaxNameLen), Policy: events.ChildContinue, Children: make([]Submit, events.MaxWholeSpawn)}

@@ -2,6 +2,8 @@ package core
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +18,7 @@ func (s *sim) waitCommand() Command {
 		it := s.oracle.items[running].cur
 		r = Run{ID: running, Token: it.Token, Worker: it.Worker}
 	}
-	switch pick(s, "wait step", 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4) {
+	switch pick(s, "wait step", 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6, 6, 6) {
 	case 0:
 		return s.park(r)
 	case 1:
@@ -33,6 +35,10 @@ func (s *sim) waitCommand() Command {
 		return Claim{ID: ready, Token: s.dispatch[ready], Worker: "w1", Start: true}
 	case 3:
 		return Complete{Run: r, Strict: s.chance("strict", 30)}
+	case 5:
+		return GiveToken{Run: r, Name: pick(s, "token name", "go", "pay"), Hash: s.aHash()}
+	case 6:
+		return s.present()
 	}
 	return Due{ID: s.one("waiting for its deadline", func(it *events.Item) bool { return it.Wait() != nil })}
 }
@@ -61,6 +67,27 @@ func (s *sim) send() Command {
 	return c
 }
 
+func (s *sim) aHash() string {
+	return aTokenHash(pick(s, "token", 1, 2, 3))
+}
+
+// aTokenHash stands for the hash of a token.
+func aTokenHash(n int) string { return fmt.Sprintf("%064x", n) }
+
+// present presents a token, mostly one that there is.
+func (s *sim) present() Command {
+	c := PresentToken{ID: s.anID(), Hash: s.aHash()}
+	if has := s.one("has a token", func(it *events.Item) bool { return len(s.letters.tokens[it.ID]) > 0 }); !has.IsZero() && s.chance("a token that there is", 90) {
+		c.ID, c.Hash = has, pick(s, "which", slices.Sorted(maps.Keys(s.letters.tokens[has]))...)
+	}
+	if s.chance("an error", 30) {
+		c.Error = &events.SignalError{Code: pick(s, "error code", "", "declined")}
+	} else {
+		c.Result = json.RawMessage(pick(s, "token result", "", `{"n": 1}`, "no"))
+	}
+	return c
+}
+
 // letter is a signal as the log alone tells of it.
 type letter struct {
 	number      int
@@ -72,6 +99,8 @@ type letter struct {
 type letters struct {
 	boxes map[events.ID][]letter
 	taken map[events.ID][]int
+	// tokens has the number of the signal that each token has become, 0 for none yet.
+	tokens map[events.ID]map[string]int
 }
 
 func (l *letters) apply(ev events.Event) {
@@ -79,7 +108,19 @@ func (l *letters) apply(ev events.Event) {
 	case *events.Created:
 		delete(l.boxes, ev.ID)
 		delete(l.taken, ev.ID)
+		delete(l.tokens, ev.ID)
+	case *events.TokenGiven:
+		if l.tokens[ev.ID] == nil {
+			l.tokens[ev.ID] = map[string]int{}
+		}
+		l.tokens[ev.ID][b.Hash] = 0
 	case *events.Signalled:
+		if b.Token != "" {
+			if l.tokens[ev.ID][b.Token] != 0 {
+				panic("a token was presented twice")
+			}
+			l.tokens[ev.ID][b.Token] = b.Number
+		}
 		l.boxes[ev.ID] = append(l.boxes[ev.ID], letter{b.Number, b.Name, b.MsgID})
 	case *events.Queued:
 		if b.Reason == string(events.WaitSignalled) || b.Reason == string(events.WaitTimedOut) {
@@ -116,6 +157,16 @@ func (s *sim) checkMailboxes() {
 		}
 		if !slices.Equal(got, s.letters.boxes[id]) {
 			s.t.Fatalf("the mailbox of %s holds %v, want %v", id, got, s.letters.boxes[id])
+		}
+		tokens, open := map[string]int{}, 0
+		for _, t := range box.Tokens {
+			tokens[t.Hash] = t.Signal
+			if t.Signal == 0 {
+				open++
+			}
+		}
+		if !maps.Equal(tokens, s.letters.tokens[id]) || it.Signals != nil && it.Signals.Tokens != open {
+			s.t.Fatalf("the tokens of %s are %v, and it counts %+v; want %v", id, box.Tokens, it.Signals, s.letters.tokens[id])
 		}
 		if sig := it.Signals; sig != nil && (sig.Unread != len(got) || sig.Bytes != bytes) {
 			s.t.Fatalf("%s counts %+v, and holds %d signals of %d bytes", id, sig, len(got), bytes)

@@ -210,15 +210,21 @@ func (c Signal) decide(d *decider) (Decision, error) {
 	if err := takesSignals(it); err != nil {
 		return Decision{}, err
 	}
+	return d.deliver(it, &box, &events.Signalled{Name: c.Name, Payload: c.Payload, MsgID: c.MsgID})
+}
+
+// deliver puts a signal into an item's mailbox, and ends the item's wait if it is for that.
+func (d *decider) deliver(it *events.Item, box *events.Mailbox, b *events.Signalled) (Decision, error) {
 	had := events.Signals{}
 	if it.Signals != nil {
 		had = *it.Signals
 	}
-	s := events.Signal{Number: had.Last + 1, Name: c.Name, Payload: c.Payload, MsgID: c.MsgID, At: d.now}
+	b.Number = had.Last + 1
+	s := signalOf(b)
 	if had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes {
-		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d signals that no run has used up, of %d bytes: at most %d and %d; the signal %q is refused, send it again once the item has gone on", it.ID, had.Unread, had.Bytes, events.MaxUnread, events.MaxMailboxBytes, c.Name)
+		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d signals that no run has used up, of %d bytes: at most %d and %d; the signal %q is refused, send it again once the item has gone on", it.ID, had.Unread, had.Bytes, events.MaxUnread, events.MaxMailboxBytes, b.Name)
 	}
-	dec := Decision{ID: it.ID, Events: []events.Event{d.event(it, signalled(&s))}}
+	dec := Decision{ID: it.ID, Events: []events.Event{d.event(it, b)}}
 	if w := it.Wait(); w != nil {
 		if taken, whole := takes(&w.WaitTerms, append(slices.Clip(box.Unread), s)); whole {
 			dec.Events = append(dec.Events, d.event(it, d.woken(it, events.WaitSignalled, taken)))
@@ -271,13 +277,13 @@ func takesSignals(it *events.Item) error {
 	return nil
 }
 
-func signalled(s *events.Signal) *events.Signalled {
-	return &events.Signalled{Number: s.Number, Name: s.Name, Payload: s.Payload, MsgID: s.MsgID}
+func signalOf(b *events.Signalled) events.Signal {
+	return events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, Error: b.Error, MsgID: b.MsgID, Token: b.Token != ""}
 }
 
 // mailbox returns an item's signals. The slices in it are the state's.
 func (s *State) mailbox(it *events.Item) (box events.Mailbox, err error) {
-	if it.Signals == nil || it.Signals.Last == 0 {
+	if s := it.Signals; s == nil || s.Last == 0 && s.Tokens == 0 {
 		return box, nil
 	}
 	doc, err := s.Document(events.DocMailbox, it.ID)
@@ -348,9 +354,14 @@ func foldSignalled(a *applier, _ *entry, it *events.Item, b *events.Signalled) e
 	if err != nil {
 		return err
 	}
-	sig := events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, MsgID: b.MsgID, By: a.ev.By, At: a.ev.At}
+	sig := signalOf(b)
+	sig.By, sig.At = a.ev.By, a.ev.At
 	box.Unread = append(slices.Clip(box.Unread), sig)
 	s := ownSignals(it)
+	if b.Token != "" {
+		answerToken(&box, b, a.ev.At)
+		s.Tokens--
+	}
 	s.Last, s.Unread, s.Bytes = b.Number, s.Unread+1, s.Bytes+sig.Size()
 	return a.setMailbox(it, &box)
 }

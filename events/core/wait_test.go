@@ -339,4 +339,13 @@ func (w *world) goldenWait() {
 	w.do(Signal{ID: other, Name: "b"})
 	w.now = w.now.Add(time.Minute)
 	w.do(Due{ID: other})
+	hook := w.submit(Submit{Type: "report"})
+	run := w.run(hook)
+	w.do(GiveToken{Run: run, Name: "paid", Hash: aTokenHash(1)})
+	w.do(GiveToken{Run: run, Name: "paid", Hash: aTokenHash(2)})
+	w.do(PresentToken{ID: hook, Hash: aTokenHash(1), Error: &events.SignalError{Code: "declined", Message: "no money"}})
+	w.do(Park{Run: run, For: time.Hour, Wait: events.WaitTerms{Names: []string{"paid"}, Then: events.WaitContinue}})
+	w.do(Park{Run: w.run(hook), For: time.Hour, Wait: events.WaitTerms{Names: []string{"paid"}, Then: events.WaitContinue}})
+	w.do(PresentToken{ID: hook, Hash: aTokenHash(2), Result: json.RawMessage(`{"sum": 3}`)})
+	w.do(Complete{Run: w.run(hook)})
 }

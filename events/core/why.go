@@ -171,6 +171,9 @@ func explainWait(it *events.Item, w *events.Wait) events.BlockReason {
 		o.Message = "its handler has it wait until " + w.Until.Format(time.RFC3339)
 	} else {
 		o.Message = fmt.Sprintf("it waits for the signal %s since %s, which anyone may send who has the role submit or operate (`engine signal %s NAME`)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
+		if n := it.Signals.Tokens; n > 0 {
+			o.Message += ", or whoever has " + events.Count(n, "token") + " that nobody has presented"
+		}
 	}
 	o.Message += "; at " + w.Until.Format(time.RFC3339) + " it "
 	switch w.Then {

@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -206,13 +207,18 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	ask[wire.OutputSummary](k, wire.APIOutputWrite, fmt.Sprintf(`{"id":%q,"token":%q,"offset":0,"text":"one"}`, it.ID, it.Token))
 	ask[wire.OutputSummary](k, wire.APIOutputWrite, fmt.Sprintf(`{"id":%q,"token":%q,"base64":"/w=="}`, it.ID, it.Token))
 	k.queries(item.ID)
+	id, err := events.ParseID(item.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := wire.NewWaitToken(id)
+	k.report(it, fmt.Sprintf(`"event":"token","wait_token":{"name":"stop","hash":%q}`, wire.HashWaitToken(token)))
 	k.report(it, `"event":"wait","wait":{"names":["go","stop"],"all":true,"for_ms":60000,"then":"fail","code":"late","error":"no answer"}`)
 	if got := ask[wire.Item](k, wire.APIGet, fmt.Sprintf(`{"id":%q}`, item.ID)); got.WaitsFor == nil {
 		t.Errorf("the item does not say what it waits for: %+v", got)
 	}
-	for i, name := range []string{"go", "stop"} {
-		ask[wire.Signalled](k, wire.APISignal, fmt.Sprintf(`{"id":%q,"name":%q,"payload":{"n":%d},"msg_id":"m%d"}`, item.ID, name, i, i))
-	}
+	ask[wire.Signalled](k, wire.APISignal, fmt.Sprintf(`{"id":%q,"name":"go","payload":{"n":1},"msg_id":"m1"}`, item.ID))
+	ask[wire.TokenPresented](k, wire.APIToken, fmt.Sprintf(`{"token":%q,"error":{"code":"declined","message":"no money"}}`, token))
 	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":2}`)
 	it = k.received(items)
 	if start := k.report(it, `"event":"start"`); start.Waited == nil || len(start.Waited.Signals) == 0 {

@@ -132,3 +132,13 @@ func OfSignal(s wire.Signal) (core.Signal, error) {
 	id, err := parseID(s.ID)
 	return core.Signal{ID: id, Name: s.Name, Payload: s.Payload, MsgID: s.MsgID}, err
 }
+
+// OfToken makes the command of a PresentToken. What can't be a token is refused as one that is
+// not known.
+func OfToken(p wire.PresentToken) (core.PresentToken, error) {
+	id, ok := wire.WaitTokenItem(p.Token)
+	if !ok {
+		return core.PresentToken{}, core.ErrNoToken
+	}
+	return core.PresentToken{ID: id, Hash: wire.HashWaitToken(p.Token), Result: p.Result, Error: p.Error}, nil
+}

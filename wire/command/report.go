@@ -114,13 +114,19 @@ func (r *Report) Command(random uint64) (core.Command, error) {
 			return nil, err
 		}
 		return core.SaveCheckpoint{Run: run, Checkpoint: r.Checkpoint}, nil
+	case wire.ReportToken:
+		t := r.WaitToken
+		if t == nil {
+			return nil, events.Refuse(events.CodeBadRequest, "the report has no wait_token: give the name of the signal, and the token's hash")
+		}
+		return core.GiveToken{Run: run, Name: t.Name, Hash: t.Hash}, nil
 	case wire.ReportSpawn:
 		return r.spawn(run)
 	case wire.ReportWait:
 		return r.wait(run)
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, 64),
-		wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn, wire.ReportWait, wire.ReportProgress, wire.ReportCheckpoint)
+	return nil, events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, 64),
+		wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn, wire.ReportWait, wire.ReportProgress, wire.ReportCheckpoint, wire.ReportToken)
 }
 
 // run reads which run the report is about.

@@ -1151,6 +1151,15 @@ export interface PerSecond {
   submitted: number;
 }
 
+/** PresentToken presents a token: the item gets the signal that it is for. */
+export interface PresentToken {
+  /** in its place */
+  error?: SignalError;
+  /** the signal's payload: any JSON document of at most 64 KiB */
+  result?: unknown;
+  token: string;
+}
+
 /** PriorityOverride holds the settings that a priority may have of its own. Nil fields follow the type. */
 export interface PriorityOverride {
   backoff?: Backoff;
@@ -1363,6 +1372,8 @@ export interface Report {
   token: string;
   /** of wait */
   wait?: WaitFor;
+  /** of token */
+  wait_token?: WaitToken;
   worker: string;
 }
 
@@ -1614,6 +1625,14 @@ export interface Signal {
   payload?: unknown;
 }
 
+/** SignalError is what somebody who presents a token says instead of a result. */
+export interface SignalError {
+  /** at most 256 bytes */
+  code?: string;
+  /** cut to 4 KiB */
+  message?: string;
+}
+
 /** Signalled answers a Signal. */
 export interface Signalled {
   id: string;
@@ -1814,6 +1833,12 @@ export interface Ticks {
 /** TicksReply has the ticks, each with the offset of its time zone. There are fewer than asked for where the next is more than ten years after the one before. */
 export interface TicksReply {
   ticks: string[];
+}
+
+/** TokenPresented answers a PresentToken. It is the same for the same answer again. */
+export interface TokenPresented {
+  /** of the item */
+  id: string;
 }
 
 /** Tree asks for an item with the items that it has spawned, and those above it. */
@@ -2053,6 +2078,14 @@ export interface WaitShown {
   since: string;
   then: string;
   until: string;
+}
+
+/** WaitToken says, in a token report, that a run has made a token for its item: somebody outside who presents it sends the item the signal. */
+export interface WaitToken {
+  /** SHA-256 of the token's text, in lower-case hex; the text is ID-SECRET: see PROTOCOL.md */
+  hash: string;
+  /** of the signal */
+  name: string;
 }
 
 /** Waited answers a Wait. Ended are the items that have ended, in the order asked, whole up to 1 MiB; a note of each of the others says what is left out. Pending are those that have not. Merged says into which item one that was asked for was merged, if that has ended; it stands in Ended once. */

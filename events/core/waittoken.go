@@ -1,0 +1,140 @@
+package core
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// GiveToken records a token that a run has made for its item, before the run gives it to somebody.
+// A token outlives the run: another attempt may make one of the same name, and either may be
+// presented.
+type GiveToken struct {
+	Run
+	Name string // of the signal that the token becomes
+	Hash string // of the token; see [events.WaitToken]
+}
+
+func (c GiveToken) decide(d *decider) (Decision, error) {
+	it, _, err := d.report(c.Run, "token", false, never)
+	if err != nil {
+		return Decision{}, err
+	}
+	if err := checkSignalName(c.Name); err != nil {
+		return Decision{}, err
+	}
+	if !events.IsWaitTokenHash(c.Hash) {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the token's hash must be the SHA-256 of its text, in lower-case hex")
+	}
+	box, err := d.state.mailbox(it)
+	if err != nil {
+		return Decision{}, err
+	}
+	if t := box.Token(c.Hash); t != nil {
+		if t.Name != c.Name {
+			return Decision{}, events.Refuse(events.CodeBadRequest, "item %s has that token for the signal %q: make another for %q", it.ID, t.Name, c.Name)
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if it.Signals != nil && it.Signals.Tokens >= events.MaxTokens {
+		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d tokens that nobody has presented: at most %d; keep one in a checkpoint, and use it again", it.ID, it.Signals.Tokens, events.MaxTokens)
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.TokenGiven{Name: c.Name, Hash: c.Hash})}}, nil
+}
+
+// PresentToken sends an item the signal that a token stands for, once: with a result or with an
+// error. The same answer again is a repeat, also after the item's end.
+type PresentToken struct {
+	ID     events.ID // that the token names
+	Hash   string
+	Result json.RawMessage     // any JSON document; empty: none
+	Error  *events.SignalError // in its place
+}
+
+// ErrNoToken says nothing of what there is: the sender may be anybody.
+var ErrNoToken = events.Refuse(events.CodeNotFound, "there is no such token: check that it is whole; the item that it was for may have been deleted")
+
+func (c PresentToken) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if events.CodeOf(err) == events.CodeNotFound {
+		return Decision{}, ErrNoToken
+	} else if err != nil {
+		return Decision{}, err
+	}
+	box, err := d.state.mailbox(it)
+	if err != nil {
+		return Decision{}, err
+	}
+	t := box.Token(c.Hash)
+	if t == nil {
+		return Decision{}, ErrNoToken
+	}
+	if err := c.check(); err != nil {
+		return Decision{}, err
+	}
+	switch {
+	case t.Signal != 0 && t.Answer == events.DigestAnswer(c.Result, c.Error):
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case t.Signal != 0:
+		return Decision{}, events.Refuse(events.CodeAlreadyCompleted, "the token was presented at %s with another answer: that one counts", t.At.Format(time.RFC3339))
+	case it.State.Terminal():
+		return Decision{}, events.Refuse(events.CodeEnded, "what the token was for has ended at %s without it", it.FinishedAt.Format(time.RFC3339))
+	}
+	return d.deliver(it, &box, &events.Signalled{Name: t.Name, Payload: c.Result, Error: c.Error, Token: c.Hash})
+}
+
+// check checks the answer, and gives it the form in which it is kept.
+func (c *PresentToken) check() (err error) {
+	if e := c.Error; e != nil {
+		if len(c.Result) > 0 {
+			return events.Refuse(events.CodeBadRequest, "the token is presented with a result and an error: give one of them")
+		}
+		code, err := events.CheckText("the error's code", e.Code, events.MaxNameLen)
+		if err != nil {
+			return err
+		}
+		c.Error = &events.SignalError{Code: code, Message: events.Shorten(e.Message, events.MaxErrorText)}
+		return nil
+	}
+	if len(bytes.TrimSpace(c.Result)) == 0 {
+		c.Result = nil
+		return nil
+	}
+	c.Result, err = keptDocument("the result", c.Result, events.MaxSignalBytes)
+	return err
+}
+
+func foldTokenGiven(a *applier, _ *entry, it *events.Item, b *events.TokenGiven) error {
+	box, err := a.mailbox(it)
+	if err != nil {
+		return err
+	}
+	box.Tokens = append(slices.Clip(box.Tokens), events.WaitToken{Name: b.Name, Hash: b.Hash})
+	ownSignals(it).Tokens++
+	return a.setMailbox(it, &box)
+}
+
+// answerToken notes what a token has become. Of those that were presented it keeps the last
+// events.MaxTokens.
+func answerToken(box *events.Mailbox, b *events.Signalled, at time.Time) {
+	box.Tokens = slices.Clone(box.Tokens)
+	if t := box.Token(b.Token); t != nil {
+		t.Signal, t.Answer, t.At = b.Number, events.DigestAnswer(b.Payload, b.Error), at
+	}
+	presented, oldest := 0, -1
+	for i, t := range box.Tokens {
+		if t.Signal == 0 {
+			continue
+		}
+		presented++
+		if oldest < 0 || t.Signal < box.Tokens[oldest].Signal {
+			oldest = i
+		}
+	}
+	if presented > events.MaxTokens {
+		box.Tokens = slices.Delete(box.Tokens, oldest, oldest+1)
+	}
+}
