@@ -235,11 +235,15 @@ func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, 
 		return home.handler(r.Context())
 	}
 	t := s.get(name)
-	if t == nil {
+	presents := strings.HasPrefix(path, wire.TokensPath) // which needs no login
+	switch {
+	case t == nil && presents:
+		return nil, core.ErrNoToken
+	case t == nil:
 		return nil, s.home.guard.auth.Missing(r, string(name))
 	}
 	now, state := t.now()
-	if now == nil || probe { // whose answers need no role
+	if now == nil && !presents || probe { // whose answers need no role
 		if _, err := s.home.guard.auth.In(name).Authenticate(r); err != nil {
 			return nil, err
 		}

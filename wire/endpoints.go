@@ -212,7 +212,7 @@ var endpoints = func() []Endpoint {
 				Summary: "Send an item a signal", About: "It comes into the item's mailbox, whatever the item is doing, and is kept until a run that was given it has ended with an outcome. If the item waits for a signal of that name, it goes on. With a msg_id the request may be repeated: a signal with the id of one that has come is that one."},
 		}},
 		{Name: APIToken, Roles: AllRoles, Key: "token", Refuses: tokens, Request: typeOf[PresentToken](), Reply: typeOf[TokenPresented](), Routes: []Route{
-			{ID: "present-token", Method: post, Path: v1 + "/tokens/{token}", Tag: "work", Open: true,
+			{ID: "present-token", Method: post, Path: TokensPath + "{token}", Tag: "work", Open: true,
 				Summary: "Present a token", About: "A handler has made the token, and its item waits for it. Whoever presents it says how the wait ends, once: with a result, any JSON document of at most 64 KiB, or with an error. The token is all that is needed: no login. The same answer again is answered as the first was, another is refused (already_completed)."},
 		}},
 		{Name: APIHistory, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{

@@ -10,6 +10,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// TokensPath is the path below which tokens are presented, without a login.
+const TokensPath = "/api/v1/tokens/"
+
 // waitTokenSecret is the number of random bytes in a token: nobody guesses 160 bits.
 const waitTokenSecret = 20
 

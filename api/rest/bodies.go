@@ -36,6 +36,7 @@ type body struct {
 	patience      time.Duration // for all of it
 	declared      int64
 	read          int64
+	most          int64 // fewer than MaxBodyBytes, if set
 	begun, large  bool
 	err           error
 }
@@ -62,8 +63,11 @@ func (b *body) Read(p []byte) (int, error) {
 		b.begun = true
 		_ = b.deadline(time.Now().Add(b.patience)) // not of a connection: a test's recorder
 	}
+	size := max(b.read, b.declared)
 	switch {
-	case b.err != nil || b.large || max(b.read, b.declared) <= LargeBody:
+	case b.most > 0 && size > b.most:
+		b.err = &http.MaxBytesError{Limit: b.most}
+	case b.err != nil || b.large || size <= LargeBody:
 	case b.declared > MaxBodyBytes:
 		b.err = &http.MaxBytesError{Limit: MaxBodyBytes}
 	default:

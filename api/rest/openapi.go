@@ -149,6 +149,10 @@ func (d *document) operation(o operation) huma.Operation {
 		op.Responses["201"] = &huma.Response{Description: "It was created.", Content: ok.Content}
 	}
 	d.refusals(&op, append(slices.Clone(always), o.refusals...))
+	if o.open {
+		op.Extensions["x-role"], op.Security = []string{"none"}, nil
+		d.refusals(&op, []int{http.StatusTooManyRequests}) // see admitAnyone
+	}
 	return op
 }
 

@@ -117,6 +117,7 @@ var usual = map[string]string{
 	"limit":        "How many at most: 1 to 1,000, 50 if left out.",
 	"cursor":       "The next_cursor of the page before.",
 	"reason":       "Why. The event records it.",
+	"token":        "The token: ID-SECRET.",
 	"min_position": "Answer once the queries have reached this position, which an earlier reply gave.",
 }
 
@@ -143,7 +144,10 @@ func sentence(text string) string {
 func (r *route) serve(hc huma.Context) {
 	reply, err := r.answer(hc)
 	if err != nil {
-		_, w := humago.Unwrap(hc)
+		req, w := humago.Unwrap(hc)
+		if r.Open && events.CodeOf(err) == events.CodeNotFound {
+			r.s.missed(req)
+		}
 		writeProblem(w, err)
 		return
 	}

@@ -81,6 +81,7 @@ type Server struct {
 	streams  chan struct{} // holds one for each feed that is open
 	bodies   chan struct{} // holds one for each large body in memory
 	uploads  chan struct{} // holds one for each document that is being put
+	misses   *misses
 
 	readTime, writeTime, heartbeat time.Duration
 	maxConns                       int
@@ -103,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), misses: newMisses(),
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))

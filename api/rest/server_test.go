@@ -165,6 +165,9 @@ func TestEveryOperationAsksForItsRole(t *testing.T) {
 			for _, role := range op.Extensions["x-role"].([]string) {
 				needed[role] = true
 			}
+			if needed["none"] { // by design: see TestRequestsWithoutALogin
+				continue
+			}
 			code, w := try(method, path, "")
 			if code != 401 || w.Header().Get("WWW-Authenticate") == "" || codeOf(t, w.Body) != events.CodeUnauthenticated {
 				t.Errorf("%s %s without a token: %d", method, path, code)

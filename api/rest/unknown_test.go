@@ -15,7 +15,7 @@ import (
 // unknown stands for each kind of name in a path, and bodies are what the
 // operations take that need one.
 var (
-	unknown = map[string]string{"id": "01JD3V6YB2M4C9W8ZK5T7QXRNE", "type": "nosuchtype", "name": "nosuchname", "seq": "999999999", "node": "nosuchnode"}
+	unknown = map[string]string{"id": "01JD3V6YB2M4C9W8ZK5T7QXRNE", "type": "nosuchtype", "name": "nosuchname", "seq": "999999999", "node": "nosuchnode", "token": "01JD3V6YB2M4C9W8ZK5T7QXRNE-NOSUCHTOKEN"}
 	bodies  = map[string]string{
 		"PATCH /api/v1/work/{id}":             `{"priority":1}`,
 		"PATCH /api/v1/types/{type}":          `{"capacity":1}`,

@@ -1,0 +1,73 @@
+package rest
+
+import (
+	"hash/maphash"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Bounds of requests without a login, whose path has the secret that is their right: see
+// wire.Route. A body of theirs is never a large one.
+const (
+	// MissesPerSecond is how many secrets a second that there are not an address may name, and
+	// MissesAtOnce how many at once. An address that names more gets no answer but a refusal.
+	MissesPerSecond = 10
+	MissesAtOnce    = 50
+
+	missGroups = 256
+)
+
+// misses counts what each address misses, in groups of addresses: so its size is fixed.
+type misses struct {
+	seed   maphash.Seed
+	groups [missGroups]*rate.Limiter
+}
+
+func newMisses() *misses {
+	m := &misses{seed: maphash.MakeSeed()}
+	for i := range m.groups {
+		m.groups[i] = rate.NewLimiter(MissesPerSecond, MissesAtOnce)
+	}
+	return m
+}
+
+// of returns the limiter of an address, or, of IPv6, of its network.
+func (m *misses) of(remote string) *rate.Limiter {
+	at, _ := netip.ParseAddrPort(remote) // the zero address for what is none, as in tests
+	bits := 64
+	if ip := at.Addr().Unmap(); ip.Is4() {
+		at, bits = netip.AddrPortFrom(ip, 0), 32
+	}
+	network, _ := at.Addr().Prefix(bits)
+	return m.groups[maphash.Comparable(m.seed, network)%missGroups]
+}
+
+// admitAnyone lets a request pass that needs no login.
+func (s *Server) admitAnyone(hc huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(hc)
+	if b, ok := r.Body.(*body); ok {
+		b.most = LargeBody
+	}
+	err := s.strict(r)
+	if err == nil && s.misses.of(r.RemoteAddr).Tokens() < 1 {
+		err = &events.Error{Code: events.CodeQuotaExceeded, Message: "too many requests from this address have named what there is not: ask again after retry_after_ms", RetryAfter: time.Second}
+	}
+	if err == nil {
+		err = s.cfg.Quotas.Request()
+	}
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	next(hc)
+}
+
+// missed counts a request without a login that has named what there is not.
+func (s *Server) missed(r *http.Request) { s.misses.of(r.RemoteAddr).Allow() }
