@@ -28,6 +28,29 @@ func pay(ctx context.Context, c *streamwright.Client, id string) error {
 	return err
 }
 
+// asked gets the token of a payment that was asked for.
+var asked = make(chan string, 1)
+
+func askForPayment(token string) error {
+	asked <- token
+	return nil
+}
+
+func charge(ctx context.Context, it *workers.RawItem) (any, error) {
+	if it.Waited == nil {
+		token, err := workers.Token(ctx, "paid")
+		if err != nil {
+			return nil, err
+		}
+		if err := askForPayment(token); err != nil {
+			return nil, err
+		}
+		return nil, workers.Wait("paid").For(72 * time.Hour)
+	}
+	paid, _, err := workers.SignalOf[payment](it, "paid") // err is what was presented as an error
+	return paid.Sum, err
+}
+
 type answer struct{ By, Note string }
 
 func expense(_ context.Context, it *workers.RawItem) (any, error) {

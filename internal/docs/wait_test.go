@@ -24,6 +24,7 @@ func TestWaitExamples(t *testing.T) {
 	r := newFlowRig(t, func(w *workers.Worker) {
 		workers.HandleRaw(w, "order", order)
 		workers.HandleRaw(w, "expense", expense)
+		workers.HandleRaw(w, "charge", charge)
 		workers.HandleRaw(w, "script", process.Handler([]string{"sh", file}))
 	})
 	early := r.submit("order", nil)
@@ -38,6 +39,11 @@ func TestWaitExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wait(id, events.StateCompleted, "3")
+	charged := r.submit("charge", nil)
+	if err := r.c.PresentToken(r.ctx, <-asked, streamwright.Answer{Result: payment{Sum: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(charged, events.StateCompleted, "4")
 	for name, want := range map[string]string{"approved": `"paid out"`, "rejected": `"rejected by ada"`} {
 		id := r.submit("expense", nil)
 		if _, err := r.c.Signal(r.ctx, id, streamwright.Signal{Name: name, Payload: answer{By: "ada"}}); err != nil {

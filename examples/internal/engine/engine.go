@@ -22,8 +22,15 @@ func Context(t *testing.T) context.Context {
 // Client returns a client of an engine that ends with the test.
 func Client(t *testing.T, ctx context.Context) *streamwright.Client {
 	t.Helper()
+	c, _ := WithHTTP(t, ctx)
+	return c
+}
+
+// WithHTTP is Client, with the URL of the engine's HTTP server.
+func WithHTTP(t *testing.T, ctx context.Context) (*streamwright.Client, string) {
+	t.Helper()
 	l := logins.Of(t)
-	o := embedded.Options{Memory: true, NATSListen: "127.0.0.1:0", Logger: l.Watch(t, slog.New(slog.DiscardHandler))}
+	o := embedded.Options{Memory: true, NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Logger: l.Watch(t, slog.New(slog.DiscardHandler))}
 	l.Secure(t, &o.Config)
 	e, err := embedded.Start(ctx, o)
 	if err != nil {
@@ -35,5 +42,5 @@ func Client(t *testing.T, ctx context.Context) *streamwright.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return c
+	return c, e.HTTPURL()
 }
