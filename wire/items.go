@@ -35,7 +35,17 @@ type Submit struct {
 	// Namespace is another namespace that the item is handed to, and which must accept that;
 	// in a request to submit alone. Empty: the one that is asked.
 	Namespace string `json:"namespace,omitempty"`
+	// Signal goes to the item, or to the one that this repeats or is merged into: it starts an item
+	// or wakes one, in one decision. Only in a request to submit, and not with Namespace.
+	Signal *FirstSignal `json:"signal,omitempty"`
 	SubmitOptions
+}
+
+// FirstSignal is a signal that comes with a submission.
+type FirstSignal struct {
+	Name    string          `json:"name"`              // 1 to 256 bytes
+	Payload json.RawMessage `json:"payload,omitempty"` // at most 64 KiB
+	MsgID   string          `json:"msg_id"`            // a signal with the id of one that has come is that one: the submission may be repeated
 }
 
 // Submitted answers a Submit. In the answer to an array, an element that was

@@ -38,6 +38,10 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 	}
 	w.OptText(`,"traceparent":`, x.Trace)
 	w.OptText(`,"namespace":`, x.Namespace)
+	if x.Signal != nil {
+		w.Name(`,"signal":`)
+		x.Signal.appendJSON(w)
+	}
 	if len(x.SubmitOptions.After) > 0 {
 		w.Any(`,"after":`, x.SubmitOptions.After)
 	}
@@ -54,7 +58,7 @@ func (x *Submit) appendJSON(w *quickjson.Writer) {
 	w.Close(at)
 }
 
-var submitFields = []string{"type", "params", "id", "priority", "dedup_key", "idempotency_key", "available_at", "delay_ms", "max_attempts", "timeout_ms", "capabilities", "source", "trigger", "tenant", "labels", "traceparent", "namespace", "after", "after_policy", "dedup_policy", "dedup_window_ms", "expires_at", "batch", "estimated_duration_ms"}
+var submitFields = []string{"type", "params", "id", "priority", "dedup_key", "idempotency_key", "available_at", "delay_ms", "max_attempts", "timeout_ms", "capabilities", "source", "trigger", "tenant", "labels", "traceparent", "namespace", "signal", "after", "after_policy", "dedup_policy", "dedup_window_ms", "expires_at", "batch", "estimated_duration_ms"}
 
 func (x *Submit) readJSON(r *quickjson.Reader) {
 	for o := r.Object(submitFields); r.Next(&o); {
@@ -94,19 +98,47 @@ func (x *Submit) readJSON(r *quickjson.Reader) {
 		case 16:
 			x.Namespace = r.Text()
 		case 17:
-			r.Any(&x.SubmitOptions.After)
+			x.Signal = new(FirstSignal)
+			x.Signal.readJSON(r)
 		case 18:
-			x.SubmitOptions.AfterPolicy = events.AfterPolicy(r.Text())
+			r.Any(&x.SubmitOptions.After)
 		case 19:
-			x.SubmitOptions.DedupPolicy = events.DedupPolicy(r.Text())
+			x.SubmitOptions.AfterPolicy = events.AfterPolicy(r.Text())
 		case 20:
-			x.SubmitOptions.DedupWindow = new(events.Duration{Duration: r.Millis(r.Int(64))})
+			x.SubmitOptions.DedupPolicy = events.DedupPolicy(r.Text())
 		case 21:
-			x.SubmitOptions.ExpiresAt = r.Time()
+			x.SubmitOptions.DedupWindow = new(events.Duration{Duration: r.Millis(r.Int(64))})
 		case 22:
-			x.SubmitOptions.Batch = r.Text()
+			x.SubmitOptions.ExpiresAt = r.Time()
 		case 23:
+			x.SubmitOptions.Batch = r.Text()
+		case 24:
 			x.SubmitOptions.EstimatedDuration = events.Duration{Duration: r.Millis(r.Positive(r.Int(64)))}
+		}
+	}
+}
+
+func (x *FirstSignal) appendJSON(w *quickjson.Writer) {
+	at := w.Open()
+	w.Text(`,"name":`, x.Name)
+	if len(x.Payload) > 0 {
+		w.Document(`,"payload":`, x.Payload)
+	}
+	w.Text(`,"msg_id":`, x.MsgID)
+	w.Close(at)
+}
+
+var firstSignalFields = []string{"name", "payload", "msg_id"}
+
+func (x *FirstSignal) readJSON(r *quickjson.Reader) {
+	for o := r.Object(firstSignalFields); r.Next(&o); {
+		switch o.Field {
+		case 0:
+			x.Name = r.Text()
+		case 1:
+			x.Payload = r.Raw()
+		case 2:
+			x.MsgID = r.Text()
 		}
 	}
 }

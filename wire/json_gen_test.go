@@ -12,6 +12,10 @@ func FuzzSubmitJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*Submit).appendJSON, (*Submit).readJSON)
 }
 
+func FuzzFirstSignalJSON(f *testing.F) {
+	quicktest.Fuzz(f, ReadStrict, (*FirstSignal).appendJSON, (*FirstSignal).readJSON)
+}
+
 func FuzzSubmittedJSON(f *testing.F) {
 	quicktest.Fuzz(f, ReadStrict, (*Submitted).appendJSON, (*Submitted).readJSON)
 }

@@ -156,7 +156,7 @@ func flushed(ctx huma.Context, next func(huma.Context)) {
 type workReport struct {
 	ID      string `json:"id"`
 	Token   string `json:"token"`
-	Event   string `json:"event" doc:"One of start, progress, checkpoint, complete, fail, release, snooze, spawn, wait."`
+	Event   string `json:"event" doc:"One of start, progress, checkpoint, token, complete, fail, release, snooze, spawn, wait."`
 	Worker  string `json:"worker,omitempty" doc:"If it is there it must be the worker of the path."`
 	Attempt int    `json:"attempt,omitempty"`
 	Start   bool   `json:"start,omitempty" doc:"The run has started: all reports but start and release say so, with or without it."`
@@ -174,6 +174,7 @@ type workReport struct {
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty" doc:"Of checkpoint: any JSON of up to 64 KiB."`
 	DelayMS    int64           `json:"delay_ms,omitempty" doc:"Of snooze."`
 	Wait       *wire.WaitFor   `json:"wait,omitempty" doc:"Of wait: the signals, the deadline, and what becomes of the item then."`
+	WaitToken  *wire.WaitToken `json:"wait_token,omitempty" doc:"Of token: the name of the signal, and the token's hash."`
 
 	Children     []wire.Submit      `json:"children,omitempty" doc:"Of spawn: submissions."`
 	Continuation *wire.ContinueWith `json:"continuation,omitempty" doc:"Of spawn: the item runs again when its children have ended."`
@@ -185,7 +186,7 @@ func (r *workReport) wire() wire.Report {
 		ID: r.ID, Token: r.Token, Event: r.Event, Worker: r.Worker, Attempt: r.Attempt, Start: r.Start,
 		Result: r.Result, Strict: r.Strict, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfter: events.Millis(r.RetryAfterMS), Reason: r.Reason,
 		ReportFlow: wire.ReportFlow{
-			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, Delay: events.Millis(r.DelayMS), Wait: r.Wait,
+			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, Delay: events.Millis(r.DelayMS), Wait: r.Wait, WaitToken: r.WaitToken,
 			Children: r.Children, Continuation: r.Continuation, ChildPolicy: r.ChildPolicy,
 		},
 	}

@@ -19,6 +19,9 @@ func Commands(cmds []core.Command) (n int) {
 		switch c := c.(type) {
 		case core.Submit:
 			n += len(c.Params)
+			if c.Signal != nil {
+				n += len(c.Signal.Payload)
+			}
 		case core.Complete:
 			n += len(c.Result)
 		case core.SaveCheckpoint:

@@ -50,6 +50,11 @@ func (c *Submit) Check(maxParams int, now time.Time) error {
 	if err := c.checkTerms(now); err != nil {
 		return err
 	}
+	if c.Signal != nil {
+		if err := c.Signal.check(); err != nil {
+			return err
+		}
+	}
 	c.Params, c.checked = params, true
 	return nil
 }

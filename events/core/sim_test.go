@@ -122,6 +122,9 @@ func (s *sim) step() {
 
 func (s *sim) submit() Command {
 	c := s.draft()
+	if s.chance("with a signal", 15) {
+		c.Signal = &FirstSignal{Name: pick(s, "first signal", "go", "pay"), MsgID: pick(s, "its id", "", "m1", "m2", "m3"), Payload: json.RawMessage(pick(s, "its payload", "", `{"n": 1}`, "no"))}
+	}
 	if s.chance("by intake", 40) {
 		s.intake++
 		c.Intake = events.Intake{Seq: s.intake, MsgID: pick(s, "msg id", "", "m", "n")}

@@ -17,6 +17,10 @@ func MaxEvents(c Command) int {
 		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
 	case SpawnPart:
 		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case Submit:
+		if c.Signal != nil {
+			return maxOtherEvents + 2 // signalled, and queued
+		}
 	case By:
 		return MaxEvents(c.Command)
 	case FollowUp:

@@ -48,6 +48,7 @@ type Submit struct {
 	Estimate    time.Duration   // how long a run is likely to take; 0: not said
 	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
 	Verdict     *events.Verdict // the host's dedup hook's
+	Signal      *FirstSignal    // nil: none; not of a child
 
 	checked bool // by Check
 }
@@ -58,6 +59,9 @@ func (c Submit) decide(d *decider) (Decision, error) {
 		decide = d.submitMember
 	}
 	dec, err := decide(&c)
+	if err == nil && c.Signal != nil {
+		dec, err = d.startOrWake(dec, *c.Signal)
+	}
 	dec.by(c.By)
 	return dec, err
 }

@@ -46,7 +46,7 @@ var targets = []target{
 		types: []string{"Created", "Queued", "Claimed", "Running", "Completed", "Checkpointed", "Replayed", "Carried", "CarriedDocument", "StoredEvent"},
 	}, {
 		path: "wire", strict: true,
-		types: []string{"Submit", "Submitted", "Report", "ContinueWith", "Reported", "Assigned", "Error", "Continuation", "WaitFor", "WaitToken", "EndedWait"},
+		types: []string{"Submit", "FirstSignal", "Submitted", "Report", "ContinueWith", "Reported", "Assigned", "Error", "Continuation", "WaitFor", "WaitToken", "EndedWait"},
 	},
 }
 

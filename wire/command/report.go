@@ -53,6 +53,9 @@ func OfChildren(children []wire.Submit, newID func() events.ID, maxParams int) (
 		if sub.Batch != "" {
 			return nil, events.Refuse(events.CodeBadRequest, "child %d of the spawn is to be in a batch: a child belongs to its parent; submit it instead", i+1)
 		}
+		if sub.Signal != nil {
+			return nil, events.Refuse(events.CodeBadRequest, "child %d of the spawn has a signal: submit it instead, or put what it says into the params", i+1)
+		}
 		c, err := OfSubmit(sub, newID(), maxParams)
 		if err != nil {
 			return nil, events.Refuse(events.CodeOf(err), "child %d of the spawn: %s", i+1, wire.FromError(err).Message)

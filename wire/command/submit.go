@@ -30,6 +30,9 @@ func OfSubmit(s wire.Submit, newID events.ID, maxParams int) (core.Submit, error
 		Provenance: events.Provenance{Source: s.Source, Trigger: s.Trigger},
 		Trace:      s.Trace,
 	}
+	if f := s.Signal; f != nil {
+		c.Signal = &core.FirstSignal{Name: f.Name, Payload: f.Payload, MsgID: f.MsgID}
+	}
 	if s.ID != "" {
 		if c.ID, err = parseID(s.ID); err != nil {
 			return core.Submit{}, err
