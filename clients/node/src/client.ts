@@ -52,6 +52,9 @@ export type Submission = wire.Submit;
 /** What became of one of many submissions. */
 export type SubmitResult = (wire.Submitted & { error?: undefined }) | { id: string; error: StreamwrightError };
 
+/** What is said with a token: a result, any JSON of at most 64 KiB, or an error. */
+export type TokenAnswer = { result?: unknown; error?: undefined } | { error: wire.SignalError; result?: undefined };
+
 /** Ends a request before it has its answer. */
 export interface RequestOptions {
   signal?: AbortSignal;
@@ -325,6 +328,15 @@ export class Client {
    */
   async signal(id: string, name: string, payload?: unknown, options: RequestOptions & { msgId?: string } = {}): Promise<wire.Signalled> {
     return this.#ask<wire.Signalled>("signal", { id, name, payload, msg_id: options.msgId ?? this.#ids.next() }, this.#patience(options));
+  }
+
+  /**
+   * Presents a token that a handler has made with ctx.token: its item gets the signal. The same answer again does nothing more. It
+   * rejects with "not_found" if there is no such token, "already_completed" after another answer, "ended" if the item has ended
+   * without it, and "mailbox_full".
+   */
+  async presentToken(token: string, answer: TokenAnswer = {}, options: RequestOptions = {}): Promise<wire.TokenPresented> {
+    return this.#ask<wire.TokenPresented>("token", { token, result: answer.result, error: answer.error }, this.#patience(options));
   }
 
   /** Asks that an item be not run, or no longer. was_running: its handler is being told. */

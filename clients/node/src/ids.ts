@@ -1,12 +1,17 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 
 const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; // Crockford's base 32
+const secretDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"; // RFC 4648's
 const randomBits = 80n;
 
-function encode(value: bigint, length: number): string {
+function encode(value: bigint, length: number, alphabet: string): string {
   let text = "";
-  for (let i = 0; i < length; i++, value >>= 5n) text = digits[Number(value & 31n)] + text;
+  for (let i = 0; i < length; i++, value >>= 5n) text = alphabet[Number(value & 31n)] + text;
   return text;
+}
+
+function random(bytes: number): bigint {
+  return BigInt(`0x${randomBytes(bytes).toString("hex")}`);
 }
 
 /**
@@ -21,12 +26,12 @@ export class IdSource {
     const time = BigInt(now);
     if (time > this.#time) {
       this.#time = time;
-      this.#random = BigInt(`0x${randomBytes(10).toString("hex")}`);
+      this.#random = random(10);
     } else if (++this.#random >> randomBits) {
       this.#time++; // the millisecond's 80 bits ran over: begin the next
       this.#random = 0n;
     }
-    return encode(this.#time, 10) + encode(this.#random, 16);
+    return encode(this.#time, 10, digits) + encode(this.#random, 16, digits);
   }
 }
 
@@ -35,4 +40,10 @@ const idPattern = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 /** Whether a text is an item's id. */
 export function isId(text: string): boolean {
   return idPattern.test(text.toUpperCase());
+}
+
+/** A new token for an item, ID-SECRET, and its hash, which is all that the engine is told. */
+export function newWaitToken(id: string): { text: string; hash: string } {
+  const text = `${id}-${encode(random(20), 32, secretDigits)}`;
+  return { text, hash: createHash("sha256").update(text).digest("hex") };
 }

@@ -1,5 +1,5 @@
 export { Client, connect } from "./client.js";
-export type { ClientOptions, ConnectOptions, RequestOptions, Submission, SubmitResult, WaitOptions } from "./client.js";
+export type { ClientOptions, ConnectOptions, RequestOptions, Submission, SubmitResult, TokenAnswer, WaitOptions } from "./client.js";
 export { RunStopped, StreamwrightError, WorkError } from "./errors.js";
 export type { StopCode, WorkErrorOptions } from "./errors.js";
 export type { EventsOptions } from "./feed.js";

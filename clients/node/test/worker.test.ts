@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { RunStopped, StreamwrightError, Worker, WorkError, type Client, type Item, type WorkerOptions } from "../src/index.js";
-import { aborted, deferred, Engine } from "./harness.js";
+import { aborted, deferred, Engine, type Deferred } from "./harness.js";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const code = (wanted: string) => (err: unknown) => (err instanceof StreamwrightError || err instanceof RunStopped) && err.code === wanted;
@@ -208,14 +209,14 @@ describe("worker", { timeout: 120_000 }, () => {
     // and run anew; the control message does not reach this worker's run.
     const started = deferred<Item>();
     const go = deferred();
-    const answer = deferred<unknown>();
+    const answers = deferred<PromiseSettledResult<unknown>[]>();
     await work({
       types: {
         stale: async (item: Item, ctx) => {
           if (item.attempt > 1) return "second";
           started.resolve(item);
           await go.promise;
-          answer.resolve(await ctx.checkpoint({ at: 1 }).catch((err: unknown) => err));
+          answers.resolve(await Promise.allSettled([ctx.token("paid"), ctx.checkpoint({ at: 1 })]));
           await aborted(ctx.signal);
           return "first";
         },
@@ -228,7 +229,7 @@ describe("worker", { timeout: 120_000 }, () => {
     await client.request("replay", { id });
     go.resolve();
     const item = await client.wait(id);
-    assert.ok(["cancelled", "lease_lost"].includes((await answer.promise as RunStopped).code));
+    for (const a of await answers.promise) assert.ok(a.status === "rejected" && ["cancelled", "lease_lost"].includes((a.reason as RunStopped).code));
     assert.equal(item.state, "completed");
     assert.equal(item.result, "second");
   });
@@ -300,6 +301,42 @@ describe("worker", { timeout: 120_000 }, () => {
     assert.equal((await client.wait(await submit("late"))).result, true);
     assert.equal((await client.wait(await submit("given"))).result, "by default");
     await assert.rejects(client.signal(id, "paid"), (err: StreamwrightError) => err.code === "ended");
+  });
+
+  it("makes tokens, of which each is answered once, with a result or an error", async () => {
+    const made: Record<string, Deferred<string>> = {};
+    const madeFor = (id: string): Deferred<string> => (made[id] ??= deferred<string>());
+    await work({
+      types: {
+        order: async (item: Item, ctx) => {
+          const paid = item.waited?.signals[0];
+          if (paid?.error) throw new WorkError(paid.error.message!, { code: paid.error.code!, retryable: false });
+          if (paid) return { paid: paid.payload, token: paid.token };
+          await assert.rejects(ctx.token(""), code("bad_request"));
+          madeFor(item.id).resolve(await ctx.token("paid"));
+          return ctx.wait("paid", { forMs: 60_000 });
+        },
+      },
+    });
+    const id = await submit("order");
+    const token = await madeFor(id).promise;
+    assert.match(token, new RegExp(`^${id}-[A-Z2-7]{32}$`));
+    for (const unknown of [`${id}-${"A".repeat(32)}`, "no token", ""]) await assert.rejects(client.presentToken(unknown, { result: 1 }), code("not_found"));
+    for (let n = 0; n < 2; n++) assert.equal((await client.presentToken(token, { result: { sum: 3 } })).id, id);
+    await assert.rejects(client.presentToken(token, { result: { sum: 4 } }), code("already_completed"));
+    await assert.rejects(client.presentToken(token, { error: { code: "declined", message: "no money" } }), code("already_completed"));
+    assert.deepEqual((await client.wait(id)).result, { paid: { sum: 3 }, token: true });
+    const history = await client.history(id);
+    assert.deepEqual(history.find((e) => e.kind === "token_given")?.data, { name: "paid", hash: createHash("sha256").update(token).digest("hex") });
+    assert.ok(!JSON.stringify(history).includes(token));
+    assert.equal((await client.presentToken(token, { result: { sum: 3 } })).id, id); // also after the end
+    const declined = await submit("order");
+    await client.presentToken(await madeFor(declined).promise, { error: { code: "declined", message: "no money" } });
+    assert.deepEqual((await client.wait(declined)).error, { message: "no money", code: "declined", retryable: false });
+    const cancelled = await submit("order");
+    const late = await madeFor(cancelled).promise;
+    await client.cancel(cancelled);
+    await assert.rejects(client.presentToken(late), code("ended"));
   });
 
   it("spawns a thousand large children, and has batches", async () => {

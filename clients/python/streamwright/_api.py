@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._ids import new_id
 from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
-from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, Signalled, Submitted, Waited, Work
+from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -272,6 +272,16 @@ class Api:
         if payload is not None:
             body["payload"] = payload
         return self.call("POST", f"/work/{part(id)}/signals", lambda d: reply(Signalled, d), body=body)
+
+    def present_token(self, token: str, result: Any, error: SignalError | None) -> Call[str]:
+        if result is not None and error is not None:
+            raise ValueError("a token is presented with a result or with an error, not with both")
+        body: dict[str, Any] = {}
+        if result is not None:
+            body["result"] = result
+        if error is not None:
+            body["error"] = error
+        return self.call("POST", f"/tokens/{part(token)}", lambda d: str(d["id"]), body=body)
 
     def wait_for(self, ids: Sequence[str], any_of: bool, seconds: float) -> Call[Waited]:
         def read(doc: Any) -> Waited:

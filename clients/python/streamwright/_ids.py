@@ -1,7 +1,9 @@
-"""Ids of items: ULIDs, which rise within a process also when the clock goes back."""
+"""Tokens, and ids of items: ULIDs, which rise within a process also when the clock goes back."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 import threading
 import time
@@ -23,3 +25,9 @@ def new_id(now_ms: int | None = None) -> str:
         _last = fresh
         n = fresh
     return "".join(_letters[n >> shift & 31] for shift in range(125, -1, -5))
+
+
+def new_wait_token(id: str) -> tuple[str, str]:
+    """Return a new token for an item, ID-SECRET, and its hash, which is all that the engine is told."""
+    text = f"{id}-{base64.b32encode(secrets.token_bytes(20)).decode()}"
+    return text, hashlib.sha256(text.encode()).hexdigest()

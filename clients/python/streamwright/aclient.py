@@ -14,7 +14,7 @@ from ._asyncio import AsyncTransport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, Signalled, Submitted, Waited, Work
+from .model import Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -135,6 +135,15 @@ class AsyncClient:
     async def signal(self, id: str, name: str, payload: Any = None, msg_id: str = "") -> Signalled:
         """Send an item a signal. One is sent, however often the request is repeated; with a msg_id of yours, however often you call."""
         return await self._do(self._api.signal(id, name, payload, msg_id))
+
+    async def present_token(self, token: str, result: Any = None, error: SignalError | None = None) -> str:
+        """Present a token that a run has made with `token`: its item gets the signal, with a result of at most 64 KiB or an error.
+        Return the item's id.
+
+        The same answer again does nothing more. Raises NotFound if there is no such token, and Conflict with the code
+        `already_completed` after another answer, with `ended` if the item has ended without it.
+        """
+        return await self._do(self._api.present_token(token, result, error))
 
     async def wait_all(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:
         """Return items once all of them have ended: at most 1,000. When the time is over, those that have not are in `pending`.

@@ -54,7 +54,7 @@ class WorkerIdInUse(StreamwrightError):
 _classes: dict[str, type[StreamwrightError]] = {
     "unavailable": Unavailable, "not_owner": Unavailable, "timeout": Unavailable,
     "not_found": NotFound, "blob_gone": NotFound, "unknown_worker": NotFound,
-    "wrong_state": Conflict, "id_conflict": Conflict, "set_in_file": Conflict, "position_ahead": Conflict,
+    "wrong_state": Conflict, "ended": Conflict, "already_completed": Conflict, "id_conflict": Conflict, "set_in_file": Conflict, "position_ahead": Conflict,
     "queue_full": Busy, "rate_limited": Busy, "quota_exceeded": Busy,
     "too_large": Invalid, "type_not_allowed": Invalid, "too_many_types": Invalid,
     "unauthenticated": Denied, "forbidden": Denied,

@@ -297,8 +297,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class SignalError:
+    """What somebody who presents a token says instead of a result."""
+
+    code: str = ""
+    """At most 256 bytes."""
+    message: str = ""
+    """Cut to 4 KiB."""
+
+
+@dataclass(frozen=True)
 class Signal:
-    """A signal that has come to an item."""
+    """A signal that has come to an item. With an `error`, which only one that came by a token may have, it has no payload."""
 
     number: int
     name: str
@@ -306,6 +316,9 @@ class Signal:
     payload: Any = None
     msg_id: str = ""
     by: str = ""
+    error: SignalError | None = None
+    token: bool = False
+    """Somebody has presented a token."""
 
 
 @dataclass(frozen=True)

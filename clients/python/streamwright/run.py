@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ._json import dump, millis, request
+from ._ids import new_wait_token
+from ._json import millis, request
 from .model import Continuation, EndedWait, Signal, Work
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Wait(_Ends):
 
 
 class Cancelled(_Ends):
-    """Raised by `progress`, `checkpoint` and `check` once the run must stop; `reason` as of the Run."""
+    """Raised by `progress`, `checkpoint`, `token` and `check` once the run must stop; `reason` as of the Run."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the run must stop: {reason}")
@@ -108,7 +109,7 @@ class Run:
     _let_go: bool = field(init=False, repr=False, default=False)  # the engine does not count it
     _forgotten: bool = field(init=False, repr=False, default=False)  # nothing is reported of it
     _task: asyncio.Task[Any] | None = field(init=False, repr=False, default=None)
-    _saves: set[Future[None]] = field(init=False, repr=False, default_factory=set)  # checkpoints without an answer
+    _saves: set[Future[None]] = field(init=False, repr=False, default_factory=set)  # checkpoints and tokens without an answer
     _latest: dict[str, Any] | None = field(init=False, repr=False, default=None)  # progress that is not told
     _tell_at: float = field(init=False, repr=False, default=0.0)
     _writing: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)  # guards what follows
@@ -151,10 +152,29 @@ class Run:
 
     def _saving(self, doc: Any) -> Future[None]:
         self.check()
-        dump(doc)  # what can't be written fails here
-        saved: Future[None] = Future()
-        self._worker._save(self, doc, saved)
-        return saved
+        return self._worker._save(self, doc)
+
+    def token(self, name: str) -> str:
+        """Make a token for somebody outside, which the engine knows on return. Who presents it, with no login, sends the item
+        the signal of this name, once, with a result or an error: `Client.present_token`.
+
+        The token outlives the run. Give it away, then `wait` for the name. The engine refuses it with the code
+        `mailbox_full` while the item has 100 that nobody has presented.
+        """
+        _may_block("token", "make_token(name)")
+        text, recorded = self._making(name)
+        recorded.result()
+        return text
+
+    async def make_token(self, name: str) -> str:
+        """Make a token, in an async task."""
+        text, recorded = self._making(name)
+        await asyncio.wrap_future(recorded)
+        return text
+
+    def _making(self, name: str) -> tuple[str, Future[None]]:
+        text, hash = new_wait_token(self.id)
+        return text, self._worker._record(self, {"event": "token", "wait_token": {"name": name, "hash": hash}})
 
     def output(self, data: str | bytes) -> None:
         """Write to the item's output, which others follow while the run goes on; it is stored on return.

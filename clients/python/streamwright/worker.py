@@ -2,7 +2,7 @@
 
 Threads, beside one for each run of a task that is not async: `poll` keeps the worker
 registered, has one poll open, and ends the worker; `report` sends what gathers (log records,
-progress, checkpoints, ends), in order, and again until it is answered; `heartbeat` names what
+progress, checkpoints, tokens, ends), in order, and again until it is answered; `heartbeat` names what
 runs, which keeps its leases; `watch` ends runs whose time or lease is over. Async tasks run on
 one event loop, in a thread of its own or the program's.
 
@@ -468,13 +468,19 @@ class Worker:
         self._queue.append(report)
         self._cond.notify_all()
 
-    def _save(self, run: Run, doc: Any, saved: Future[None]) -> None:
+    def _save(self, run: Run, doc: Any) -> Future[None]:
         if (size := len(dump(doc))) > MAX_CHECKPOINT:
             raise error_of("too_large", f"the checkpoint has {size} bytes: at most {MAX_CHECKPOINT} are allowed; store it elsewhere and save a reference to it")
+        return self._record(run, {"event": "checkpoint", "checkpoint": doc})
+
+    def _record(self, run: Run, doc: dict[str, Any]) -> Future[None]:
+        """Report a checkpoint or a token. The answer is the future's."""
+        saved: Future[None] = Future()
         with self._cond:
             run.check()
+            self._put(_Report(run, doc, b"", saved))
             run._saves.add(saved)
-            self._put(_Report(run, {"event": "checkpoint", "checkpoint": doc}, b"", saved))
+        return saved
 
     def _output(self, run: Run, written: str | bytes) -> None:
         """Store a part of a run's output, in chunks of which each is sent until it is answered."""
@@ -604,7 +610,7 @@ class Worker:
         """Act on the answer to a report, and return whether it must be made again. REQUIRES: the lock."""
         run, event = report.run, report.doc["event"]
         err = error_in(answer["error"]) if answer.get("error") else None
-        ends = event not in ("progress", "checkpoint")
+        ends = event not in ("progress", "checkpoint", "token")
         if err is not None and err.code in AGAIN:
             report.tries += 1
             return not (report.saved is not None and report.saved.done())
@@ -715,7 +721,7 @@ def _of_documents(err: StreamwrightError) -> Fail:
 
 
 def _settle(saved: Future[None], err: BaseException | None) -> None:
-    """Answer a checkpoint, unless nobody waits for it any more."""
+    """Answer a checkpoint or a token, unless nobody waits for it any more."""
     with suppress(InvalidStateError):
         saved.set_result(None) if err is None else saved.set_exception(err)
 

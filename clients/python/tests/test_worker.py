@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import threading
 import time
@@ -8,7 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from streamwright import App, AsyncClient, Cancelled, Fail, ItemLogHandler, OutputChunk, Run, Snooze, StreamwrightError, Submitted, Wait, Work, Worker, WorkerIdInUse, new_id
+from streamwright import (
+    App, AsyncClient, Cancelled, Conflict, Fail, Invalid, ItemLogHandler, NotFound, OutputChunk, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
+    WorkerIdInUse, new_id,
+)
 
 from .harness import Case
 
@@ -232,21 +236,24 @@ class WorkerTest(Case):
             started.set()
             go.wait()
             try:
-                run.checkpoint({"at": 1})
+                run.token("paid") if run.params == "token" else run.checkpoint({"at": 1})
             except BaseException as err:
                 answers.append(err)
             return "first"
 
         self.work(self.app, concurrency=2, heartbeat=timedelta(minutes=1))
-        id = self.submit("stale")
-        self.set(started)
-        self.client.cancel(id)
-        self.client.replay(id)
-        self.assertEqual(self.wait(id).result, "second")
-        go.set()
-        self.eventually("the checkpoint is answered", lambda: answers)
-        self.assertIsInstance(answers[0], Cancelled)
-        self.assertEqual(self.client.get(id).result, "second")
+        for what in ("checkpoint", "token"):
+            id = self.submit("stale", what)
+            self.set(started)
+            self.client.cancel(id)
+            self.client.replay(id)
+            self.assertEqual(self.wait(id).result, "second")
+            go.set()
+            self.eventually(f"the {what} is answered", lambda: answers)
+            self.assertIsInstance(answers.pop(), Cancelled)
+            self.assertEqual(self.client.get(id).result, "second")
+            started.clear()
+            go.clear()
 
     def test_resumes_from_a_checkpoint(self) -> None:
         @self.app.task("retried")
@@ -333,6 +340,76 @@ class WorkerTest(Case):
         with self.assertRaises(StreamwrightError) as got:
             self.client.signal(id, "paid")
         self.assertEqual(got.exception.code, "ended")
+
+    def test_makes_tokens_of_which_each_is_answered_once_with_a_result_or_an_error(self) -> None:
+        made: dict[str, str] = {}
+
+        def paid(run: Run) -> Any:
+            signal = run.signal("paid")
+            if signal is None:
+                return None
+            if signal.error is not None:
+                raise Fail(signal.error.message, signal.error.code, retryable=False)
+            return [signal.payload, signal.token]
+
+        @self.app.task("order")
+        def order(run: Run) -> Any:
+            if run.waited is None:
+                with self.assertRaises(Invalid):
+                    run.token("")
+                made[run.id] = run.token("paid")
+                run.wait("paid", until=timedelta(minutes=1))
+            return paid(run)
+
+        @self.app.task("order_async")
+        async def order_async(run: Run) -> Any:
+            if run.waited is None:
+                with self.assertRaises(RuntimeError):
+                    run.token("paid")
+                made[run.id] = await run.make_token("paid")
+                run.wait("paid", until=timedelta(minutes=1))
+            return paid(run)
+
+        def token_of(id: str) -> str:
+            self.eventually("the token is made", lambda: id in made)
+            return made[id]
+
+        def refused(kind: type[StreamwrightError], code: str, token: str, **answer: Any) -> None:
+            with self.assertRaises(kind) as got:
+                self.client.present_token(token, **answer)
+            self.assertEqual(got.exception.code, code)
+
+        self.work(self.app)
+        declined = SignalError("declined", "no money")
+        for type_ in ("order", "order_async"):
+            id = self.submit(type_)
+            token = token_of(id)
+            self.assertRegex(token, f"^{id}-[A-Z2-7]{{32}}$")
+            for unknown in (f"{id}-{'A' * 32}", "no token"):
+                refused(NotFound, "not_found", unknown, result=1)
+            with self.assertRaises(ValueError):
+                self.client.present_token(token, {"sum": 3}, declined)
+            for _ in range(2):
+                self.assertEqual(self.client.present_token(token, {"sum": 3}), id)
+            refused(Conflict, "already_completed", token, result={"sum": 4})
+            refused(Conflict, "already_completed", token, error=declined)
+            self.assertEqual(self.wait(id).result, [{"sum": 3}, True])
+            given = [e.data for e in self.client.history(id) if e.kind == "token_given"]
+            self.assertEqual(given, [{"name": "paid", "hash": hashlib.sha256(token.encode()).hexdigest()}])
+            self.assertEqual(self.client.present_token(token, {"sum": 3}), id)  # also after the end
+        id = self.submit("order")
+
+        async def decline() -> str:
+            async with AsyncClient(self.engine.url) as client:
+                return await client.present_token(token_of(id), error=declined)
+
+        self.assertEqual(asyncio.run(decline()), id)
+        item = self.wait(id)
+        self.assertEqual((item.state, item.error.code, item.error.message), ("dead", "declined", "no money"))
+        id = self.submit("order")
+        token_of(id)
+        self.client.cancel(id)
+        refused(Conflict, "ended", made[id])
 
     def test_writes_output_that_is_followed(self) -> None:
         text = "größer €\n" * 10_000

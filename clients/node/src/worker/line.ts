@@ -1,4 +1,5 @@
 import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
+import { newWaitToken } from "../ids.js";
 import { cut, toJson } from "../text.js";
 import type { Core } from "./core.js";
 import { maxCheckpointBytes, maxProgressBytes, now, progressEveryMs } from "./limits.js";
@@ -31,7 +32,7 @@ export class Line {
   #told: Progress = { percent: 0, message: "" };
   #telling = false;
   #tellAt = 0; // the earliest time for the next
-  #saving: Promise<unknown> = Promise.resolve();
+  #recording: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly core: Core,
@@ -78,11 +79,23 @@ export class Line {
     return [this.core.reports.pending(this.run, this.#report(latest), { midRun: () => {}, last: true }), outcome];
   }
 
-  /** Saves a checkpoint. One at a time: a later one must not be overtaken by an earlier one that is asked again. */
+  /** Saves a checkpoint. */
   checkpoint(document: unknown): Promise<void> {
-    const saved = this.#saving.then(() => this.#save(document));
-    this.#saving = saved.catch(() => {});
-    return saved;
+    return this.#inTurn(() => this.#save(document));
+  }
+
+  /** Makes a token for the signal of a name. */
+  async token(name: string): Promise<string> {
+    const { text, hash } = newWaitToken(this.run.id);
+    await this.#inTurn(() => this.#record({ event: "token", wait_token: { name, hash } }));
+    return text;
+  }
+
+  /** Records one at a time: a later one must not be overtaken by an earlier one that is asked again. */
+  #inTurn(record: () => Promise<void>): Promise<void> {
+    const recorded = this.#recording.then(record);
+    this.#recording = recorded.catch(() => {});
+    return recorded;
   }
 
   async #save(document: unknown): Promise<void> {
@@ -96,6 +109,11 @@ export class Line {
     if (text === undefined || bytes > maxCheckpointBytes) {
       throw new WorkError(`the checkpoint has ${bytes} bytes of JSON: 1 to ${maxCheckpointBytes} can be saved`, { code: "bad_checkpoint", retryable: false });
     }
+    return this.#record({ event: "checkpoint", checkpoint: document });
+  }
+
+  /** Reports a checkpoint or a token, and resolves once it is recorded. */
+  async #record(said: Said): Promise<void> {
     const signal = this.run.abort?.signal;
     if (!signal || signal.aborted) throw signal?.reason ?? new RunStopped("lease_lost");
     let given = false;
@@ -109,7 +127,6 @@ export class Line {
           if (error) reject(signal.aborted ? signal.reason : error);
           else resolve();
         };
-        const said: Said = { event: "checkpoint", checkpoint: document };
         this.core.reports.add(this.run, this.core.reports.pending(this.run, said, { midRun: answered, given: () => given }));
       });
     } finally {

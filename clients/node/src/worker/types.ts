@@ -1,4 +1,4 @@
-import type { Outcome, Submit } from "../wire.gen.js";
+import type { Outcome, SignalError, Submit } from "../wire.gen.js";
 
 /** One work item as its handler sees it. */
 export interface Item<P = any> {
@@ -37,7 +37,11 @@ export interface ReceivedSignal {
   readonly number: number;
   readonly name: string;
   readonly payload?: unknown;
+  /** In place of a payload, of one that came by a token: look at it first. */
+  readonly error?: SignalError;
   readonly msg_id?: string;
+  /** Somebody has presented a token. */
+  readonly token?: boolean;
   readonly by?: string;
   readonly at: string;
 }
@@ -96,6 +100,13 @@ export interface Context {
    * resolves once the engine has it durably. It rejects when the run must stop.
    */
   checkpoint(document: unknown): Promise<void>;
+  /**
+   * Makes a token for somebody outside: who presents it, with no login, sends the item the signal of this name, once, with a
+   * result or an error (client.presentToken). It resolves once the engine has the token's hash durably, and rejects as checkpoint
+   * does, and with "mailbox_full" beyond 100 that nobody has presented. The token outlives the run. Give it away, then
+   * `return ctx.wait(name, ...)`.
+   */
+  token(name: string): Promise<string>;
   /** `return ctx.snooze(ms)` puts the item off, with no attempt used. */
   snooze(delayMs: number, reason?: string): Ended;
   /** `return ctx.wait("approved", { forMs })` waits for a signal, with no slot held and no attempt used. The next run finds it in item.waited. */
