@@ -54,6 +54,10 @@ type Item struct {
 	// [Client.Submit] and its like alone. It can't have After or Batch, and its params must go
 	// with it. Repeat it with the same ID: the other namespace recognises that.
 	Namespace string
+	// Signal goes to the item, or to the one that this repeats or is merged into: it starts an item
+	// or wakes one, in one decision, and refuses the submission where no signal reaches that one
+	// (CodeEnded, CodeMailboxFull). Not with Namespace, and not of a plain publish.
+	Signal *Signal
 	// EstimatedDuration is the likely duration of a run, at most 30 days, rounded up
 	// to ms. The estimated waits of the items behind it use it. It bounds nothing. 0:
 	// the mean of the type's runs.
@@ -100,12 +104,16 @@ func (it *Item) Submission() (wire.Submit, error) {
 	if it.Delay < 0 || it.Timeout < 0 {
 		return wire.Submit{}, events.Refuse(events.CodeBadTime, "delay and timeout must not be negative (they are %v and %v)", it.Delay, it.Timeout)
 	}
+	first, err := it.Signal.first()
+	if err != nil {
+		return wire.Submit{}, err
+	}
 	terms, err := it.terms()
 	return wire.Submit{
 		Type: it.Type, Params: params, ID: it.ID, Priority: priority(it.Priority), DedupKey: it.DedupKey,
 		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, Delay: events.DurationOf(it.Delay),
 		MaxAttempts: it.MaxAttempts, Timeout: events.DurationOf(it.Timeout), Capabilities: it.Capabilities,
-		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, Namespace: it.Namespace, SubmitOptions: terms,
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, Namespace: it.Namespace, Signal: first, SubmitOptions: terms,
 	}, err
 }
 

@@ -285,6 +285,15 @@ type Signal struct {
 	MsgID string // at most 256 bytes
 }
 
+// first returns the signal as a submission has it; nil for none.
+func (s *Signal) first() (*wire.FirstSignal, error) {
+	if s == nil {
+		return nil, nil
+	}
+	payload, err := encodeDocument("the payload of the signal "+s.Name, "is", s.Payload)
+	return &wire.FirstSignal{Name: s.Name, Payload: payload, MsgID: s.MsgID}, err
+}
+
 // Signal sends an item a signal, which comes into its mailbox whatever the item is doing,
 // and is kept there until the outcome of a run that was given it (see [workers.Wait]).
 // Errors are CodeNotFound, CodeEnded for an item that has ended, CodeWrongState for one

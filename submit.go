@@ -60,6 +60,9 @@ func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 	if err == nil && s.ID == "" {
 		s.ID, err = c.ids.next()
 	}
+	if err == nil && s.Signal != nil && s.Signal.MsgID == "" {
+		s.Signal.MsgID, err = c.ids.next()
+	}
 	return s, err
 }
 

@@ -98,6 +98,8 @@ func mayHand(s *wire.Submit) error {
 		return events.Refuse(events.CodeBadRequest, "an item that is handed to the namespace %s can't come after items of this one: submit it there when they have ended, from the handler of an item that comes after them here", s.Namespace)
 	case s.Batch != "":
 		return events.Refuse(events.CodeBadRequest, "an item that is handed to the namespace %s can't be in a batch of this one: submit it without, or open a batch there", s.Namespace)
+	case s.Signal != nil:
+		return events.Refuse(events.CodeBadRequest, "an item that is handed to the namespace %s can't have a signal with it: submit it there", s.Namespace)
 	case blobs.IsRef(s.Params):
 		return events.Refuse(events.CodeTooLarge, "the params of an item that is handed to the namespace %s are too large to go with it, and this namespace's documents can't be read there: keep them elsewhere, and submit where they are", s.Namespace)
 	}

@@ -284,6 +284,9 @@ func (s Submit) Headers() (map[string][]string, error) {
 	if s.Namespace != "" {
 		bad = events.Refuse(events.CodeBadHeader, "a plain publish can't be handed to another namespace: submit through %s instead", APISubmit)
 	}
+	if s.Signal != nil {
+		bad = events.Refuse(events.CodeBadHeader, "a plain publish can't carry a signal: submit through %s instead", APISubmit)
+	}
 	set(HeaderID, s.ID)
 	if s.Priority != nil {
 		set(HeaderPriority, strconv.Itoa(int(*s.Priority)))

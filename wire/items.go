@@ -36,7 +36,7 @@ type Submit struct {
 	// in a request to submit alone. Empty: the one that is asked.
 	Namespace string `json:"namespace,omitempty"`
 	// Signal goes to the item, or to the one that this repeats or is merged into: it starts an item
-	// or wakes one, in one decision. Only in a request to submit, and not with Namespace.
+	// or wakes one, in one decision. Not of a child, and not with Namespace.
 	Signal *FirstSignal `json:"signal,omitempty"`
 	SubmitOptions
 }

@@ -166,7 +166,7 @@ type Report struct {
 	Session    string          `json:"session,omitempty"`
 	Event      string          `json:"event"`
 	Attempt    int             `json:"attempt,omitempty"` // 0: not said
-	Start      bool            `json:"start,omitempty"`   // of an end, wait, snooze, spawn, progress or checkpoint: the run has started, which no report has said
+	Start      bool            `json:"start,omitempty"`   // of an end, wait, snooze, spawn, progress, checkpoint or token: the run has started, which no report has said
 	Result     json.RawMessage `json:"result,omitempty"`
 	Strict     bool            `json:"strict,omitempty"` // of complete: refused while signals have come that the run was not given
 	Error      string          `json:"error,omitempty"`

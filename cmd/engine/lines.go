@@ -180,6 +180,9 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	set(&item.AfterPolicy, s.AfterPolicy)
 	set(&item.DedupPolicy, s.DedupPolicy)
 	set(&item.ExpiresAt, s.ExpiresAt)
+	if f := s.Signal; f != nil {
+		item.Signal = &streamwright.Signal{Name: f.Name, MsgID: f.MsgID, Payload: f.Payload}
+	}
 	set(&item.EstimatedDuration, s.EstimatedDuration.Duration)
 	if s.DedupWindow != nil {
 		item.DedupWindow = windowOf(s.DedupWindow.Duration)

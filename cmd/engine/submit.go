@@ -34,9 +34,11 @@ const (
 
 // submitFlags are the flags of submit.
 type submitFlags struct {
-	item  streamwright.Item
-	wait  bool
-	lines string
+	item    streamwright.Item
+	signal  streamwright.Signal
+	payload string // of the signal
+	wait    bool
+	lines   string
 }
 
 func submitCommand(a *app) *cobra.Command {
@@ -60,7 +62,11 @@ number; the others go on.`,
 				return cli.Usagef("--at and --delay both say when: give one of them")
 			case f.item.Namespace != "" && f.wait:
 				return cli.Usagef("--wait can't wait for what is handed to another namespace: whoever has a role there can, with `engine show ID --namespace %s`", f.item.Namespace)
-			case f.lines != "":
+			}
+			if err := f.addSignal(a); err != nil {
+				return err
+			}
+			if f.lines != "" {
 				return a.submitLines(cmd.Context(), &f, args)
 			}
 			return a.submitOne(cmd.Context(), &f, args)
@@ -68,6 +74,25 @@ number; the others go on.`,
 	}
 	f.define(cmd.Flags())
 	return cmd
+}
+
+// addSignal gives the item the signal of the flags.
+func (f *submitFlags) addSignal(a *app) error {
+	if f.signal.Name == "" {
+		if f.payload != "" || f.signal.MsgID != "" {
+			return cli.Usagef("--signal-payload and --signal-msg-id belong to a signal: name it with --signal")
+		}
+		return nil
+	}
+	if f.payload != "" {
+		doc, err := a.json("payload is", f.payload)
+		if err != nil {
+			return err
+		}
+		f.signal.Payload = doc
+	}
+	f.item.Signal = &f.signal
+	return nil
 }
 
 func (f *submitFlags) define(fs *pflag.FlagSet) {
@@ -93,6 +118,9 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.Func("after", "run after the item with this `id` has ended (repeatable)", console.IDs(&it.After))
 	fs.Func("after-policy", "the `policy` if an item of --after ends dead or cancelled: cancel (the default), dead or run",
 		console.Choice(&it.AfterPolicy, events.AfterCancel, events.AfterDead, events.AfterRun))
+	fs.StringVar(&f.signal.Name, "signal", "", "send it the signal of this `name`, or send it to the item that this repeats or is merged into")
+	fs.StringVar(&f.payload, "signal-payload", "", "what that signal carries, as `JSON` (- for standard input, @file)")
+	fs.StringVar(&f.signal.MsgID, "signal-msg-id", "", "an `id` of your own, so that repeating the command sends no second signal")
 	fs.Func("batch", "make it an item of the batch with this `id`", console.ID(&it.Batch))
 	fs.StringVar(&it.Namespace, "to", "", "hand it to another `namespace`, which must accept that")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")

@@ -196,7 +196,7 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	const me = `"worker":"talker","session":"s1","types":["talk","child"],"slots":2,"offers":true,"capabilities":["eu"]`
 	ask[wire.Registered](k, wire.APIRegister, `{`+me+`}`)
 	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":2}`)
-	item := ask[wire.Submitted](k, wire.APISubmit, `{"type":"talk","params":{"n":1},"labels":{"a":"b"},"priority":8,"tenant":"t","max_attempts":2,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)
+	item := ask[wire.Submitted](k, wire.APISubmit, `{"type":"talk","params":{"n":1},"labels":{"a":"b"},"priority":8,"tenant":"t","max_attempts":2,"signal":{"name":"early","msg_id":"m0"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)
 	it := k.received(items)
 	if start := k.report(it, `"event":"start"`); start.Attempt != 1 {
 		t.Errorf("the start gave attempt %d", start.Attempt)

@@ -47,7 +47,10 @@ export interface ConnectOptions extends ClientOptions, NodeConnectionOptions {
 }
 
 /** An item to submit. An id that is left out is chosen by the client. */
-export type Submission = wire.Submit;
+export type Submission = Omit<wire.Submit, "signal"> & {
+  /** Goes to the item, or to the one that this repeats or is merged into. A msg_id that is left out is chosen by the client. */
+  signal?: Omit<wire.FirstSignal, "msg_id"> & { msg_id?: string };
+};
 
 /** What became of one of many submissions. */
 export type SubmitResult = (wire.Submitted & { error?: undefined }) | { id: string; error: StreamwrightError };
@@ -179,6 +182,7 @@ export class Client {
   /** Gives an item its id, and puts large params into the object store. */
   async #prepare(item: Submission, options: RequestOptions): Promise<Submission & { id: string }> {
     const ready = { ...item, id: item.id ?? this.#ids.next() };
+    if (item.signal) ready.signal = { msg_id: this.#ids.next(), ...item.signal };
     const params = toJson(item.params);
     if (params === undefined || Buffer.byteLength(params) <= this.#set.inlineBytes) return ready;
     const put = (): Promise<unknown> => this.documents.put(ready.id, "params", Buffer.from(params));

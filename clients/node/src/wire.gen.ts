@@ -480,6 +480,16 @@ export interface FailingCheck {
   error: string;
 }
 
+/** FirstSignal is a signal that comes with a submission. */
+export interface FirstSignal {
+  /** a signal with the id of one that has come is that one: the submission may be repeated */
+  msg_id: string;
+  /** 1 to 256 bytes */
+  name: string;
+  /** at most 64 KiB */
+  payload?: unknown;
+}
+
 /** Get asks for one item, by id or by the intake sequence that the JetStream ack of a plain publish gave. */
 export interface Get {
   /** AtPosition or AtTime asks for the item as it was then, from its own history. */
@@ -1365,7 +1375,7 @@ export interface Report {
   /** default true */
   retryable?: boolean;
   session?: string;
-  /** of an end, wait, snooze, spawn, progress or checkpoint: the run has started, which no report has said */
+  /** of an end, wait, snooze, spawn, progress, checkpoint or token: the run has started, which no report has said */
   start?: boolean;
   /** of complete: refused while signals have come that the run was not given */
   strict?: boolean;
@@ -1790,6 +1800,8 @@ export interface Submit {
   namespace?: string;
   params?: unknown;
   priority?: number | "low" | "medium" | "high";
+  /** Signal goes to the item, or to the one that this repeats or is merged into: it starts an item or wakes one, in one decision. Not of a child, and not with Namespace. */
+  signal?: FirstSignal;
   source?: string;
   tenant?: string;
   timeout_ms?: number;

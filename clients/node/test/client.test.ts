@@ -162,6 +162,15 @@ describe("client", { timeout: 120_000 }, () => {
     await assert.rejects(client.waitAny([...ids, "01J00000000000000000000000"]), refused("not_found"));
   });
 
+  it("starts or wakes an item by a submission with a signal", async () => {
+    const key = { type: "never", dedup_key: "order-4711" };
+    const first = await client.submit({ ...key, signal: { name: "paid", payload: { sum: 3 } } });
+    const again = { ...key, id: "01JD3V6YB2M4C9W8ZK5T7QXRNF", signal: { name: "refused", msg_id: "hook-1" } };
+    for (let n = 0; n < 2; n++) assert.equal((await client.submit(again)).merged_into, first.id);
+    const names = (await client.history(first.id!)).filter((e) => e.kind === "signalled").map((e) => (e.data as { name: string }).name);
+    assert.deepEqual(names, ["paid", "refused"]);
+  });
+
   it("ends a wait by its signal", async () => {
     const { id } = await client.submit({ type: "never" });
     const says = (text: string) => (err: unknown) => refused("timeout")(err) && (err as Error).message === `${text}; it goes on, and can be waited for again`;

@@ -228,6 +228,8 @@ class Api:
         """Return the request of an item, which has its id from now on."""
         doc = request(work)
         doc["id"] = work.id or new_id()
+        if work.signal:
+            doc["signal"] = {"msg_id": new_id(), **request(work.signal)}
         return doc
 
     def submit(self, doc: Mapping[str, Any]) -> Call[Submitted]:

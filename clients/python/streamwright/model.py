@@ -13,6 +13,15 @@ from typing import Any
 ENDED = frozenset({"completed", "dead", "cancelled", "merged"})
 
 
+@dataclass(frozen=True)
+class FirstSignal:
+    """A signal that goes with a submission. A `msg_id` that is left out is chosen by the client."""
+
+    name: str
+    payload: Any = None
+    msg_id: str = ""
+
+
 @dataclass
 class Work:
     """An item to submit. `params` is any JSON, also as dataclasses; `id` a ULID, chosen by the client if it is None."""
@@ -47,6 +56,8 @@ class Work:
     trigger: str | None = None
     traceparent: str | None = None
     estimated_duration: timedelta | None = None
+    signal: FirstSignal | None = None
+    """Goes to the item, or to the one that this repeats or is merged into."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from streamwright import (
-    App, AsyncClient, Cancelled, Conflict, Fail, Invalid, ItemLogHandler, NotFound, OutputChunk, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
+    App, AsyncClient, Cancelled, Conflict, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
     WorkerIdInUse, new_id,
 )
 
@@ -340,6 +340,19 @@ class WorkerTest(Case):
         with self.assertRaises(StreamwrightError) as got:
             self.client.signal(id, "paid")
         self.assertEqual(got.exception.code, "ended")
+
+    def test_starts_or_wakes_an_item_by_a_submission_with_a_signal(self) -> None:
+        @self.app.task("pay")
+        def pay(run: Run) -> Any:
+            if run.waited is None:
+                run.wait("paid", "refused", all=True, until=timedelta(minutes=1))
+            return sorted(s.name for s in run.waited.signals)
+
+        self.work(self.app)
+        first = self.client.submit("pay", dedup_key="order-4711", signal=FirstSignal("paid", {"sum": 3}))
+        again = self.client.submit("pay", dedup_key="order-4711", signal=FirstSignal("refused", msg_id="hook-1"))
+        self.assertEqual(again.merged_into, first.id)
+        self.assertEqual(self.wait(first.id).result, ["paid", "refused"])
 
     def test_makes_tokens_of_which_each_is_answered_once_with_a_result_or_an_error(self) -> None:
         made: dict[str, str] = {}
