@@ -189,6 +189,7 @@ type List struct {
 	Worker        string    `json:"worker,omitempty"`                  // only items that this worker holds now: claimed or running
 	Schedule      string    `json:"schedule,omitempty"`                // only items that this schedule has made
 	Batch         string    `json:"batch,omitempty"`                   // only items of this batch, or spawned by this item
+	WaitsFor      string    `json:"waits_for,omitempty"`               // only items that wait for the signal of this name
 	Reason        string    `json:"reason,omitempty"`                  // only items that are in their state for this reason
 	Code          string    `json:"code,omitempty"`                    // only those whose last failure has this code
 	Error         string    `json:"error,omitempty"`                   // only those whose last failure has all these words, in any order; the last may be the beginning of one

@@ -37,6 +37,7 @@ func listCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.Worker, "worker", "", "only items that this `worker` holds now: claimed or running")
 	fs.StringVar(&f.Schedule, "schedule", "", "only items that the schedule with this `name` has made")
 	fs.Func("batch", "only items of the batch with this `id`, or spawned by the item with it", console.ID(&f.Batch))
+	fs.StringVar(&f.WaitsFor, "waits-for", "", "only items that wait for the signal of this `name`")
 	fs.StringVar(&f.Error, "error", "", "only items whose last error has all these `words`, the last as the beginning of one")
 	fs.StringVar(&f.Q, "q", "", "only items found by this `text`: an id; or a type, tenant, dedup key or label's value; or words of the last error")
 	return cmd

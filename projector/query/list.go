@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,7 @@ type listing struct {
 	worker     events.WorkerID // that holds the item; empty: any, or none
 	schedule   string          // that made the item
 	batch      events.ID       // that it belongs to; zero: any, or none
+	signal     string          // that it waits for
 	labelKey   string
 	labelValue string
 	hasLabel   bool
@@ -81,11 +83,14 @@ type listing struct {
 }
 
 func newListing(q wire.List) (l listing, err error) {
-	l = listing{tenant: q.Tenant, schedule: q.Schedule, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
+	l = listing{tenant: q.Tenant, schedule: q.Schedule, signal: q.WaitsFor, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
 	if q.State != "" {
 		if l.state, err = events.ParseItemState(q.State); err != nil {
 			return l, events.Refuse(events.CodeBadRequest, "%v", err)
 		}
+	}
+	if l.signal != "" && q.State == "" {
+		l.state = events.StateWaiting
 	}
 	if q.Type != "" {
 		if l.typ, err = events.ParseType(q.Type); err != nil {
@@ -116,7 +121,7 @@ func newListing(q wire.List) (l listing, err error) {
 	}
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, layout.Nanos(q.CreatedAfter), layout.Nanos(q.CreatedBefore))
-	fmt.Fprintf(h, " %q %q", q.Schedule, q.Batch)
+	fmt.Fprintf(h, " %q %q %q", q.Schedule, q.Batch, q.WaitsFor)
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
@@ -177,6 +182,9 @@ func (l *listing) matches(it *events.Item) bool {
 		return false
 	}
 	if !l.batch.IsZero() && (it.Relations == nil || it.Relations.Parent != l.batch) {
+		return false
+	}
+	if w := it.Wait(); l.signal != "" && (w == nil || !slices.Contains(w.Names, l.signal)) {
 		return false
 	}
 	if l.hasLabel {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -115,6 +116,41 @@ func BenchmarkListByWorker(b *testing.B) {
 	for b.Loop() {
 		if page, err := query.Of(live).List(wire.List{Worker: "one"}); err != nil || len(page.Items) != query.DefaultListLimit {
 			b.Fatalf("%d items, %v", len(page.Items), err)
+		}
+	}
+}
+
+// What waits for a signal is found among those that wait.
+func TestListByWhatItWaitsFor(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	waits := func(names ...string) string {
+		id := s.submit(core.Submit{Type: "order"})
+		run := core.Run{ID: id, Token: events.NewToken(1, uint64(id[15])), Worker: "w"}
+		s.do(core.Claim{ID: id, Token: run.Token, Worker: run.Worker, Start: true})
+		s.do(core.Park{Run: run, For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitContinue}})
+		return id.String()
+	}
+	paid, both := waits("paid"), waits("sent", "paid")
+	waits("sent")
+	waits()
+	s.submit(core.Submit{Type: "order"})
+	s.project()
+	want := []string{both, paid}
+	for _, q := range []wire.List{{}, {Limit: 1}, {State: "waiting"}, {Type: "order"}} {
+		q.WaitsFor = "paid"
+		if got, _ := listAll(t, live, q); !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, want %v", q, got, want)
+		}
+	}
+	s.do(core.Signal{ID: mustID(t, paid), Name: "paid"})
+	s.project()
+	for _, q := range []struct {
+		wire.List
+		want []string
+	}{{wire.List{WaitsFor: "paid"}, want[:1]}, {wire.List{WaitsFor: "paid", State: "queued"}, nil}, {wire.List{WaitsFor: "nobody"}, nil}} {
+		if got, _ := listAll(t, live, q.List); !slices.Equal(got, q.want) {
+			t.Errorf("%+v: %v, want %v", q.List, got, q.want)
 		}
 	}
 }

@@ -758,6 +758,8 @@ export interface List {
   tenant?: string;
   /** only of this type */
   type?: string;
+  /** only items that wait for the signal of this name */
+  waits_for?: string;
   /** only items that this worker holds now: claimed or running */
   worker?: string;
 }
@@ -1620,6 +1622,8 @@ export interface Selection {
   type?: string;
   /** only items that ended at this time or before */
   until?: string;
+  /** only items that wait for the signal of this name */
+  waits_for?: string;
   /** only items that this worker holds now: claimed or running */
   worker?: string;
 }
