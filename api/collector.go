@@ -31,6 +31,8 @@ var (
 	descAgeOldest = desc("queue_age_oldest_seconds", "How long the first of the items that may run has been waiting; none waits: 0.", "type", "priority")
 	descAgeP50    = desc("queue_age_p50_seconds", "How long half of the items that may run have been waiting at most.", "type", "priority")
 	descAgeP95    = desc("queue_age_p95_seconds", "How long 95 % of the items that may run have been waiting at most.", "type", "priority")
+	descAwaiting  = desc("awaiting_signal", "Items that wait for a signal, by its name; one that waits for any of several counts for each. Of the first 200 pairs of a type and a name, and of the (others) together.", "type", "signal")
+	descAwaitAge  = desc("awaiting_signal_oldest_seconds", "How long the first of the items that wait for the signal has waited; none waits: 0.", "type", "signal")
 	descStarving  = desc("starving", "Items that wait for more than 80 % of the time after which nothing newer can overtake them.", "type")
 	descMaxQueued = desc("max_queued", "Items of the type queued or waiting at most; none for a type without a limit.", "type")
 	descRunning   = desc("running", "Items claimed or running, by type and the priority that they were dispatched with.", "type", "priority")
@@ -123,6 +125,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.recoveries(gauge)
 	c.workers(ctx, gauge)
 	c.types(ctx, gauge, types)
+	for _, w := range s.Metrics.figures.Awaited(s.Core.Now()) {
+		gauge(descAwaiting, float64(w.Items), w.Type, w.Signal)
+		gauge(descAwaitAge, w.Oldest.Seconds(), w.Type, w.Signal)
+	}
 	c.benched(gauge)
 	c.streams(ctx, gauge)
 	c.storage(gauge)

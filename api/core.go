@@ -72,6 +72,7 @@ type Queries interface {
 	Answer(intake uint64) (events.Seq, events.ID, bool, error)
 	Applied() events.Seq
 	EachQueued(begin func(events.Seq), count func(t events.Type, p events.Priority, place int64) error) error
+	EachAwaiting(begin func(events.Seq), count func(it *events.Item) error) error
 	OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error)
 }
 

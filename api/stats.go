@@ -285,6 +285,9 @@ func (a *statsAPI) countWaits() {
 		if err := a.Metrics.figures.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
 			a.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
 		}
+		if err := a.Metrics.figures.LoadAwaited(a.Core.Now(), a.eachAwaiting); err != nil && a.ctx.Err() == nil {
+			a.Logger.Warn("what waits for signals is not known: the items that wait can't be read", "error", err)
+		}
 		a.Metrics.figures.Begin(a.Core.Now())
 		select {
 		case <-a.ctx.Done():
@@ -301,5 +304,15 @@ func (a *statsAPI) eachQueued(begin func(events.Seq), count func(events.Type, ev
 			return err
 		}
 		return count(t, p, place)
+	})
+}
+
+// eachAwaiting reads what waits for signals until the service stops.
+func (a *statsAPI) eachAwaiting(begin func(events.Seq), count func(*events.Item) error) error {
+	return a.Queries.EachAwaiting(begin, func(it *events.Item) error {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
+		return count(it)
 	})
 }

@@ -283,6 +283,37 @@ func (s *Store) EachQueued(begin func(events.Seq), count func(t events.Type, p e
 	})
 }
 
+// EachAwaiting calls begin with a position, then count for each item that waited for signals then,
+// in no order. It ends with the first error of count.
+func (s *Store) EachAwaiting(begin func(events.Seq), count func(it *events.Item) error) error {
+	return s.Snapshot(func(v layout.View) error {
+		m, err := v.Meta()
+		if err != nil {
+			return err
+		}
+		begin(m.Applied)
+		all := []byte{layout.PrefixTimer} // each of them has a deadline
+		return v.Scan(all, all, func(key, value []byte) (bool, error) {
+			r := layout.KeyReader{B: key[1:]}
+			at, id := r.Nanos(), r.ID()
+			if r.Err != nil || len(value) != 1 {
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
+			}
+			if events.ItemState(value[0]) != events.StateWaiting {
+				return true, nil
+			}
+			it, err := v.Item(id)
+			if err != nil || it == nil {
+				return err == nil, err
+			}
+			if w := it.Wait(); w == nil || layout.Nanos(w.Until) != at { // it has an expiry as well
+				return true, nil
+			}
+			return true, count(it)
+		})
+	})
+}
+
 // place returns the moment from which the entry's item waits.
 func (e ReadyEntry) place() int64 { return max(e.OrderAt, layout.Nanos(e.AvailableAt)) }
 

@@ -35,6 +35,7 @@ type Figures struct {
 	began time.Time // zero: nothing was counted yet
 	types map[events.Type]*typeFigures
 	waits
+	awaits awaits
 
 	// The items of a batch, by id. Owned by Feed.
 	lives []life
@@ -101,6 +102,7 @@ func (f *Figures) Feed(c *core.Changes) {
 		f.forget(name)
 	}
 	f.wait(c)
+	f.awaits.feed(c)
 	f.enter(c)
 	newest := c.Meta.LastAt.Unix()
 	for i := range c.History {

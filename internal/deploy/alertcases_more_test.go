@@ -80,6 +80,12 @@ var otherCases = []alertCase{
 	{alert: "StreamwrightStaleItems", what: "one waits for half an hour", from: never, series: []string{
 		`streamwright_queue_age_oldest_seconds{type="email",priority="5"} 1800x200`}},
 
+	{alert: "StreamwrightNobodyAnswers", what: "for more than a day", from: 6, labels: `type="order",signal="paid"`, series: []string{
+		`streamwright_awaiting_signal_oldest_seconds{type="order",signal="paid"} 0x5 90000x40`},
+		summary: "An item of type order has waited for the signal paid for 1d 1h 0m 0s."},
+	{alert: "StreamwrightNobodyAnswers", what: "for some hours", from: never, series: []string{
+		`streamwright_awaiting_signal_oldest_seconds{type="order",signal="paid"} 40000x200`}},
+
 	{alert: "StreamwrightQueueDeep", what: "deep, over all priorities", from: 6, labels: ofEmail, series: []string{
 		`streamwright_queued{type="email",priority="5"} 100x5 3500x40`, `streamwright_queued{type="email",priority="6"} 100x5 2500x40`, `streamwright_scheduled{type="email"} 0x50`},
 		summary: "6k items of type email wait."},

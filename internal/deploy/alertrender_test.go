@@ -28,6 +28,7 @@ var healthy = []string{
 	`streamwright_rejections_total{code="duplicate"} 0+3x200`, `streamwright_rejections_total{code="bad_params"} 0x200`, `streamwright_causes_noted_total{why="new"} 0x200`,
 	`streamwright_dead_replayable{type="email"} 3x200`, `streamwright_leases_expired_total{type="email"} 0x200`, `streamwright_recoveries_total{type="email",cause="not_started"} 0x200`,
 	`streamwright_worker_failures_total{reason="heartbeat"} 0x200`, `streamwright_worker_failures_total{reason="probe"} 0x50 1x150`,
+	`streamwright_awaiting_signal_oldest_seconds{type="order",signal="paid"} 3600x200`,
 	`streamwright_workers{state="active"} 10x200`, `streamwright_workers{state="unhealthy"} 0x200`, `streamwright_workers{state="dead"} 1x200`, `streamwright_workers_idle{} 4x200`,
 	`streamwright_worker_slots_used_ratio{} 0.5x200`, `streamwright_worker_circuits{state="open"} 0x200`, `streamwright_circuit{type="email",state="open"} 0x200`,
 	`streamwright_type_workers{type="email"} 10x200`, `streamwright_desired_workers{type="email"} 6x200`,

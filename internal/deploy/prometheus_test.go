@@ -123,6 +123,7 @@ func running(t *testing.T) *embedded.Engine {
 		}
 		return nil, nil
 	})
+	workers.HandleRaw(w, "order", func(context.Context, *workers.RawItem) (any, error) { return nil, workers.Wait("paid").For(time.Hour) })
 	if err := w.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +143,17 @@ func running(t *testing.T) *embedded.Engine {
 		}
 		if _, err := c.Wait(ctx, got.ID); err != nil {
 			t.Fatal(err)
+		}
+	}
+	waits, err := c.Submit(ctx, streamwright.Item{Type: "order"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; sleep(ctx, t, "the wait") {
+		if it, err := c.Get(ctx, waits.ID); err != nil {
+			t.Fatal(err)
+		} else if it.WaitsFor != nil {
+			break
 		}
 	}
 	for range 3 {
