@@ -19,7 +19,7 @@ type Selection struct {
 
 // Narrow reports whether a selection says more than a state.
 func (s *Selection) Narrow() bool {
-	return s.Type != "" || s.Tenant != "" || s.Label != "" || s.Worker != "" || s.Schedule != "" || s.Batch != "" || s.Reason != "" || s.Code != "" || s.Cause != "" || s.Error != "" || s.Q != "" ||
+	return s.Type != "" || s.Tenant != "" || s.Label != "" || s.Worker != "" || s.Schedule != "" || s.Batch != "" || s.WaitsFor != "" || s.Reason != "" || s.Code != "" || s.Cause != "" || s.Error != "" || s.Q != "" ||
 		!s.CreatedAfter.IsZero() || !s.CreatedBefore.IsZero() || !s.Since.IsZero() || !s.Until.IsZero()
 }
 
