@@ -65,6 +65,9 @@ func (h Batches) Open(ctx context.Context, b NewBatch) (BatchState, error) {
 	if err == nil && req.ID == "" {
 		req.ID, err = h.c.ids.next()
 	}
+	if err == nil && req.Callback != nil {
+		err = h.c.sign(req.Callback)
+	}
 	if err != nil {
 		return BatchState{}, err
 	}

@@ -60,10 +60,18 @@ func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 	if err == nil && s.ID == "" {
 		s.ID, err = c.ids.next()
 	}
-	if err == nil && s.Signal != nil && s.Signal.MsgID == "" {
-		s.Signal.MsgID, err = c.ids.next()
+	if err == nil {
+		err = c.sign(&s)
 	}
 	return s, err
+}
+
+// sign gives a submission's signal a message id, unless it has one.
+func (c *Client) sign(s *wire.Submit) (err error) {
+	if s.Signal != nil && s.Signal.MsgID == "" {
+		s.Signal.MsgID, err = c.ids.next()
+	}
+	return err
 }
 
 // Published says what became of a plain publish.

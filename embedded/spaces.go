@@ -238,7 +238,7 @@ func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, 
 	presents := strings.HasPrefix(path, wire.TokensPath) // which needs no login
 	switch {
 	case t == nil && presents:
-		return nil, core.ErrNoToken
+		return s.noToken(r)
 	case t == nil:
 		return nil, s.home.guard.auth.Missing(r, string(name))
 	}
@@ -249,9 +249,31 @@ func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, 
 		}
 	}
 	if now == nil {
+		if presents {
+			state = "present the token again in a moment"
+		}
 		return nil, events.Refuse(events.CodeUnavailable, "%s", state)
 	}
 	return now.faces.handler(r.Context())
+}
+
+// noToken answers who presents a token in a namespace that is not there, as one that is there
+// answers who presents an unknown one.
+func (s *spaces) noToken(r *http.Request) (http.Handler, error) {
+	h, err := s.home.faces.handler(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	token := strings.TrimPrefix(r.URL.Path, wire.TokensPath)
+	if token == "" || strings.Contains(token, "/") {
+		return h, nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		unknown, at := *r, *r.URL
+		at.Path, at.RawPath = wire.TokensPath+"unknown", ""
+		unknown.URL = &at
+		h.ServeHTTP(w, &unknown)
+	}), nil
 }
 
 // tenant is a namespace beside the default one. It runs until it is stopped: one that fails

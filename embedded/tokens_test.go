@@ -132,6 +132,15 @@ func TestTokensNeedNoLogin(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range [][2]string{{http.MethodGet, ""}, {http.MethodPost, "{x"}, {http.MethodPost, `{"x":1}`}, {http.MethodPost, `{"result":"` + strings.Repeat("x", 300<<10) + `"}`}} {
+		for _, path := range []string{"/api/v1/tokens/x", "/api/v1/tokens/x?y=1", "/api/v1/tokens/", "/api/v1/tokens/a/b"} {
+			there, one := send(c[0], "/ns/acme"+path, c[1], "")
+			not, other := send(c[0], "/ns/nobody"+path, c[1], "")
+			if there != not || one != other {
+				t.Errorf("%s %s %.20s: %d %s, and in a namespace that is not there %d %s", c[0], path, c[1], there, one, not, other)
+			}
+		}
+	}
 	if status, text := post("/api/v1/work", `{"type":"order"}`); status != http.StatusUnauthorized {
 		t.Errorf("without a login: %d %s", status, text)
 	}

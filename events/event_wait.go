@@ -122,7 +122,8 @@ func (b *Mailbox) Has(msgID string) bool {
 func (s *Signal) Size() int {
 	n := len(s.Name) + len(s.Payload) + len(s.MsgID)
 	if s.Error != nil {
-		n += len(s.Error.Code) + len(s.Error.Message)
+		doc, _ := json.Marshal(s.Error) // as it is kept: control characters take six bytes
+		n += len(doc)
 	}
 	return n
 }

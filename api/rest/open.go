@@ -16,8 +16,9 @@ import (
 // Bounds of requests without a login, whose path has the secret that is their right: see
 // wire.Route. A body of theirs is never a large one.
 const (
-	// MissesPerSecond is how many secrets a second that there are not an address may name, and
-	// MissesAtOnce how many at once. An address that names more gets no answer but a refusal.
+	// MissesPerSecond is how many unknown secrets a second one address may try, and MissesAtOnce how
+	// many at once. What it tries beyond that, requests under way among it, it waits for: until then
+	// all of its requests are refused.
 	MissesPerSecond = 10
 	MissesAtOnce    = 50
 
@@ -55,19 +56,24 @@ func (s *Server) admitAnyone(hc huma.Context, next func(huma.Context)) {
 	if b, ok := r.Body.(*body); ok {
 		b.most = LargeBody
 	}
-	err := s.strict(r)
-	if err == nil && s.misses.of(r.RemoteAddr).Tokens() < 1 {
-		err = &events.Error{Code: events.CodeQuotaExceeded, Message: "too many requests from this address have named what there is not: ask again after retry_after_ms", RetryAfter: time.Second}
+	if s.misses.of(r.RemoteAddr).Tokens() < 1 {
+		writeProblem(w, &events.Error{Code: events.CodeQuotaExceeded, Message: "too many requests from this address were refused: ask again after retry_after_ms", RetryAfter: time.Second})
+		return
 	}
-	if err == nil {
-		err = s.cfg.Quotas.Request()
-	}
-	if err != nil {
+	if err := s.strict(r); err != nil {
+		s.missed(r, err)
 		writeProblem(w, err)
 		return
 	}
 	next(hc)
 }
 
-// missed counts a request without a login that has named what there is not.
-func (s *Server) missed(r *http.Request) { s.misses.of(r.RemoteAddr).Allow() }
+// missed counts a request without a login that was refused, unless it had the secret or the
+// engine could not look. The count may become a debt.
+func (s *Server) missed(r *http.Request, err error) {
+	switch events.CodeOf(err) {
+	case events.CodeAlreadyCompleted, events.CodeEnded, events.CodeMailboxFull, events.CodeUnavailable, events.CodeNotOwner, events.CodeTimeout, events.CodeInternal:
+	default:
+		s.misses.of(r.RemoteAddr).ReserveN(time.Now(), 1)
+	}
+}

@@ -60,6 +60,9 @@ func TestRequestsWithoutALogin(t *testing.T) {
 	if codes[0] != http.StatusNotFound || !slices.Contains(codes, http.StatusTooManyRequests) {
 		t.Errorf("guesses are answered with %v", codes)
 	}
+	if n := len(slices.DeleteFunc(codes, func(c int) bool { return c != http.StatusNotFound })); n > MissesAtOnce+MissesPerSecond {
+		t.Errorf("%d guesses are looked at", n)
+	}
 	w := do(http.MethodPost, me, "/api/v1/tokens/GOOD", `{}`)
 	if code := codeOf(t, w.Body); w.Code != http.StatusTooManyRequests || code != events.CodeQuotaExceeded || w.Header().Get("Retry-After") == "" {
 		t.Errorf("behind the guesses: %d %s %v", w.Code, code, w.Header())

@@ -145,8 +145,8 @@ func (r *route) serve(hc huma.Context) {
 	reply, err := r.answer(hc)
 	if err != nil {
 		req, w := humago.Unwrap(hc)
-		if r.Open && events.CodeOf(err) == events.CodeNotFound {
-			r.s.missed(req)
+		if r.Open {
+			r.s.missed(req, err)
 		}
 		writeProblem(w, err)
 		return

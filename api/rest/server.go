@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Bounds of the server.
@@ -244,7 +245,11 @@ func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", events.Clip(r.URL.Path, 200), strings.Join(allowed, ", "), events.Clip(r.Method, 20)))
+	what := events.Clip(r.URL.Path, 200)
+	if strings.HasPrefix(what, wire.TokensPath) {
+		what = wire.TokensPath + "…" // a secret
+	}
+	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", what, strings.Join(allowed, ", "), events.Clip(r.Method, 20)))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
 	p.write(w)
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -113,11 +114,11 @@ func (d *decider) submitMember(c *Submit) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	merged, ok := dec.Events[len(dec.Events)-1].Body.(*events.Merged)
-	if !ok {
+	i := slices.IndexFunc(dec.Events, func(ev events.Event) bool { return ev.Kind == events.KindMerged })
+	if i < 0 {
 		return dec, nil
 	}
-	into, err := d.canonical(merged.Into)
+	into, err := d.canonical(dec.Events[i].Body.(*events.Merged).Into)
 	if into == nil || err != nil || !live(into.State) || relationsOf(into).Parent == batch.ID {
 		return dec, err
 	}

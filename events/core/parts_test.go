@@ -157,6 +157,21 @@ func TestBatch(t *testing.T) {
 	w.readBack()
 }
 
+// A batch waits for what its member was merged into, also if the member has raised it.
+func TestBatchWaitsForWhatItsMemberRaised(t *testing.T) {
+	high := events.Priority(9)
+	w := newWorld(t)
+	outside := w.submit(Submit{DedupKey: "k"})
+	batch := w.do(OpenBatch{Submit: Submit{NewID: w.newID()}}).ID
+	w.submit(Submit{DedupKey: "k", Priority: &high, Batch: batch})
+	w.do(SealBatch{ID: batch})
+	w.followUps()
+	w.state(batch, events.StateWaiting)
+	w.do(Complete{Run: w.run(outside)})
+	w.followUps()
+	w.state(batch, events.StateCompleted)
+}
+
 func TestBatchesThatAreNot(t *testing.T) {
 	w := newWorld(t)
 	plain := w.submit(Submit{})

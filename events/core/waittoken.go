@@ -81,9 +81,13 @@ func (c PresentToken) decide(d *decider) (Decision, error) {
 	case t.Signal != 0:
 		return Decision{}, events.Refuse(events.CodeAlreadyCompleted, "the token was presented at %s with another answer: that one counts", t.At.Format(time.RFC3339))
 	case it.State.Terminal():
-		return Decision{}, events.Refuse(events.CodeEnded, "what the token was for has ended at %s without it", it.FinishedAt.Format(time.RFC3339))
+		return Decision{}, events.Refuse(events.CodeEnded, "what the token was for ended at %s without it", it.FinishedAt.Format(time.RFC3339))
 	}
-	return d.deliver(it, &box, &events.Signalled{Name: t.Name, Payload: c.Result, Error: c.Error, Token: c.Hash})
+	dec, err := d.deliver(it, &box, &events.Signalled{Name: t.Name, Payload: c.Result, Error: c.Error, Token: c.Hash})
+	if events.CodeOf(err) == events.CodeMailboxFull {
+		err = events.Refuse(events.CodeMailboxFull, "what the token is for can't take an answer now: present it again later")
+	}
+	return dec, err
 }
 
 // check checks the answer, and gives it the form in which it is kept.

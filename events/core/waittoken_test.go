@@ -118,3 +118,46 @@ func TestTokensAreBounded(t *testing.T) {
 	w.refused(events.CodeNotFound, PresentToken{ID: id, Hash: aTokenHash(0)})
 	w.readBack()
 }
+
+// Why says that a token ends the wait only if one does.
+func TestWhyTellsOfTokens(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	r := w.run(id)
+	w.do(GiveToken{Run: r, Name: "paid", Hash: aTokenHash(1)})
+	says := func() bool {
+		it := w.item(id)
+		return strings.Contains(explainWaiting(w.s, &it).Message, "whoever holds a token for it")
+	}
+	w.do(Park{Run: r, For: time.Second, Wait: events.WaitTerms{Names: []string{"other"}, Then: events.WaitContinue}})
+	if says() {
+		t.Error("a token for another signal is told of")
+	}
+	w.passes(id)
+	w.do(Due{ID: id})
+	w.park(w.run(id), "paid")
+	if !says() {
+		t.Error("the token is not told of")
+	}
+}
+
+// What an error counts is what it takes in the mailbox.
+func TestErrorsCountAsTheyAreKept(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	r := w.run(id)
+	for n := range events.MaxTokens {
+		w.do(GiveToken{Run: r, Name: "paid", Hash: aTokenHash(n)})
+	}
+	full := 0
+	for n := range events.MaxTokens {
+		if _, err := w.try(PresentToken{ID: id, Hash: aTokenHash(n), Error: &events.SignalError{Message: strings.Repeat("\x01", events.MaxErrorText)}}); events.CodeOf(err) == events.CodeMailboxFull {
+			full++
+		}
+	}
+	doc, err := w.s.Document(events.DocMailbox, id)
+	if err != nil || full == 0 || len(doc) > 2*events.MaxMailboxBytes {
+		t.Errorf("the mailbox has %d bytes, %d were refused, %v", len(doc), full, err)
+	}
+	w.readBack()
+}

@@ -40,7 +40,7 @@ func Explain(s *State, it *events.Item, now time.Time) []events.BlockReason {
 
 func explainWaiting(s *State, it *events.Item) events.BlockReason {
 	if w := it.Wait(); w != nil {
-		return explainWait(it, w)
+		return explainWait(s, it, w)
 	}
 	r := relationsOf(it)
 	if !r.Spawned {
@@ -165,14 +165,15 @@ func children(n int) string {
 }
 
 // explainWait says what signals the item waits for, and what happens if they don't come.
-func explainWait(it *events.Item, w *events.Wait) events.BlockReason {
+func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 	o := events.BlockReason{Code: events.WhySignal, Until: w.Until}
 	if len(w.Names) == 0 {
 		o.Message = "its handler has it wait until " + w.Until.Format(time.RFC3339)
 	} else {
 		o.Message = fmt.Sprintf("it waits for the signal %s since %s, which anyone may send who has the role submit or operate (`engine signal %s NAME`)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
-		if n := it.Signals.Tokens; n > 0 {
-			o.Message += ", or whoever has " + events.Count(n, "token") + " that nobody has presented"
+		box, _ := s.mailbox(it) // without it the rest is true all the same
+		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Signal == 0 && slices.Contains(w.Names, t.Name) }) {
+			o.Message += ", or whoever holds a token for it"
 		}
 	}
 	o.Message += "; at " + w.Until.Format(time.RFC3339) + " it "

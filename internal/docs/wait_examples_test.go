@@ -45,7 +45,7 @@ func charge(ctx context.Context, it *workers.RawItem) (any, error) {
 		if err := askForPayment(token); err != nil {
 			return nil, err
 		}
-		return nil, workers.Wait("paid").For(72 * time.Hour)
+		return nil, workers.Wait("paid").For(72*time.Hour).OrFail("not_paid", "nobody has paid in three days")
 	}
 	paid, _, err := workers.SignalOf[payment](it, "paid") // err is what was presented as an error
 	return paid.Sum, err

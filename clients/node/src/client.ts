@@ -179,10 +179,15 @@ export class Client {
     return this.#ask<wire.Submitted>("submit", item, { forMs: this.#set.submitPatienceMs, signal: options.signal });
   }
 
+  /** Gives an item's signal its message id. */
+  #signed(item: Submission): wire.Submit {
+    const { signal, ...rest } = item;
+    return signal ? { ...rest, signal: { ...signal, msg_id: signal.msg_id ?? this.#ids.next() } } : rest;
+  }
+
   /** Gives an item its id, and puts large params into the object store. */
-  async #prepare(item: Submission, options: RequestOptions): Promise<Submission & { id: string }> {
-    const ready = { ...item, id: item.id ?? this.#ids.next() };
-    if (item.signal) ready.signal = { msg_id: this.#ids.next(), ...item.signal };
+  async #prepare(item: Submission, options: RequestOptions): Promise<wire.Submit & { id: string }> {
+    const ready = { ...this.#signed(item), id: item.id ?? this.#ids.next() };
     const params = toJson(item.params);
     if (params === undefined || Buffer.byteLength(params) <= this.#set.inlineBytes) return ready;
     const put = (): Promise<unknown> => this.documents.put(ready.id, "params", Buffer.from(params));
@@ -192,7 +197,7 @@ export class Client {
 
   async #submitMany(items: readonly Submission[], options: RequestOptions): Promise<SubmitResult[]> {
     const results: SubmitResult[] = [];
-    let batch: (Submission & { id: string })[] = [];
+    let batch: (wire.Submit & { id: string })[] = [];
     let bytes = 0;
     const flush = async (): Promise<void> => {
       if (batch.length > 0) results.push(...(await this.#submitBatch(batch, options)));
@@ -211,7 +216,7 @@ export class Client {
   }
 
   /** Submits what fits one request, and again what the engine could not take just then. */
-  async #submitBatch(batch: (Submission & { id: string })[], options: RequestOptions): Promise<SubmitResult[]> {
+  async #submitBatch(batch: (wire.Submit & { id: string })[], options: RequestOptions): Promise<SubmitResult[]> {
     const results = new Map<string, SubmitResult>();
     let left = batch.map((item, i) => ({ item, key: String(i) }));
     const attempt = async (): Promise<void> => {
@@ -354,8 +359,9 @@ export class Client {
    * cancels what of it has not ended. A `callback` is submitted with it and runs when it has ended. One batch is made, however often
    * the request has to be repeated.
    */
-  async openBatch(batch: Omit<wire.Batch, "seal"> = {}, options: RequestOptions = {}): Promise<wire.BatchReply> {
-    const reply = await this.#ask<wire.BatchReply>("batch", { ...batch, id: batch.id ?? this.#ids.next() }, { forMs: this.#set.submitPatienceMs, signal: options.signal });
+  async openBatch(batch: Omit<wire.Batch, "seal" | "callback"> & { callback?: Submission } = {}, options: RequestOptions = {}): Promise<wire.BatchReply> {
+    const callback = batch.callback && this.#signed(batch.callback);
+    const reply = await this.#ask<wire.BatchReply>("batch", { ...batch, callback, id: batch.id ?? this.#ids.next() }, { forMs: this.#set.submitPatienceMs, signal: options.signal });
     if (reply.callback?.error) throw toError(reply.callback.error);
     return reply;
   }

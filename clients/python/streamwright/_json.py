@@ -196,7 +196,7 @@ def request(value: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
     doc: dict[str, Any] = {}
     for f in dataclasses.fields(value):
         v = getattr(value, f.name)
-        if v is None or f.name in leave_out or f.name != "params" and isinstance(v, (str, tuple, list, dict)) and len(v) == 0:
+        if v is None or f.name in leave_out or f.name not in ("params", "payload") and isinstance(v, (str, tuple, list, dict)) and len(v) == 0:
             continue
         if isinstance(v, timedelta):
             doc[f.name + "_ms"] = millis(v)
