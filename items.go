@@ -322,7 +322,7 @@ type Answer struct {
 
 // PresentToken presents a token that a handler has made (see [workers.Token]): its item gets the
 // signal that the token is for. The same answer again does nothing more. Errors are CodeNotFound
-// for a token that there is not, CodeAlreadyCompleted after another answer, CodeEnded for one
+// for an unknown token, CodeAlreadyCompleted after another answer, CodeEnded for one
 // whose item has ended without it, and CodeMailboxFull.
 func (c *Client) PresentToken(ctx context.Context, token string, a Answer) error {
 	result, err := encodeDocument("the result", "is", a.Result)

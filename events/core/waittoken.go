@@ -55,7 +55,7 @@ type PresentToken struct {
 }
 
 // ErrNoToken says nothing of what there is: the sender may be anybody.
-var ErrNoToken = events.Refuse(events.CodeNotFound, "there is no such token: check that it is whole; the item that it was for may have been deleted")
+var ErrNoToken = events.Refuse(events.CodeNotFound, "unknown token: check that it is whole; the item that it was for may have been deleted")
 
 func (c PresentToken) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
