@@ -14,12 +14,12 @@ import (
 // the first that are waited for. The others are counted together, under TypesTogether.
 const MaxAwaited = 200
 
-// Awaited is what waits for a signal.
+// Awaited counts the items of a type that wait for a signal.
 type Awaited struct {
 	Type   string
 	Signal string
 	Items  int64 // an item that waits for any of several counts for each
-	// Oldest is how long the first of them has waited, as exactly as [Wait].Oldest.
+	// Oldest is the longest of their waits, as exact as [Wait].Oldest.
 	Oldest time.Duration
 }
 
@@ -32,7 +32,7 @@ type awaits struct {
 	by    map[awaited]*queue // at most MaxAwaited, and one for the others; none is ever removed
 }
 
-// awaited is what an item waits for, and call where it is counted, to the Resolution.
+// awaited names what an item waits for; call adds when it began to wait, to the Resolution.
 type (
 	awaited struct {
 		typ    events.Type
@@ -125,7 +125,7 @@ func (a *awaits) change(at call, n, now int64) {
 	}
 }
 
-// queue returns what counts what waits for a signal.
+// queue returns the queue of the items that wait for a signal.
 func (a *awaits) queue(of awaited) *queue {
 	q := a.by[of]
 	if q == nil && len(a.by) >= MaxAwaited {

@@ -16,9 +16,8 @@ import (
 // Bounds of requests without a login, whose path has the secret that is their right: see
 // wire.Route. A body of theirs is never a large one.
 const (
-	// MissesPerSecond is how many unknown secrets a second one address may try, and MissesAtOnce how
-	// many at once. What it tries beyond that, requests under way among it, it waits for: until then
-	// all of its requests are refused.
+	// An address may try MissesPerSecond unknown secrets a second, and MissesAtOnce at once. Requests
+	// under way that go beyond that are a debt: until it is paid off, all others are refused.
 	MissesPerSecond = 10
 	MissesAtOnce    = 50
 
@@ -41,7 +40,7 @@ func newMisses() *misses {
 
 // of returns the limiter of an address, or, of IPv6, of its network.
 func (m *misses) of(remote string) *rate.Limiter {
-	at, _ := netip.ParseAddrPort(remote) // the zero address for what is none, as in tests
+	at, _ := netip.ParseAddrPort(remote) // the zero address if it is none, as in some tests
 	bits := 64
 	if ip := at.Addr().Unmap(); ip.Is4() {
 		at, bits = netip.AddrPortFrom(ip, 0), 32
