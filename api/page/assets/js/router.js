@@ -111,4 +111,5 @@ function render(back) {
   if (y !== null) requestAnimationFrame(() => scrollTo(0, y));
 }
 
-function setTitle(t) { document.title = [t, namespace !== DEFAULT && namespace, 'Streamwright'].filter(Boolean).join(' · '); }
+// setTitle names the page.
+export function setTitle(t) { document.title = [t, namespace !== DEFAULT && namespace, 'Streamwright'].filter(Boolean).join(' · '); }
