@@ -13,8 +13,8 @@ import { answerForm, answeredOf, questionOf } from './question.js';
 
 // tokenOf returns the token of an address's hash; undefined: it is of no link.
 export function tokenOf(hash) {
-  const { path } = parse(hash);
-  return path[0] === 'answer' && path.length === 2 ? path[1] : undefined;
+  const [screen, ...token] = parse(hash).path;
+  return screen === 'answer' ? token.join('/') : undefined;
 }
 
 // startAnswer shows the question of a link.

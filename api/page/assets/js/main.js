@@ -19,6 +19,6 @@ import audit from './screens/audit.js';
 import missing from './screens/missing.js';
 
 const token = tokenOf(location.hash);
-if (token) startAnswer(token);
+if (token !== undefined) startAnswer(token);
 else startShell([overview, work, item, approvals, approval, dead, types, type, workers, schedules, schedule, batches, events, audit, missing]);
 addEventListener('hashchange', () => { if (tokenOf(location.hash) !== token) location.reload(); });
