@@ -9,7 +9,9 @@ import { parse, setTitle } from './router.js';
 import { button } from './ui.js';
 import { toastRegion } from './toasts.js';
 import { withTexts } from './jsontext.js';
-import { answerForm, answeredOf, questionOf } from './question.js';
+import { answerOf, questionOf } from './question.js';
+
+const NAME = 'A question for you';
 
 // tokenOf returns the token of an address's hash; undefined: it is of no link.
 export function tokenOf(hash) {
@@ -29,7 +31,7 @@ export function startAnswer(token) {
 class AnswerPage {
   constructor(token) {
     this.path = `api/v1/tokens/${encodeURIComponent(token)}`;
-    this.name = h('h1', null, 'A question for you');
+    this.name = h('h1', null, NAME);
     this.told = h('div');
     this.parts = h('div');
   }
@@ -49,8 +51,8 @@ class AnswerPage {
 
   draw(a) {
     setTitle(a.title);
-    put(this.name, a.title);
-    put(this.parts, questionOf(a, a.answered ? answeredOf(a.answered, isOf(a)) : answerForm(a, (answer, value) => this.answer(answer, value))));
+    put(this.name, a.title || NAME); // of one that was answered long ago only the answer is known
+    put(this.parts, questionOf(a, answerOf(a, (answer, value) => this.answer(answer, value), { mine: isOf(a) })));
   }
 
   // answer sends an answer. If it comes too late, what is so now is shown: it may be this
@@ -71,7 +73,7 @@ class AnswerPage {
 
   // refused says why no question is shown, and what to do.
   refused(err) {
-    const [title, text] = REFUSED[err.status] ?? ['The question could not be loaded', err.message];
+    const [title, text = err.message] = REFUSED[err.status] ?? ['The question could not be loaded'];
     return h('div', { class: 'empty panel', role: 'alert' }, h('p', { class: 'empty-title' }, title), h('p', null, text), err.status !== 404 && h('p', null, button('Try again', () => this.load(), { kind: 'primary' })));
   }
 }
@@ -82,6 +84,6 @@ const isOf = (a) => Boolean(a?.answered && a.for && a.answered.by === a.for);
 const REFUSED = {
   0: ['The engine does not answer', 'It may be restarting. Try again in a moment.'],
   404: ['This link leads to no question', 'Check that the link is whole. A link ends some time after its question has been answered.'],
-  409: ['The question is over', 'Nobody needs to answer it any more.'],
+  409: ['The question is not open'],
   429: ['Too many requests', 'Wait a minute, then try again.'],
 };

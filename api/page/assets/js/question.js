@@ -22,7 +22,7 @@ export function questionOf(a, answer, more = []) {
     a.proposal !== undefined && panel('Proposal', { name: 'proposal' }, h('div', { class: 'panel-body' }, proposalOf(a))),
     answer,
     panel('Facts', {}, h('div', { class: 'panel-body' }, facts([
-      ['Asked', ago(a.since)], ['Answer by', !a.answered && a.until && [ago(a.until), a.then && `; else ${ENDS[a.then]}`]], ['Submitted by', a.submitted_by], ['Tenant', a.tenant],
+      ['Asked', a.since && ago(a.since)], ['Answer by', a.until && [ago(a.until), a.then && `; else ${ENDS[a.then]}`]], ['Submitted by', a.submitted_by], ['Tenant', a.tenant],
       ['Who may answer', a.for ? `${a.for}, by this link` : whoOf(a.who)], ['Reminders sent', a.reminded], ...more]))),
     a.params !== undefined && panel('Params', { name: 'params' }, h('div', { class: 'panel-body' }, json(a.params, { label: 'params' }))));
 }
@@ -42,20 +42,24 @@ function whoOf(who) {
   return [named || 'everybody with the role approve or operate', who.not_submitter && 'not the one who submitted it'].filter(Boolean).join('; ');
 }
 
-// answeredOf says what the answer was.
-export function answeredOf({ choice, by, at, comment }, mine) {
-  return h('div', { class: 'notice answered', role: 'status' },
-    h('p', null, mine ? h('strong', null, `Your answer: ${nameOf(choice)}`) : [h('strong', null, `${by} has answered: ${nameOf(choice)}`)], ', ', ago(at), '.'),
-    comment && h('p', { class: 'said' }, comment));
+// answerOf is the answer's part of a question: what was answered, why nothing can be, or the
+// form. mine says that an answer is of whoever looks. send and named are as of AnswerForm.
+export function answerOf(a, send, { mine = false, named = false } = {}) {
+  if (a.answered) return answered(a.answered, mine);
+  if (!a.since) return h('div', { class: 'notice' }, h('strong', null, 'The question is over: '), 'nobody has answered it.');
+  const barred = !a.may_answer && h('div', { class: 'notice' }, h('strong', null, 'You may not answer this: '), a.why_not);
+  return [barred, (a.may_answer || named) && new AnswerForm(a, send, named).el]; // a name may help
+}
+
+function answered({ choice, by, at }, mine) {
+  return h('div', { class: 'notice answered', role: 'status' }, h('strong', null, mine ? `Your answer: ${nameOf(choice)}` : `${by || 'Somebody'} has answered: ${nameOf(choice)}`), ', ', ago(at), '.');
 }
 
 const nameOf = (choice) => (CHOICES[choice] ?? choice).toLowerCase();
 
-// answerForm makes the form of a question's answer. send({choice, comment, by}, value)
-// sends the answer, with value as JSON or undefined; what it throws is shown, and what was
-// typed stays. named says that whoever answers may give a name.
-export const answerForm = (a, send, { named = false } = {}) => new AnswerForm(a, send, named).el;
-
+// AnswerForm asks for an answer. send({choice, comment, by}, value) sends it, with value as
+// JSON or undefined; what it throws is shown, and what was typed stays. named says that
+// whoever answers may give a name.
 class AnswerForm {
   constructor(a, send, named) {
     Object.assign(this, { a, send, edits: a.choices.includes('edit') });
@@ -116,7 +120,7 @@ class AnswerForm {
     try {
       await this.send(answer, value);
     } catch (err) {
-      this.say(err.message);
+      if (value === undefined || !this.fields.complain(err.message)) this.say(err.message);
     } finally {
       for (const b of all) b.disabled = false;
       this.follow();

@@ -44,9 +44,10 @@ function form(fields, hint, read) {
       bad[0]?.input.focus();
       return bad.length ? null : read();
     },
-    // complain shows at the field of a name what the engine refuses; false: there is none.
-    complain(name, message) {
-      const f = fields.find((x) => x.name === name);
+    // complain shows what the engine says of a value at the first field that it names, as
+    // "…: name: …" or "…; name.1: …"; false: it names none.
+    complain(message) {
+      const f = fields.find((x) => x.name && [': ', '; '].some((a) => [':', '.'].some((b) => message.includes(a + x.name + b))));
       f?.el.setError(message);
       f?.input.focus();
       return f !== undefined;

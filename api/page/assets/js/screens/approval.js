@@ -8,7 +8,7 @@ import { href } from '../router.js';
 import { problem, toast } from '../ui.js';
 import { keys } from '../keys.js';
 import { withTexts } from '../jsontext.js';
-import { answerForm, answeredOf, questionOf } from '../question.js';
+import { answerOf, questionOf } from '../question.js';
 import { watch } from './approvals.js';
 
 export default {
@@ -21,7 +21,7 @@ export default {
 
 class ApprovalView {
   constructor(el, id, signal, title) {
-    Object.assign(this, { id, signal, title, mine: false, path: `api/v1/approvals/${encodeURIComponent(id)}`, shown: '' });
+    Object.assign(this, { id, signal, title, mine: 0, path: `api/v1/approvals/${encodeURIComponent(id)}`, shown: '' });
     this.name = h('h1', null, 'Approval');
     this.kind = h('span', { class: 'muted' });
     this.gone = h('div');
@@ -56,26 +56,21 @@ class ApprovalView {
 
   // draw shows a question, and leaves it alone while it is the same.
   draw(a) {
-    const now = JSON.stringify([a.number, a.answered, a.may_answer]);
+    const now = JSON.stringify([a.number, a.since, a.answered, a.may_answer]);
     if (now === this.shown) return;
     this.shown = now;
     this.title(a.title);
     put(this.name, a.title);
     put(this.kind, a.type);
-    put(this.parts, questionOf(a, this.answerOf(a), [['Item', this.item()]]));
-  }
-
-  answerOf(a) {
-    if (a.answered) return answeredOf(a.answered, this.mine);
-    if (a.may_answer === false) return h('div', { class: 'notice' }, h('strong', null, 'You may not answer this: '), a.why_not);
-    return answerForm(a, (answer, value) => this.answer(a, answer, value), { named: !hasToken() });
+    const answer = answerOf(a, (given, value) => this.answer(a, given, value), { mine: this.mine === a.number, named: !hasToken() });
+    put(this.parts, questionOf(a, answer, [['Item', this.item()]]));
   }
 
   // answer sends an answer. One that comes too late is told of with what is so now.
   async answer(a, answer, value) {
     try {
       await send('POST', this.path, withTexts({ number: a.number, ...answer }, { value }));
-      this.mine = true;
+      this.mine = a.number;
       put(this.told);
       toast('Your answer was taken.');
     } catch (err) {
