@@ -61,8 +61,8 @@ roles = ["read", "operate"]
 func TestAccessRefuses(t *testing.T) {
 	user := func(fields string) string { return "[nats]\nusers = [{ " + fields + " }]" }
 	for want, file := range map[string]string{
-		`http.clients has an element 1 whose roles is wrong: unknown role "root": use submit, work, read or operate`:              "[http]\nclients = [{ name = \"a\", roles = [\"root\"] }]",
-		`http.clients has an element 1 whose roles is wrong: "acme/root": unknown role "root": use submit, work, read or operate`: "[http]\nclients = [{ name = \"a\", roles = [\"acme/root\"] }]",
+		`http.clients has an element 1 whose roles is wrong: unknown role "root": use submit, work, read, operate or approve`:              "[http]\nclients = [{ name = \"a\", roles = [\"root\"] }]",
+		`http.clients has an element 1 whose roles is wrong: "acme/root": unknown role "root": use submit, work, read, operate or approve`: "[http]\nclients = [{ name = \"a\", roles = [\"acme/root\"] }]",
 		`nats.users has an element 1 whose roles is wrong: "Acme/read": "Acme" is no namespace: use at most 32 characters`:        user(`name = "a", password = "0123456789ab", roles = ["Acme/read"]`),
 		`leaf.sites has an element 1 whose roles is "read,acme/submit": a site has roles in the namespace default alone`:          "[leaf]\nsites = [{ name = \"a\", roles = [\"acme/submit\", \"read\"] }]",
 		"http.clients has an element 1 whose roles is wrong: no role given":                                                       "[http]\nclients = [{ name = \"a\", roles = [] }]",

@@ -64,6 +64,9 @@ type PresentToken struct {
 // ErrNoToken says nothing of what there is: the sender may be anybody.
 var ErrNoToken = events.Refuse(events.CodeNotFound, "unknown token: check that it is whole; the item that it was for may have been deleted")
 
+// ErrNotAskedNow refuses a link whose question is not open.
+var ErrNotAskedNow = events.Refuse(events.CodeWrongState, "the question that the link is for is not asked now: not yet, or no longer")
+
 func (c PresentToken) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if events.CodeOf(err) == events.CodeNotFound {
@@ -113,7 +116,7 @@ func (c PresentToken) answer(d *decider, it *events.Item, t *events.WaitToken) (
 	case it.State.Terminal():
 		return Decision{}, events.Refuse(events.CodeEnded, "what was asked ended at %s without this answer", it.FinishedAt.Format(time.RFC3339))
 	case w == nil || w.Ask == nil || w.Names[0] != t.Name:
-		return Decision{}, events.Refuse(events.CodeWrongState, "the question that the link is for is not asked now: not yet, or no longer")
+		return Decision{}, ErrNotAskedNow
 	case c.Number != w.Ask.Number:
 		return Decision{}, events.Refuse(events.CodeWrongState, "another question is asked now: load it again")
 	default:
