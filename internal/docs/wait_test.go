@@ -40,7 +40,7 @@ func TestWaitExamples(t *testing.T) {
 	}
 	r.wait(id, events.StateCompleted, "3")
 	charged := r.submit("charge", nil)
-	if err := r.c.PresentToken(r.ctx, <-asked, streamwright.Answer{Result: payment{Sum: 4}}); err != nil {
+	if err := r.c.PresentToken(r.ctx, <-asked, streamwright.TokenResult{Result: payment{Sum: 4}}); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(charged, events.StateCompleted, "4")
