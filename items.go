@@ -314,8 +314,8 @@ func (c *Client) Signal(ctx context.Context, id string, s Signal) (Signalled, er
 	return r, err
 }
 
-// Answer is what is said with a token: a result, or an error.
-type Answer struct {
+// TokenResult is what is said with a token: a result, or an error.
+type TokenResult struct {
 	Result any // as JSON, at most 64 KiB; a json.RawMessage as it is; nil: none
 	Error  *SignalError
 }
@@ -324,7 +324,7 @@ type Answer struct {
 // signal that the token is for. The same answer again does nothing more. Errors are CodeNotFound
 // for an unknown token, CodeAlreadyCompleted after another answer, CodeEnded for one
 // whose item has ended without it, and CodeMailboxFull.
-func (c *Client) PresentToken(ctx context.Context, token string, a Answer) error {
+func (c *Client) PresentToken(ctx context.Context, token string, a TokenResult) error {
 	result, err := encodeDocument("the result", "is", a.Result)
 	if err != nil {
 		return err

@@ -111,6 +111,7 @@ const (
 	KindParked            = events.KindParked
 	KindSignalled         = events.KindSignalled
 	KindTokenGiven        = events.KindTokenGiven
+	KindReminded          = events.KindReminded
 	KindRejected          = events.KindRejected
 	KindOwned             = events.KindOwned
 	KindSnapshot          = events.KindSnapshot

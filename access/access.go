@@ -31,6 +31,7 @@ const (
 	Work    = wire.RoleWork
 	Read    = wire.RoleRead
 	Operate = wire.RoleOperate
+	Approve = wire.RoleApprove
 )
 
 // All are all roles together.
@@ -52,7 +53,7 @@ func ParseRoles(list []string) (set Roles, err error) {
 		set |= Roles(r)
 	}
 	if set == 0 {
-		return 0, errors.New("no role given: use some of submit, work, read and operate")
+		return 0, errors.New("no role given: use some of submit, work, read, operate and approve")
 	}
 	return set, nil
 }

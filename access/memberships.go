@@ -39,7 +39,7 @@ func ParseMemberships(list []string) (m Memberships, err error) {
 		all[ns] |= Roles(role)
 	}
 	if len(all) == 0 {
-		return Memberships{}, errors.New("no role given: use some of submit, work, read and operate")
+		return Memberships{}, errors.New("no role given: use some of submit, work, read, operate and approve")
 	}
 	return membershipsOf(all), nil
 }
@@ -74,7 +74,7 @@ func membershipsOf(all map[events.Namespace]Roles) Memberships {
 		if ns != every {
 			roles &^= all[every]
 		}
-		for _, r := range []Role{Submit, Work, Read, Operate} {
+		for _, r := range []Role{Submit, Work, Read, Operate, Approve} {
 			if roles.Has(Roles(r)) {
 				words = append(words, spell(ns, r))
 			}

@@ -68,7 +68,7 @@ func TestAmong(t *testing.T) {
 func TestMembershipsRefuses(t *testing.T) {
 	for words, want := range map[string]string{
 		"":                 `unknown role ""`,
-		"root":             `unknown role "root": use submit, work, read or operate`,
+		"root":             `unknown role "root": use submit, work, read, operate or approve`,
 		"acme/root":        `"acme/root": unknown role "root"`,
 		"acme/":            `"acme/": unknown role ""`,
 		"/read":            `"/read": "" is no namespace`,

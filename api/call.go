@@ -27,6 +27,7 @@ type call struct {
 	respond  func(data []byte, err *wire.Error) // for progress, and once for the reply; err excludes progress
 	replied  func()                             // nil, or called behind the reply
 	actor    string                             // who asks; see withActor
+	roles    access.Roles                       // the actor's; of nobody that is known: all
 	user     *quota.User                        // whose quota counts; nil: nobody's
 	limit    int64                              // bytes of a reply
 	imported bool                               // it comes from another account than the engine's
@@ -337,7 +338,8 @@ func (s *Service) answer(ctx context.Context, h handler, endpoint string, body [
 	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
 	id, ok := access.IdentityOf(ctx)
-	if c.actor = id.Name; ok && id != access.Anyone {
+	if c.actor, c.roles = id.Name, access.All; ok && id != access.Anyone {
+		c.roles = id.Roles
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
 	}
 	c.replied = func() { replies <- last }

@@ -26,7 +26,6 @@ func (a *submitAPI) handle(h *handlers) {
 	at(h, wire.APICancel, a.cancelItem)
 	at(h, wire.APIReschedule, a.reschedule)
 	at(h, wire.APISignal, a.signal)
-	at(h, wire.APIToken, a.token)
 }
 
 // submit decides one item or an array of them.
@@ -286,12 +285,6 @@ func (a *submitAPI) signal(c *call, req wire.Signal) {
 	c.decide(cmd, err, func(o dispatcher.Outcome) any {
 		return wire.Signalled{ID: o.Decision.ID.String(), State: stateAfter(o), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
 	})
-}
-
-// token decides what somebody who presents a token says.
-func (a *submitAPI) token(c *call, req wire.PresentToken) {
-	cmd, err := command.OfToken(req)
-	c.decide(cmd, err, func(o dispatcher.Outcome) any { return wire.TokenPresented{ID: o.Decision.ID.String()} })
 }
 
 // batch opens a batch, with its callback, or seals one.

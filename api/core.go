@@ -58,6 +58,10 @@ type Queries interface {
 	Records(events.RecordKind) ([]events.Record, error)
 	Item(events.ID) (*events.Item, error)
 	Full(events.ID) (wire.Item, bool, error)
+	// Asked returns an item, nil if there is none, with the last question that it has asked, nil
+	// for none, and its mailbox.
+	Asked(events.ID) (*events.Item, *events.Question, *events.Mailbox, error)
+	Approvals(q wire.Approvals, who events.Answerer, all bool) (wire.ApprovalsReply, error)
 	ByIntake(seq uint64) (events.ID, bool, error)
 	List(wire.List) (wire.Listed, error)
 	Children(of, behind events.ID, limit int) ([]events.ID, error)

@@ -130,7 +130,7 @@ func (s *Service) admit(c *call, header micro.Headers) error {
 // admitUser finds the request's actor, and counts it against the user's quota. One that
 // waits, for an item or for events, is open until it is answered.
 func (s *Service) admitUser(c *call, header micro.Headers) error {
-	if s.Accounts == nil || !s.Accounts() {
+	if c.roles = access.All; s.Accounts == nil || !s.Accounts() {
 		c.actor = access.Anyone.Name
 		return nil
 	}
@@ -150,14 +150,13 @@ func (s *Service) admitUser(c *call, header micro.Headers) error {
 	} else if !known {
 		return nil
 	}
-	if c.actor = name; s.Quotas == nil {
+	if c.actor = name; s.UserRoles != nil {
+		c.roles = s.UserRoles(name)
+	}
+	if s.Quotas == nil {
 		return nil
 	}
-	roles := access.All
-	if s.UserRoles != nil {
-		roles = s.UserRoles(name)
-	}
-	c.user = s.Quotas.User(quota.NATS, name, roles)
+	c.user = s.Quotas.User(quota.NATS, name, c.roles)
 	if access.Needs(c.endpoint) == access.RolesOf(access.Work) {
 		return nil
 	}

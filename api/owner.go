@@ -154,7 +154,8 @@ func (s *Service) forwarded(m *nats.Msg) {
 		return
 	}
 	id, ok := maker(m.Header)
-	if c.actor = id.Name; ok {
+	if c.actor, c.roles = id.Name, access.All; ok {
+		c.roles = id.Roles
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles)
 	}
 	h.serve(c)

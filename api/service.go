@@ -235,6 +235,7 @@ func (s *Service) endpoints() map[string]handler {
 	h := &handlers{s: s, by: map[string]handler{}}
 	s.items.handle(h)
 	s.submits.handle(h)
+	(&approvalAPI{s.engine}).handle(h)
 	s.types.handle(h)
 	s.workers.handle(h)
 	s.schedules.handle(h)

@@ -430,7 +430,7 @@ func checkHTTPClients(clients []HTTPClient) error {
 		case cl.Name == "":
 			fail(i, "name", "has an element %d without a name", i+1)
 		case !cl.Roles.Any():
-			fail(i, "roles", "has an element %d (%s) without roles: use some of submit, work, read and operate", i+1, cl.Name)
+			fail(i, "roles", "has an element %d (%s) without roles: use some of submit, work, read, operate and approve", i+1, cl.Name)
 		case seen[cl.Name]:
 			fail(i, "name", "has the name %s twice", cl.Name)
 		}
@@ -478,7 +478,7 @@ func (u NATSUser) check() (key string, err error) {
 		return "nkey", errors.New("has an nkey that is no user's public key: it begins with U; nk -gen user makes one")
 	}
 	if !u.Roles.Any() {
-		return "roles", errors.New("has no roles: use some of submit, work, read and operate")
+		return "roles", errors.New("has no roles: use some of submit, work, read, operate and approve")
 	}
 	return "", nil
 }

@@ -59,6 +59,7 @@ func (l *loop) onTime() error {
 type timers struct {
 	*decider
 	store    *projector.Store
+	newID    func() events.ID // for reminders
 	flight   *flight
 	assigner *assigner
 	*readyq.Window[projector.TimerKey]
@@ -93,7 +94,7 @@ func (t *timers) due(now time.Time) error {
 		if !clock.Passed(it.ExpiryAt(), now) && t.assigner.spares(it) {
 			continue
 		}
-		if _, _, err := t.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
+		if _, _, err := t.decide(core.Due{ID: it.ID, Random: random(), NewID: t.newID()}); fatal(err) != nil {
 			return err
 		}
 	}

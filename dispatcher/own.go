@@ -189,7 +189,7 @@ func (l *loop) connect(reg *registry.Registry) {
 	l.limits = limits{state: state, clock: clk, cfg: cfg, table: t, ready: l.ready, seats: l.seats, gates: &l.gates, pools: &l.pools, acks: &l.acks, dirty: l.dirty, marks: map[events.Type]string{}}
 	l.assigner = assigner{decider: d, cfg: cfg, limits: &l.limits, flight: &l.flight, leases: &l.leases, table: t, ready: l.ready, seats: l.seats, dirty: l.dirty, out: out}
 	l.sender = sender{limits: &l.limits, assigner: &l.assigner, room: d.room}
-	l.timers = timers{decider: d, store: cfg.Store, flight: &l.flight, assigner: &l.assigner, Window: readyq.NewWindow(projector.TimerKey.Less)}
+	l.timers = timers{decider: d, store: cfg.Store, newID: func() events.ID { return l.newID() }, flight: &l.flight, assigner: &l.assigner, Window: readyq.NewWindow(projector.TimerKey.Less)}
 	l.recount = recount{decider: d, store: cfg.Store}
 	l.workforce = workforce{decider: d, registry: reg, assigner: &l.assigner, ready: l.ready, dirty: l.dirty, changed: cfg.Hooks.Workers, circuits: state.CircuitVersion()}
 	l.follow = followUps{decider: d, store: cfg.Store, halt: l.halt}

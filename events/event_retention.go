@@ -111,7 +111,7 @@ func (n names) parse(what string, b []byte) (byte, error) {
 }
 
 var (
-	docNames    = names{byte(DocParams): "params", byte(DocResult): "result", byte(DocCheckpoint): "checkpoint", byte(DocOutcomes): "outcomes", byte(DocChildren): "children", byte(DocMailbox): "mailbox"}
+	docNames    = names{byte(DocParams): "params", byte(DocResult): "result", byte(DocCheckpoint): "checkpoint", byte(DocOutcomes): "outcomes", byte(DocChildren): "children", byte(DocMailbox): "mailbox", byte(DocQuestion): "question"}
 	recordNames = names{byte(RecordSchedule): "schedule", byte(RecordWorker): "worker", byte(RecordCause): "cause", byte(RecordDrain): "drain", byte(RecordNamespace): "namespace"}
 	keyNames    = names{byte(KeyDedup): "dedup", byte(KeyIdempotency): "idempotency", byte(KeyMsgID): "msg_id", byte(KeyRate): "rate", byte(KeyGroup): "group"}
 )

@@ -50,6 +50,7 @@ type Wait struct {
 	Since time.Time `json:"since,omitzero"`
 	Ended WaitEnd   `json:"ended,omitempty"` // empty: it has not
 	Taken []int     `json:"taken,omitempty"` // the signals that it has taken, in the order of their arrival
+	Ask   *Asked    `json:"ask,omitempty"`   // the first of Names is the answer's; nil: it asks nothing. Never changed in place
 }
 
 // WaitEnd says what has ended a wait.
@@ -67,6 +68,7 @@ type Signals struct {
 	Unread int   `json:"unread,omitempty"` // how many no run has used up
 	Bytes  int   `json:"bytes,omitempty"`  // of those, their names and payloads
 	Tokens int   `json:"tokens,omitempty"` // how many nobody has presented
+	Asked  int   `json:"asked,omitempty"`  // number of the last question
 	Wait   *Wait `json:"wait,omitempty"`
 }
 
@@ -76,6 +78,14 @@ func (it *Item) Wait() *Wait {
 		return nil
 	}
 	return it.Signals.Wait
+}
+
+// timerAt returns when something is due for the wait: its deadline, or a reminder.
+func (w *Wait) timerAt() time.Time {
+	if a := w.Ask; a != nil && !a.RemindAt.IsZero() && a.RemindAt.Before(w.Until) {
+		return a.RemindAt
+	}
+	return w.Until
 }
 
 // Waited returns how the item's last wait has ended, for the runs that are told of it; nil
@@ -92,6 +102,8 @@ type Mailbox struct {
 	Unread []Signal     `json:"unread,omitempty"` // in the order of their arrival
 	Used   []UsedSignal `json:"used,omitempty"`   // those with a message id, the last MaxUsedSignals
 	Tokens []WaitToken  `json:"tokens,omitempty"` // in the order in which they were given
+	// Answered are the questions that were answered, the last MaxAnswered.
+	Answered []Answered `json:"answered,omitempty"`
 }
 
 // Signal is one that has come.
@@ -101,8 +113,9 @@ type Signal struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Error   *SignalError    `json:"error,omitempty"` // in place of a payload, of one that came by a token
 	MsgID   string          `json:"msg_id,omitempty"`
-	Token   bool            `json:"token,omitempty"` // somebody has presented a token
-	By      string          `json:"by,omitempty"`    // who sent it; see [Event].By
+	Token   bool            `json:"token,omitempty"`  // somebody has presented a token
+	Answer  int             `json:"answer,omitempty"` // the number of the question that it answers; its payload is an [Answer]
+	By      string          `json:"by,omitempty"`     // who sent it; see [Event].By
 	At      time.Time       `json:"at"`
 }
 
@@ -140,7 +153,8 @@ func (b *Mailbox) Token(hash string) *WaitToken {
 // uses up the signals that the run was given.
 type Parked struct {
 	WaitTerms
-	Duration Duration `json:"duration_ms"`
+	Ask      *Question `json:"ask,omitempty"` // nil: nothing
+	Duration Duration  `json:"duration_ms"`
 }
 
 // Signalled is the payload of signalled: a signal has come into the item's mailbox.
@@ -150,7 +164,8 @@ type Signalled struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Error   *SignalError    `json:"error,omitempty"`
 	MsgID   string          `json:"msg_id,omitempty"`
-	Token   string          `json:"token,omitempty"` // the hash of the token that was presented
+	Token   string          `json:"token,omitempty"`  // the hash of the token that was presented
+	Answer  int             `json:"answer,omitempty"` // the number of the question that it answers
 }
 
 func (*Parked) Kind() Kind    { return KindParked }

@@ -27,6 +27,7 @@ type Item struct {
 	Tenant         string            `json:"tenant,omitzero"`
 	Labels         map[string]string `json:"labels,omitzero"`
 	Provenance     Provenance        `json:"provenance,omitzero"`
+	SubmittedBy    string            `json:"submitted_by,omitzero"` // as the access layer knew; of a child, who submitted its parent
 	Trace          string            `json:"trace,omitzero"`
 	Digest         string            `json:"digest,omitzero"`
 	MergedInto     ID                `json:"merged_into,omitzero"`
@@ -106,7 +107,7 @@ func (it *Item) TimerAt() time.Time {
 		return it.Deadline
 	case StateWaiting:
 		if w := it.Wait(); w != nil {
-			return w.Until
+			return w.timerAt()
 		}
 	}
 	return time.Time{}

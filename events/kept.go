@@ -16,10 +16,11 @@ const (
 	DocOutcomes   DocKind = 'o' // how the children of the last spawn ended: a JSON array of Outcome
 	DocChildren   DocKind = 'c' // the children of a spawn that is made in parts: a JSON array of ID
 	DocMailbox    DocKind = 's' // the signals that have come: a [Mailbox]
+	DocQuestion   DocKind = 'q' // what the last wait that asked something has asked: a [Question]
 )
 
 // DocKinds lists them all.
-var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes, DocChildren, DocMailbox}
+var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes, DocChildren, DocMailbox, DocQuestion}
 
 // RecordKind says what a [Record] is of.
 type RecordKind byte

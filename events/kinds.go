@@ -29,6 +29,7 @@ const (
 	KindParked
 	KindSignalled
 	KindTokenGiven
+	KindReminded
 	KindRejected
 	KindOwned
 	KindSnapshot
@@ -93,6 +94,7 @@ var kinds = [NumKinds]kindRow{
 	KindParked:            row[Parked]("parked", ScopeItem),
 	KindSignalled:         row[Signalled]("signalled", ScopeItem),
 	KindTokenGiven:        row[TokenGiven]("token_given", ScopeItem),
+	KindReminded:          row[Reminded]("reminded", ScopeItem),
 	KindRejected:          row[Rejected]("rejected", ScopeSubmission),
 	KindOwned:             row[Owned]("owned", ScopePartition),
 	KindSnapshot:          row[Snapshot]("snapshot", ScopePartition),

@@ -114,6 +114,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindCancelled:   StateCancelled,
 		KindRescheduled: StateWaiting,
 		KindSignalled:   StateWaiting,
+		KindReminded:    StateWaiting,
 	},
 	StateFailed: {
 		KindQueued: StateQueued,

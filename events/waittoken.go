@@ -12,10 +12,15 @@ import (
 type WaitToken struct {
 	Name string `json:"name"` // of the signal
 	Hash string `json:"hash"` // SHA-256 of its text, in lower-case hex
+	// For makes it a link: it answers the question whose answer has the name, as the one whom it
+	// was given to.
+	For string `json:"for,omitempty"`
 
-	Signal int       `json:"signal,omitempty"` // the number of the signal that it has become; 0: nobody has presented it
-	Answer string    `json:"answer,omitempty"` // [DigestAnswer] of that
-	At     time.Time `json:"at,omitzero"`      // of that
+	Signal int    `json:"signal,omitempty"` // the number of the signal that it has become; 0: nobody has presented it
+	Answer string `json:"answer,omitempty"` // [DigestAnswer] of that
+	// Question is the number of the question that the link's answer, or another's, has answered.
+	Question int       `json:"question,omitempty"`
+	At       time.Time `json:"at,omitzero"` // of that
 }
 
 // SignalError is what somebody who presents a token says instead of a result.
@@ -39,6 +44,7 @@ func (e *SignalError) Error() string {
 type TokenGiven struct {
 	Name string `json:"name"`
 	Hash string `json:"hash"`
+	For  string `json:"for,omitempty"`
 }
 
 func (*TokenGiven) Kind() Kind { return KindTokenGiven }

@@ -18,6 +18,10 @@ const (
 	APICancel     = "cancel"
 	APISignal     = "signal"
 	APIToken      = "token"
+	APILink       = "link"
+	APIApprovals  = "approvals"
+	APIApproval   = "approval"
+	APIAnswer     = "answer"
 	APIHistory    = "history"
 	APILogs       = "logs"
 	APIOutput     = "output"
@@ -165,6 +169,7 @@ var endpoints = func() []Endpoint {
 		works    = Roles(RoleWork)
 		reads    = Roles(RoleRead)
 		operates = Roles(RoleOperate)
+		approves = Roles(RoleApprove | RoleOperate)
 
 		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 		v1                         = "/api/v1"
@@ -172,6 +177,7 @@ var endpoints = func() []Endpoint {
 	var (
 		missing   = []events.Code{events.CodeNotFound}
 		signals   = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeEnded, events.CodeMailboxFull}
+		answers   = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeAlreadyCompleted, events.CodeEnded}
 		tokens    = []events.Code{events.CodeNotFound, events.CodeAlreadyCompleted, events.CodeEnded, events.CodeMailboxFull}
 		conflicts = []events.Code{events.CodeNotFound, events.CodeWrongState}
 		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
@@ -214,6 +220,22 @@ var endpoints = func() []Endpoint {
 		{Name: APIToken, Roles: AllRoles, Key: "token", Refuses: tokens, Request: typeOf[PresentToken](), Reply: typeOf[TokenPresented](), Routes: []Route{
 			{ID: "present-token", Method: post, Path: TokensPath + "{token}", Tag: "work", Open: true,
 				Summary: "Present a token", About: "A handler has made the token, and its item waits for it. Whoever presents it says how the wait ends, once: with a result, any JSON document of at most 64 KiB, or with an error. The token is all that is needed: no login. The same answer again is answered as the first was, another is refused (already_completed)."},
+		}},
+		{Name: APILink, Roles: AllRoles, ReadOnly: true, Refuses: missing, Request: typeOf[ShowLink](), Reply: typeOf[Approval](), Routes: []Route{
+			{ID: "show-link", Method: get, Path: TokensPath + "{token}", Tag: "approvals", Open: true,
+				Summary: "Show the question that a link is for", About: "The link is all that is needed: no login. It is answered by presenting its token. A token that is no link is unknown here."},
+		}},
+		{Name: APIApprovals, Roles: approves | reads, ReadOnly: true, Request: typeOf[Approvals](), Reply: typeOf[ApprovalsReply](), Routes: []Route{
+			{ID: "approvals", Method: get, Path: v1 + "/approvals", Tag: "approvals",
+				Summary: "List the questions that items ask", About: "Those asked last first. Without the role read, they are those that one may answer. A page may be shorter than the limit, even empty, and still have a next_cursor."},
+		}},
+		{Name: APIApproval, Roles: approves | reads, ReadOnly: true, Refuses: missing, Request: typeOf[ShowApproval](), Reply: typeOf[Approval](), Routes: []Route{
+			{ID: "show-approval", Method: get, Path: v1 + "/approvals/{id}", Tag: "approvals",
+				Summary: "Show the question that an item asks", About: "The last that it has asked: with answered, if somebody has answered it. Without the role read, one that one may answer."},
+		}},
+		{Name: APIAnswer, Roles: approves, Refuses: answers, Request: typeOf[Answer](), Reply: typeOf[AnswerReply](), Routes: []Route{
+			{ID: "answer", Method: post, Path: v1 + "/approvals/{id}", Tag: "approvals",
+				Summary: "Answer the question that an item asks", About: "Once: of two answers the first counts, and the second is refused with who has answered (already_completed). The same answer again is answered as the first was. Give the number of the question that was read, so that another is not answered in its place."},
 		}},
 		{Name: APIHistory, Roles: reads, ReadOnly: true, Refuses: missing, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
 			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work",

@@ -507,10 +507,13 @@ func (x *WaitFor) appendJSON(w *quickjson.Writer) {
 	if len(x.Result) > 0 {
 		w.Document(`,"result":`, x.Result)
 	}
+	if len(x.Ask) > 0 {
+		w.Document(`,"ask":`, x.Ask)
+	}
 	w.Close(at)
 }
 
-var waitForFields = []string{"names", "all", "until", "for_ms", "then", "code", "error", "result"}
+var waitForFields = []string{"names", "all", "until", "for_ms", "then", "code", "error", "result", "ask"}
 
 func (x *WaitFor) readJSON(r *quickjson.Reader) {
 	for o := r.Object(waitForFields); r.Next(&o); {
@@ -531,6 +534,8 @@ func (x *WaitFor) readJSON(r *quickjson.Reader) {
 			x.Error = r.Text()
 		case 7:
 			x.Result = r.Raw()
+		case 8:
+			x.Ask = r.Raw()
 		}
 	}
 }
@@ -539,10 +544,11 @@ func (x *WaitToken) appendJSON(w *quickjson.Writer) {
 	at := w.Open()
 	w.Text(`,"name":`, x.Name)
 	w.Text(`,"hash":`, x.Hash)
+	w.OptText(`,"for":`, x.For)
 	w.Close(at)
 }
 
-var waitTokenFields = []string{"name", "hash"}
+var waitTokenFields = []string{"name", "hash", "for"}
 
 func (x *WaitToken) readJSON(r *quickjson.Reader) {
 	for o := r.Object(waitTokenFields); r.Next(&o); {
@@ -551,6 +557,8 @@ func (x *WaitToken) readJSON(r *quickjson.Reader) {
 			x.Name = r.Text()
 		case 1:
 			x.Hash = r.Text()
+		case 2:
+			x.For = r.Text()
 		}
 	}
 }

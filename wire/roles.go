@@ -17,15 +17,16 @@ const (
 	RoleWork                     // register as a worker, take items, report
 	RoleRead                     // see everything: items, events, logs, workers, settings
 	RoleOperate                  // change everything: settings, pauses, replay, purge, drain, schedules
+	RoleApprove                  // answer the questions that items ask, and see those that one may answer
 )
 
 // AllRoles are all roles together.
-const AllRoles = Roles(RoleSubmit | RoleWork | RoleRead | RoleOperate)
+const AllRoles = Roles(RoleSubmit | RoleWork | RoleRead | RoleOperate | RoleApprove)
 
 var roleNames = []struct {
 	role Role
 	name string
-}{{RoleSubmit, "submit"}, {RoleWork, "work"}, {RoleRead, "read"}, {RoleOperate, "operate"}}
+}{{RoleSubmit, "submit"}, {RoleWork, "work"}, {RoleRead, "read"}, {RoleOperate, "operate"}, {RoleApprove, "approve"}}
 
 // String returns the role's name.
 func (r Role) String() string {
@@ -44,7 +45,7 @@ func ParseRole(s string) (Role, error) {
 			return n.role, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown role %q: use submit, work, read or operate", s)
+	return 0, fmt.Errorf("unknown role %q: use submit, work, read, operate or approve", s)
 }
 
 // Roles is a set of roles.

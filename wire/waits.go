@@ -19,6 +19,9 @@ type WaitFor struct {
 	Code   string          `json:"code,omitempty"`   // of fail; empty: wait_timed_out
 	Error  string          `json:"error,omitempty"`  // of fail
 	Result json.RawMessage `json:"result,omitempty"` // of complete: at most 4 KiB
+	// Ask is what it asks people, an [events.Question] without its number: the answer is a signal of the
+	// first of Names. Absent: nothing.
+	Ask json.RawMessage `json:"ask,omitempty"`
 }
 
 // WaitToken says, in a token report, that a run has made a token for its item: somebody outside who
@@ -26,6 +29,8 @@ type WaitFor struct {
 type WaitToken struct {
 	Name string `json:"name"` // of the signal
 	Hash string `json:"hash"` // SHA-256 of the token's text, in lower-case hex; the text is ID-SECRET: see PROTOCOL.md
+	// For makes it a link: whoever presents it answers the question of that name, as him.
+	For string `json:"for,omitempty"`
 }
 
 // PresentToken presents a token: the item gets the signal that it is for.
@@ -69,11 +74,24 @@ type WaitShown struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`
 	Then  events.WaitThen `json:"then"`
+	Ask   *AskShown       `json:"ask,omitempty"` // what it asks people; nil: nothing
+}
+
+// AskShown is what an item asks: an [Approval] has more of it.
+type AskShown struct {
+	Number  int              `json:"number"`
+	Title   string           `json:"title"`
+	Choices []events.Choice  `json:"choices"`
+	Who     events.Answerers `json:"who,omitzero"`
 }
 
 func shownWait(w *events.Wait) *WaitShown {
 	if w == nil {
 		return nil
 	}
-	return &WaitShown{Names: w.Names, All: w.All, Since: w.Since, Until: w.Until, Then: w.Then}
+	s := &WaitShown{Names: w.Names, All: w.All, Since: w.Since, Until: w.Until, Then: w.Then}
+	if a := w.Ask; a != nil {
+		s.Ask = &AskShown{Number: a.Number, Title: a.Title, Choices: a.Choices, Who: a.Who}
+	}
+	return s
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // RawItem is one work item as its handler sees it. It is safe for concurrent
@@ -38,7 +39,7 @@ type RawItem struct {
 
 	// OnToken records the hash of a token that the handler makes by Token; nil drops it. The
 	// runtime sets it.
-	OnToken func(ctx context.Context, name, hash string) error
+	OnToken func(ctx context.Context, t wire.WaitToken) error
 
 	// OnMeasure takes what the handler measures by Measure; nil drops it. The
 	// runtime sets it.

@@ -49,8 +49,8 @@ func (l *line) connect(ctx context.Context, item *RawItem) {
 	item.OnCheckpoint = func(call context.Context, doc json.RawMessage) error {
 		return l.record(ctx, call, wire.Report{Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: doc}})
 	}
-	item.OnToken = func(call context.Context, name, hash string) error {
-		return l.record(ctx, call, wire.Report{Event: wire.ReportToken, ReportFlow: wire.ReportFlow{WaitToken: &wire.WaitToken{Name: name, Hash: hash}}})
+	item.OnToken = func(call context.Context, t wire.WaitToken) error {
+		return l.record(ctx, call, wire.Report{Event: wire.ReportToken, ReportFlow: wire.ReportFlow{WaitToken: &t}})
 	}
 }
 

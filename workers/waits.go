@@ -17,6 +17,7 @@ import (
 type Waits struct {
 	terms  wire.WaitFor
 	result any
+	ask    *Question // nil: it asks nothing
 }
 
 // Wait waits for a signal of a name. Who sends one names the item: engine signal ID NAME.
@@ -89,6 +90,13 @@ func (w Waits) outcome() (Outcome, error) {
 		}
 		terms.Result = doc
 	}
+	if w.ask != nil {
+		doc, err := w.ask.encode()
+		if err != nil {
+			return Outcome{}, badSpawn("%w", err)
+		}
+		terms.Ask = doc
+	}
 	return Outcome{Wait: &w, report: &wire.Report{Event: wire.ReportWait, ReportFlow: wire.ReportFlow{Wait: &terms}}}, nil
 }
 
@@ -105,13 +113,18 @@ func (w Waits) outcome() (Outcome, error) {
 //	…
 //	return nil, workers.Wait("paid").For(72 * time.Hour)
 func Token(ctx context.Context, name string) (string, error) {
+	return newToken(ctx, wire.WaitToken{Name: name})
+}
+
+func newToken(ctx context.Context, t wire.WaitToken) (string, error) {
 	item := itemOf(ctx)
 	if item == nil {
 		return "", fmt.Errorf("make a token: %w", ErrNoItem)
 	}
 	token, err := wire.NewWaitToken(item.ID), context.Cause(ctx)
 	if err == nil && item.OnToken != nil {
-		err = item.OnToken(ctx, name, wire.HashWaitToken(token))
+		t.Hash = wire.HashWaitToken(token)
+		err = item.OnToken(ctx, t)
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a token for item %s: %w", item.ID, err)

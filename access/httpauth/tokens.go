@@ -122,7 +122,7 @@ func parseToken(line string) (*Token, error) {
 	}
 	t.Roles, err = access.ParseMemberships(strings.Split(fields[2], ","))
 	if err != nil && len(fields[2]) >= MinTokenLen {
-		err = fmt.Errorf("%s is no list of roles: use some of submit, work, read and operate, with a namespace before a / (acme/submit) or without, and commas between them", quote(fields[2]))
+		err = fmt.Errorf("%s is no list of roles: use some of submit, work, read, operate and approve, with a namespace before a / (acme/submit) or without, and commas between them", quote(fields[2]))
 	}
 	return t, err
 }

@@ -71,7 +71,7 @@ func (s *Server) admitAnyone(hc huma.Context, next func(huma.Context)) {
 // engine could not look. The count may become a debt.
 func (s *Server) missed(r *http.Request, err error) {
 	switch events.CodeOf(err) {
-	case events.CodeAlreadyCompleted, events.CodeEnded, events.CodeMailboxFull, events.CodeUnavailable, events.CodeNotOwner, events.CodeTimeout, events.CodeInternal:
+	case events.CodeAlreadyCompleted, events.CodeEnded, events.CodeWrongState, events.CodeForbidden, events.CodeMailboxFull, events.CodeUnavailable, events.CodeNotOwner, events.CodeTimeout, events.CodeInternal:
 	default:
 		s.misses.of(r.RemoteAddr).ReserveN(time.Now(), 1)
 	}

@@ -21,7 +21,7 @@ func TestRequestsWithoutALogin(t *testing.T) {
 	asked := 0
 	s, err := New(Config{Auth: tokens{"all": access.All}, Engine: fakeEngine(func(_ context.Context, endpoint string, body []byte) ([]byte, error) {
 		asked++
-		if endpoint != wire.APIToken || !bytes.Contains(body, []byte(`"GOOD"`)) {
+		if endpoint != wire.APIToken && endpoint != wire.APILink || !bytes.Contains(body, []byte(`"GOOD"`)) {
 			return nil, events.Refuse(events.CodeNotFound, "there is no such token")
 		}
 		return []byte(`{"id":"x"}`), nil
@@ -41,7 +41,10 @@ func TestRequestsWithoutALogin(t *testing.T) {
 	if w := do(http.MethodPost, me, "/api/v1/tokens/GOOD", `{"result":1}`); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete} {
+	if w := do(http.MethodGet, me, "/api/v1/tokens/GOOD", ""); w.Code != http.StatusOK {
+		t.Errorf("the question of a link: %d %s", w.Code, w.Body)
+	}
+	for _, method := range []string{http.MethodPatch, http.MethodPut, http.MethodDelete} {
 		before := asked
 		if w := do(method, me, "/api/v1/tokens/GOOD", ""); w.Code != http.StatusMethodNotAllowed || asked != before {
 			t.Errorf("%s: %d %s", method, w.Code, w.Body)

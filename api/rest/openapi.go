@@ -61,6 +61,7 @@ const schemaPrefix = "#/components/schemas/"
 // The tags of operations.
 const (
 	tagWork       = "work"
+	tagApprovals  = "approvals"
 	tagEvents     = "events"
 	tagEngine     = "engine"
 	tagTypes      = "types"
@@ -75,6 +76,7 @@ const (
 
 var tags = [][2]string{
 	{tagWork, "Work items: submit, see, wait for, cancel, order anew."},
+	{tagApprovals, "The questions that items ask people."},
 	{tagEvents, "The log of events, live."},
 	{tagEngine, "The engine as a whole."},
 	{tagTypes, "Types of work and their settings."},

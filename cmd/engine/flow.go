@@ -191,6 +191,9 @@ func waitText(w *streamwright.ItemWait) string {
 	if w.All {
 		word = " and "
 	}
+	if w.Ask != nil {
+		return "for an answer: " + w.Ask.Title
+	}
 	if len(w.Names) == 0 {
 		return "until " + w.Until.Local().Format(time.DateTime)
 	}

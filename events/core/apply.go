@@ -130,6 +130,7 @@ var folds = [events.NumKinds]fold{
 	events.KindParked:       onItem(foldParked),
 	events.KindSignalled:    onItem(foldSignalled),
 	events.KindTokenGiven:   onItem(foldTokenGiven),
+	events.KindReminded:     onItem(foldReminded),
 
 	events.KindRejected:       whole(applyRejected),
 	events.KindRejectedPurged: whole(applyRejectedPurged),
@@ -184,7 +185,7 @@ func applyCreated(a *applier, b *events.Created) error {
 		ID: a.ev.ID, Type: a.ev.Type, State: events.StateCreated, Priority: b.Priority,
 		MaxAttempts: b.MaxAttempts, Timeout: b.Timeout.Duration,
 		DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey, Capabilities: b.Capabilities,
-		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
+		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, SubmittedBy: a.ev.By, Trace: b.Trace, Digest: b.Digest,
 		IntakeSeq: b.Intake.Seq, MsgID: b.Intake.MsgID, AvailableAt: b.AvailableAt, CreatedAt: a.ev.At, CreatedSeq: a.ev.Seq, BaseSeq: a.ev.Seq, Seq: a.ev.Seq,
 	}
 	if b.Delayed {

@@ -175,7 +175,11 @@ func moveRun(it *events.Item, at time.Time) {
 	case events.StateWaiting:
 		s := ownSignals(it)
 		w := *s.Wait
-		w.Since, w.Until, s.Wait = w.Since.Add(by), at, &w
+		w.Since, w.Until, s.Wait = w.Since.Add(by), w.Until.Add(by), &w
+		if w.Ask != nil && !w.Ask.RemindAt.IsZero() {
+			ask := *w.Ask
+			ask.RemindAt, w.Ask = ask.RemindAt.Add(by), &ask
+		}
 	}
 }
 

@@ -85,7 +85,7 @@ func (dec *Decision) by(name string) {
 		if set, ok := e.Body.(*events.TypeConfigured); ok && set.Source == events.SourceDefault {
 			continue
 		}
-		if e.Kind.Act() {
+		if e.Kind.Act() && e.By == "" {
 			e.By = name
 		}
 	}

@@ -157,6 +157,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"code":        "of `fail`; absent: `wait_timed_out`",
 		"error":       "of `fail`; at most 8 KiB",
 		"result":      "of `complete`: a JSON document of at most 4 KiB",
+		"ask":         "what it asks people: `number` (in the item, from 1), `title`, `text` (Markdown), `choices`, `form` (a JSON schema), `proposal`, `who` may answer (`users`, `roles`, `not_submitter`), `remind` (`every_ms`, `type`, `params`, `most`); the first of `names` is the answer's. Absent: nothing",
 		"duration_ms": "from the start of the handler",
 	}},
 	events.KindSignalled: {"A signal has come into the item's mailbox, whatever the item was doing. It stays there until the outcome (completed, waiting, children) of a run that was given it.", map[string]string{
@@ -166,10 +167,20 @@ var kindDocs = map[events.Kind]kindDoc{
 		"error":   "in place of a payload: what went wrong outside, said with a token: a `code` (at most 256 bytes) and a `message` (cut to 4 KiB)",
 		"msg_id":  "the sender's: a signal with the id of another is not a second one",
 		"token":   "the hash of the token that somebody has presented",
+		"answer":  "the number of the question that it answers: the payload has `choice`, `by`, `value` and `comment`; absent: none",
+	}},
+	events.KindReminded: {"A reminder of the question that the item asks was due. The item that reminds is made in the same decision.", map[string]string{
+		"number": "of the question",
+		"nth":    "of the question's reminders, from 1",
+		"next":   "RFC 3339: when the next one is due; absent: it was the last",
+		"item":   "that reminds; absent: its submission was refused",
+		"code":   "why it was refused: a stable code such as `queue_full`",
+		"error":  "and in words",
 	}},
 	events.KindTokenGiven: {"A run has made a token: whoever presents it sends the item one signal. The token outlives the run.", map[string]string{
 		"name": "of the signal",
 		"hash": "SHA-256 of the token, in lower-case hex; the token itself is nowhere in the log",
+		"for":  "whom it was given to: the token is a link, by which he answers the question whose answer has that name; absent: it is none",
 	}},
 	events.KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",

@@ -131,6 +131,10 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 	w.do(GiveToken{Run: last, Name: long(events.MaxNameLen), Hash: aTokenHash(1)})
 	w.do(PresentToken{ID: waits, Hash: aTokenHash(1), Error: &events.SignalError{Code: long(events.MaxNameLen), Message: long(events.MaxErrorText)}})
 	w.do(Park{Run: last, For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
+	asks := w.submit(Submit{Type: typ})
+	w.do(Park{Run: w.run(asks), For: time.Hour, Wait: events.WaitTerms{Names: names, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}, Ask: largestQuestion(long, typ)})
+	w.now = w.now.Add(events.MinRemindEvery)
+	w.do(Due{ID: asks, NewID: w.newID()})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(events.MaxNameLen)})
 	w.now = w.now.Add(time.Second)
 	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(events.MaxNameLen), Policy: events.ChildContinue, Children: make([]Submit, events.MaxWholeSpawn)}
@@ -151,6 +155,18 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 		many[i] = w.submit(Submit{Type: typ})
 	}
 	w.submit(Submit{Type: typ, After: many})
+}
+
+func largestQuestion(long func(int) string, reminder events.Type) *events.Question {
+	q := &events.Question{
+		Title: long(events.MaxTitle), Text: long(events.MaxQuestionText), Choices: events.Choices[:],
+		Form: json.RawMessage(`"` + strings.Repeat("x", events.MaxForm-2) + `"`), Proposal: json.RawMessage(`"` + strings.Repeat("x", events.MaxProposal-2) + `"`),
+		Remind: &events.Remind{Every: events.DurationOf(events.MinRemindEvery), Type: reminder, Params: json.RawMessage(`"` + strings.Repeat("x", events.MaxReminderParam-2) + `"`)},
+	}
+	for range events.MaxAnswerers {
+		q.Who.Users = append(q.Who.Users, long(events.MaxNameLen))
+	}
+	return q
 }
 
 func TestSpawnAndContinuation(t *testing.T) {

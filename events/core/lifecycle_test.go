@@ -36,6 +36,7 @@ func stateWith(t *testing.T) *State {
 			base.items[crowdID(int(st))] = &events.Item{ID: crowdID(int(st)), Type: "email", State: st, CreatedSeq: 1, Seq: 1}
 		}
 	}
+	base.items[crowdID(int(events.StateWaiting))].Signals = &events.Signals{Wait: &events.Wait{Ask: &events.Asked{}}}
 	base.items[crowdID(0)] = &events.Item{ID: crowdID(0), Type: "email", State: events.StateQueued}
 	s, err := NewState(base)
 	if err != nil {

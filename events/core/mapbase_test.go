@@ -178,13 +178,16 @@ func dumpKey(k events.HeldKey) string {
 func dumpItem(it *events.Item) string {
 	plain := *it
 	plain.Relations, plain.Signals = nil, nil
-	signals, wait := events.Signals{}, events.Wait{}
+	signals, wait, ask := events.Signals{}, events.Wait{}, events.Asked{}
 	if it.Signals != nil {
 		if signals = *it.Signals; signals.Wait != nil {
 			wait, signals.Wait = *signals.Wait, nil
 		}
 	}
-	return fmt.Sprintf("%#v %#v %t %#v %#v", plain, relationsOf(it), it.Signals != nil, signals, wait)
+	if wait.Ask != nil {
+		ask, wait.Ask = *wait.Ask, nil
+	}
+	return fmt.Sprintf("%#v %#v %t %#v %#v %#v", plain, relationsOf(it), it.Signals != nil, signals, wait, ask)
 }
 
 func dumpType(t events.TypeInfo) string {

@@ -305,6 +305,7 @@ func (c ExpireLease) early(it *events.Item) bool {
 type Due struct {
 	ID     events.ID
 	Random uint64
+	NewID  events.ID // fresh: of a reminder
 }
 
 // decide decides what a passed timer means.
@@ -326,6 +327,9 @@ func (c Due) decide(d *decider) (Decision, error) {
 	case events.StateRunning:
 		return d.failed(it, Fail{Error: "the attempt took longer than its timeout of " + it.Timeout.String(), Code: events.FailTimeout, Retryable: true, Random: c.Random}), nil
 	case events.StateWaiting:
+		if w := it.Wait(); w.Until.After(d.due) {
+			return d.remind(it, w, c.NewID)
+		}
 		return d.waitOver(it, it.Wait())
 	}
 	return nothing, nil

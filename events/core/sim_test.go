@@ -50,7 +50,7 @@ const tinyCache = 2
 func newSim(t *rapid.T) *sim {
 	s := &sim{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), base: newMapBase(), dispatch: map[events.ID]events.Token{},
 		claimed: map[events.Token]events.ID{}, runs: map[events.ID]int{}, merges: map[events.ID]int{}, started: map[events.ID]bool{}, busy: map[events.ID]bool{},
-		letters: letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}}}
+		letters: newLetters()}
 	s.oracle = s.open(Empty{})
 	s.live = s.open(s.base)
 	s.live.maxItems, s.live.maxBytes = tinyCache, 64
@@ -283,7 +283,7 @@ func (s *sim) signal() Command {
 		}
 		return Own{Owner: "o", Version: "v", Barrier: s.oracle.Meta().Epoch > 0 && s.chance("barrier", 50)}
 	case 1, 2:
-		return Due{ID: s.anID(), Random: rapid.Uint64().Draw(s.t, "random")}
+		return Due{ID: s.anID(), NewID: s.freshID(), Random: rapid.Uint64().Draw(s.t, "random")}
 	case 3:
 		return Recount{ID: s.anID()}
 	}

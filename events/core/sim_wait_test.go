@@ -18,7 +18,7 @@ func (s *sim) waitCommand() Command {
 		it := s.oracle.items[running].cur
 		r = Run{ID: running, Token: it.Token, Worker: it.Worker}
 	}
-	switch pick(s, "wait step", 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6, 6, 6) {
+	switch pick(s, "wait step", 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7) {
 	case 0:
 		return s.park(r)
 	case 1:
@@ -36,11 +36,13 @@ func (s *sim) waitCommand() Command {
 	case 3:
 		return Complete{Run: r, Strict: s.chance("strict", 30)}
 	case 5:
-		return GiveToken{Run: r, Name: pick(s, "token name", "go", "pay"), Hash: s.aHash()}
+		return GiveToken{Run: r, Name: pick(s, "token name", "go", "pay"), Hash: s.aHash(), For: pick(s, "for", "", "ada", "bob")}
 	case 6:
 		return s.present()
+	case 7:
+		return s.answer()
 	}
-	return Due{ID: s.one("waiting for its deadline", func(it *events.Item) bool { return it.Wait() != nil })}
+	return Due{NewID: s.freshID(), ID: s.one("waiting for its deadline", func(it *events.Item) bool { return it.Wait() != nil })}
 }
 
 func (s *sim) park(r Run) Command {
@@ -54,7 +56,44 @@ func (s *sim) park(r Run) Command {
 	if w.Then == events.WaitComplete {
 		w.Result = json.RawMessage(pick(s, "wait result", "", `"late"`, "no"))
 	}
-	return Park{Run: r, Wait: w, For: pick(s, "wait for", time.Millisecond, time.Minute, time.Hour, 0)}
+	c := Park{Run: r, Wait: w, For: pick(s, "wait for", time.Millisecond, time.Minute, time.Hour, 0)}
+	if s.chance("asks", 50) {
+		c.Ask = s.question()
+		if s.chance("for any", 90) {
+			c.Wait.All = false
+		}
+	}
+	return c
+}
+
+func (s *sim) question() *events.Question {
+	q := &events.Question{
+		Title: pick(s, "title", "Pay?", "Pay?", "Pay?", ""), Text: pick(s, "text", "", "*Really*?"),
+		Choices: pick(s, "choices", nil, nil, []events.Choice{events.ChoiceEdit, events.ChoiceApprove}, []events.Choice{events.ChoiceAnswer}, []events.Choice{"shrug"}),
+		Form:    json.RawMessage(pick(s, "form", "", "", `{"type": "object"}`)), Proposal: json.RawMessage(pick(s, "proposal", "", `{"sum": 3}`, "no")),
+		Who: pick(s, "who", events.Answerers{}, events.Answerers{}, events.Answerers{Users: []string{"ada"}}, events.Answerers{NotSubmitter: true, Roles: []string{"operate"}}),
+	}
+	if s.chance("reminds", 50) {
+		q.Remind = &events.Remind{Every: events.DurationOf(pick(s, "every", time.Second, 31*time.Second, time.Millisecond)), Type: pick(s, "reminder", events.Type("call"), "Bad Type"), Most: pick(s, "most", 0, 1, 2)}
+	}
+	return q
+}
+
+// answer answers a question, mostly one that is open.
+func (s *sim) answer() Command {
+	c := Answer{ID: s.anID(), Number: pick(s, "number", 0, 0, 1, 2), Who: events.Answerer{Name: pick(s, "who answers", "", "ada", "bob"), Known: s.chance("known", 50)}}
+	if asks := s.one("asks something", func(it *events.Item) bool { return asks(it.Wait()) != 0 }); !asks.IsZero() && s.chance("one that is open", 80) {
+		c.ID = asks
+	}
+	if s.chance("an operator", 70) {
+		c.Who.Roles = []string{"operate"}
+	}
+	c.Answer = s.anAnswer()
+	return c
+}
+
+func (s *sim) anAnswer() events.Answer {
+	return events.Answer{Choice: pick(s, "choice", events.Choices[:]...), Value: json.RawMessage(pick(s, "value", "", "", `{"sum": 4}`, "no")), Comment: pick(s, "comment", "", "fine")}
 }
 
 func (s *sim) send() Command {
@@ -80,6 +119,15 @@ func (s *sim) present() Command {
 	if has := s.one("has a token", func(it *events.Item) bool { return len(s.letters.tokens[it.ID]) > 0 }); !has.IsZero() && s.chance("a token that there is", 90) {
 		c.ID, c.Hash = has, pick(s, "which", slices.Sorted(maps.Keys(s.letters.tokens[has]))...)
 	}
+	if asks := s.one("has a link to what it asks", func(it *events.Item) bool {
+		w := it.Wait()
+		return asks(w) != 0 && s.letters.links[it.ID][w.Names[0]] != ""
+	}); !asks.IsZero() && s.chance("a link", 60) {
+		it := s.oracle.items[asks].cur
+		c.ID, c.Hash, c.Number = asks, s.letters.links[asks][it.Wait().Names[0]], it.Wait().Ask.Number-pick(s, "another's", 0, 0, 0, 1)
+		c.Result, _ = json.Marshal(events.Answer{Choice: pick(s, "choice", events.Choices[:]...), Comment: pick(s, "comment", "", "fine")})
+		return c
+	}
 	if s.chance("an error", 30) {
 		c.Error = &events.SignalError{Code: pick(s, "error code", "", "declined")}
 	} else {
@@ -101,6 +149,16 @@ type letters struct {
 	taken map[events.ID][]int
 	// tokens has the number of the signal that each token has become, 0 for none yet.
 	tokens map[events.ID]map[string]int
+	links  map[events.ID]map[string]string // the last link of each name
+	asked  map[events.ID]int               // questions
+	// answers has the answer to each question, as its signal's number.
+	answers map[events.ID]map[int]int
+	names   map[events.ID]map[string]string // of the tokens that are links
+	reminds map[events.ID][2]int            // the question that was last reminded of, and how often
+}
+
+func newLetters() letters {
+	return letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}, map[events.ID]map[string]string{}, map[events.ID]int{}, map[events.ID]map[int]int{}, map[events.ID]map[string]string{}, map[events.ID][2]int{}}
 }
 
 func (l *letters) apply(ev events.Event) {
@@ -109,13 +167,39 @@ func (l *letters) apply(ev events.Event) {
 		delete(l.boxes, ev.ID)
 		delete(l.taken, ev.ID)
 		delete(l.tokens, ev.ID)
+		delete(l.links, ev.ID)
+		delete(l.asked, ev.ID)
+		delete(l.answers, ev.ID)
+		delete(l.names, ev.ID)
+		delete(l.reminds, ev.ID)
 	case *events.TokenGiven:
 		if l.tokens[ev.ID] == nil {
-			l.tokens[ev.ID] = map[string]int{}
+			l.tokens[ev.ID], l.links[ev.ID], l.names[ev.ID] = map[string]int{}, map[string]string{}, map[string]string{}
 		}
 		l.tokens[ev.ID][b.Hash] = 0
+		if b.For != "" {
+			l.links[ev.ID][b.Name], l.names[ev.ID][b.Hash] = b.Hash, b.Name
+		}
+	case *events.Reminded:
+		if was := l.reminds[ev.ID]; b.Number != l.asked[ev.ID] || was[0] == b.Number && was[1] != b.Nth-1 || was[0] != b.Number && b.Nth != 1 || l.answers[ev.ID][b.Number] != 0 {
+			panic("a reminder of what is not asked, or out of order")
+		}
+		l.reminds[ev.ID] = [2]int{b.Number, b.Nth}
 	case *events.Signalled:
-		if b.Token != "" {
+		if b.Answer != 0 {
+			if b.Answer != l.asked[ev.ID] || l.answers[ev.ID][b.Answer] != 0 {
+				panic("what is not asked, or was answered, is answered")
+			}
+			if l.answers[ev.ID] == nil {
+				l.answers[ev.ID] = map[int]int{}
+			}
+			l.answers[ev.ID][b.Answer] = b.Number
+			for hash, name := range l.names[ev.ID] { // the links have done their work
+				if name == b.Name && l.tokens[ev.ID][hash] == 0 {
+					l.tokens[ev.ID][hash] = b.Number
+				}
+			}
+		} else if b.Token != "" {
 			if l.tokens[ev.ID][b.Token] != 0 {
 				panic("a token was presented twice")
 			}
@@ -126,7 +210,14 @@ func (l *letters) apply(ev events.Event) {
 		if b.Reason == string(events.WaitSignalled) || b.Reason == string(events.WaitTimedOut) {
 			l.taken[ev.ID] = b.Signals
 		}
-	case *events.Parked, *events.Completed:
+	case *events.Parked:
+		if b.Ask != nil {
+			if l.asked[ev.ID]++; b.Ask.Number != l.asked[ev.ID] {
+				panic("the questions are not numbered one by one")
+			}
+		}
+		l.settle(ev.ID)
+	case *events.Completed:
 		l.settle(ev.ID)
 	case *events.Spawned:
 		if b.Part == 0 && !b.Batch {
@@ -172,12 +263,25 @@ func (s *sim) checkMailboxes() {
 			s.t.Fatalf("%s counts %+v, and holds %d signals of %d bytes", id, sig, len(got), bytes)
 		}
 		if w := it.Wait(); w != nil {
-			if taken, whole := takes(&w.WaitTerms, box.Unread); whole {
+			if taken, whole := takes(&w.WaitTerms, asks(w), box.Unread); whole {
 				s.t.Fatalf("%s waits for %v, and signals %v have come", id, w.Names, taken)
+			}
+			if n := asks(w); n != 0 {
+				q, err := s.oracle.Question(it)
+				if s.must(err); q == nil || q.Number != n || q.Title != w.Ask.Title || box.Answer(n) != nil {
+					s.t.Fatalf("%s asks %d, and its question is %+v, answered %+v", id, n, q, box.Answer(n))
+				}
 			}
 			if w.Until.IsZero() {
 				s.t.Fatalf("%s waits for ever: %+v", id, w)
 			}
+		}
+		answers := map[int]int{}
+		for _, a := range box.Answered {
+			answers[a.Number] = a.Signal
+		}
+		if !maps.Equal(answers, s.letters.answers[id]) || it.Signals != nil && it.Signals.Asked != s.letters.asked[id] {
+			s.t.Fatalf("the answers of %s are %+v of %+v; want %v of %d", id, box.Answered, it.Signals, s.letters.answers[id], s.letters.asked[id])
 		}
 		for i := range box.Unread {
 			if id := box.Unread[i].MsgID; id != "" && slices.ContainsFunc(box.Unread[:i], func(l events.Signal) bool { return l.MsgID == id }) {

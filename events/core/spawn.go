@@ -115,6 +115,7 @@ func (p *plan) child(c *Submit, sp *events.Spawned, waits []events.ID) ([]events
 	if err != nil {
 		return waits, err
 	}
+	dec.by(p.parent.SubmittedBy)
 	if err := p.add(dec.Events...); err != nil {
 		return waits, err
 	}

@@ -17,6 +17,7 @@ type Park struct {
 	Run
 	Wait events.WaitTerms // without Until, if For is set
 	For  time.Duration    // the time from the decision to the deadline; 0: Wait.Until is set
+	Ask  *events.Question // nil: nothing; its form has been found to be a schema
 }
 
 // decide ends a run in a wait. Signals that have come already end it at once.
@@ -28,7 +29,14 @@ func (c Park) decide(d *decider) (Decision, error) {
 	if err := d.checkWait(it, &c); err != nil {
 		return Decision{}, err
 	}
-	evs := []events.Event{d.runEvent(it, &events.Parked{WaitTerms: c.Wait, Duration: d.since(it.StartedAt)})}
+	ask := 0
+	if c.Ask != nil {
+		if err := d.checkQuestion(it, &c); err != nil {
+			return Decision{}, err
+		}
+		ask = c.Ask.Number
+	}
+	evs := []events.Event{d.runEvent(it, &events.Parked{WaitTerms: c.Wait, Ask: c.Ask, Duration: d.since(it.StartedAt)})}
 	box, err := d.state.mailbox(it)
 	if err != nil {
 		return Decision{}, err
@@ -36,7 +44,7 @@ func (c Park) decide(d *decider) (Decision, error) {
 	if w := it.Waited(); w != nil {
 		use(&box, w.Taken)
 	}
-	if taken, whole := takes(&c.Wait, box.Unread); whole {
+	if taken, whole := takes(&c.Wait, ask, box.Unread); whole {
 		evs = append(evs, d.event(it, d.woken(it, events.WaitSignalled, taken)))
 	}
 	return Decision{ID: it.ID, Events: evs}, nil
@@ -126,12 +134,13 @@ func isWaitEnd(reason string) bool {
 }
 
 // takes returns the numbers of the signals that a wait takes: of each of its names, or of
-// any, the first that came. whole reports whether they end it.
-func takes(w *events.WaitTerms, unread []events.Signal) (taken []int, whole bool) {
+// any, the first that came. whole reports whether they end it. If the wait asks something, ask is
+// the number of that, and of the first of its names only an answer counts.
+func takes(w *events.WaitTerms, ask int, unread []events.Signal) (taken []int, whole bool) {
 	var names []string
 	for i := range unread {
 		s := &unread[i]
-		if !slices.Contains(w.Names, s.Name) || slices.Contains(names, s.Name) {
+		if !slices.Contains(w.Names, s.Name) || slices.Contains(names, s.Name) || ask != 0 && s.Name == w.Names[0] && s.Answer != ask {
 			continue
 		}
 		names, taken = append(names, s.Name), append(taken, s.Number)
@@ -161,7 +170,7 @@ func (d *decider) waitOver(it *events.Item, w *events.Wait) (Decision, error) {
 		if err != nil {
 			return Decision{}, err
 		}
-		taken, _ := takes(&w.WaitTerms, box.Unread)
+		taken, _ := takes(&w.WaitTerms, asks(w), box.Unread)
 		dec.Events = []events.Event{d.event(it, d.woken(it, events.WaitTimedOut, taken))}
 	}
 	return dec, nil
@@ -220,17 +229,28 @@ func (d *decider) deliver(it *events.Item, box *events.Mailbox, b *events.Signal
 		had = *it.Signals
 	}
 	b.Number = had.Last + 1
-	s := signalOf(b)
-	if had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes {
+	s, w := signalOf(b), it.Wait()
+	if asks(w) != 0 && b.Answer == 0 && b.Name == w.Names[0] {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s asks a question whose answer is the signal %q: answer that", it.ID, b.Name)
+	}
+	if full := had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes; full && b.Answer == 0 { // an answer has room: there is only one
 		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d signals that no run has used up, of %d bytes: at most %d and %d; the signal %q is refused, send it again once the item has gone on", it.ID, had.Unread, had.Bytes, events.MaxUnread, events.MaxMailboxBytes, b.Name)
 	}
 	dec := Decision{ID: it.ID, Events: []events.Event{d.event(it, b)}}
-	if w := it.Wait(); w != nil {
-		if taken, whole := takes(&w.WaitTerms, append(slices.Clip(box.Unread), s)); whole {
+	if w != nil {
+		if taken, whole := takes(&w.WaitTerms, asks(w), append(slices.Clip(box.Unread), s)); whole {
 			dec.Events = append(dec.Events, d.event(it, d.woken(it, events.WaitSignalled, taken)))
 		}
 	}
 	return dec, nil
+}
+
+// asks returns the number of what a wait asks, 0 for nothing.
+func asks(w *events.Wait) int {
+	if w == nil || w.Ask == nil {
+		return 0
+	}
+	return w.Ask.Number
 }
 
 // check checks a signal, and gives its payload the form in which it is kept.
@@ -278,7 +298,7 @@ func takesSignals(it *events.Item) error {
 }
 
 func signalOf(b *events.Signalled) events.Signal {
-	return events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, Error: b.Error, MsgID: b.MsgID, Token: b.Token != ""}
+	return events.Signal{Number: b.Number, Name: b.Name, Payload: b.Payload, Error: b.Error, MsgID: b.MsgID, Token: b.Token != "", Answer: b.Answer}
 }
 
 // mailbox returns an item's signals. The slices in it are the state's.
@@ -346,6 +366,15 @@ func foldParked(a *applier, _ *entry, it *events.Item, b *events.Parked) error {
 	it.Reason, it.QueuedAt = "", queued
 	s := ownSignals(it)
 	s.Wait = &events.Wait{WaitTerms: b.WaitTerms, Since: a.ev.At}
+	if b.Ask == nil {
+		return nil
+	}
+	doc, err := json.Marshal(b.Ask)
+	if err != nil {
+		return a.corrupt("its question can't be kept: %v", err)
+	}
+	s.Asked, s.Wait.Ask = b.Ask.Number, asked(b.Ask, a.ev.At)
+	a.setDocument(events.DocQuestion, it.ID, doc)
 	return nil
 }
 
@@ -358,7 +387,12 @@ func foldSignalled(a *applier, _ *entry, it *events.Item, b *events.Signalled) e
 	sig.By, sig.At = a.ev.By, a.ev.At
 	box.Unread = append(slices.Clip(box.Unread), sig)
 	s := ownSignals(it)
-	if b.Token != "" {
+	switch {
+	case b.Answer != 0:
+		if err := foldAnswer(&box, s, b, a.ev.At); err != nil {
+			return a.corrupt("its answer can't be read: %v", err)
+		}
+	case b.Token != "":
 		answerToken(&box, b, a.ev.At)
 		s.Tokens--
 	}

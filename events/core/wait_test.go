@@ -348,4 +348,5 @@ func (w *world) goldenWait() {
 	w.do(Park{Run: w.run(hook), For: time.Hour, Wait: events.WaitTerms{Names: []string{"paid"}, Then: events.WaitContinue}})
 	w.do(PresentToken{ID: hook, Hash: aTokenHash(2), Result: json.RawMessage(`{"sum": 3}`)})
 	w.do(Complete{Run: w.run(hook)})
+	w.goldenQuestion()
 }

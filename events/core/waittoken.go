@@ -16,6 +16,7 @@ type GiveToken struct {
 	Run
 	Name string // of the signal that the token becomes
 	Hash string // of the token; see [events.WaitToken]
+	For  string // not empty: the token is a link, by which he answers the question of that name
 }
 
 func (c GiveToken) decide(d *decider) (Decision, error) {
@@ -26,6 +27,9 @@ func (c GiveToken) decide(d *decider) (Decision, error) {
 	if err := checkSignalName(c.Name); err != nil {
 		return Decision{}, err
 	}
+	if _, err := events.CheckText("whom the link is for", c.For, events.MaxNameLen); err != nil {
+		return Decision{}, err
+	}
 	if !events.IsWaitTokenHash(c.Hash) {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "the token's hash must be the SHA-256 of its text, in lower-case hex")
 	}
@@ -34,7 +38,7 @@ func (c GiveToken) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	if t := box.Token(c.Hash); t != nil {
-		if t.Name != c.Name {
+		if t.Name != c.Name || t.For != c.For {
 			return Decision{}, events.Refuse(events.CodeBadRequest, "item %s has that token for the signal %q: make another for %q", it.ID, t.Name, c.Name)
 		}
 		return Decision{ID: it.ID, Repeat: true}, nil
@@ -42,7 +46,7 @@ func (c GiveToken) decide(d *decider) (Decision, error) {
 	if it.Signals != nil && it.Signals.Tokens >= events.MaxTokens {
 		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d tokens that nobody has presented: at most %d; keep one in a checkpoint, and use it again", it.ID, it.Signals.Tokens, events.MaxTokens)
 	}
-	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.TokenGiven{Name: c.Name, Hash: c.Hash})}}, nil
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.TokenGiven{Name: c.Name, Hash: c.Hash, For: c.For})}}, nil
 }
 
 // PresentToken sends an item the signal that a token stands for, once: with a result or with an
@@ -52,10 +56,16 @@ type PresentToken struct {
 	Hash   string
 	Result json.RawMessage     // any JSON document; empty: none
 	Error  *events.SignalError // in its place
+	// Number is that of the question that a link is presented for, with an Answer as its result,
+	// which has been held against the question's form.
+	Number int
 }
 
 // ErrNoToken says nothing of what there is: the sender may be anybody.
 var ErrNoToken = events.Refuse(events.CodeNotFound, "unknown token: check that it is whole; the item that it was for may have been deleted")
+
+// ErrNotAskedNow refuses a link whose question is not open.
+var ErrNotAskedNow = events.Refuse(events.CodeWrongState, "the question that the link is for is not asked now: not yet, or no longer")
 
 func (c PresentToken) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
@@ -75,6 +85,9 @@ func (c PresentToken) decide(d *decider) (Decision, error) {
 	if err := c.check(); err != nil {
 		return Decision{}, err
 	}
+	if t.For != "" {
+		return c.answer(d, it, t)
+	}
 	switch {
 	case t.Signal != 0 && t.Answer == events.DigestAnswer(c.Result, c.Error):
 		return Decision{ID: it.ID, Repeat: true}, nil
@@ -87,6 +100,35 @@ func (c PresentToken) decide(d *decider) (Decision, error) {
 	if events.CodeOf(err) == events.CodeMailboxFull {
 		err = events.Refuse(events.CodeMailboxFull, "what the token is for can't take an answer now: present it again later")
 	}
+	return dec, err
+}
+
+// answer answers the question that a link is for.
+func (c PresentToken) answer(d *decider, it *events.Item, t *events.WaitToken) (Decision, error) {
+	var given events.Answer
+	if c.Error != nil || json.Unmarshal(c.Result, &given) != nil {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the token is a link to a question: present it with a result that has a choice")
+	}
+	given.By = t.For
+	w, number := it.Wait(), t.Question
+	switch {
+	case number != 0:
+	case it.State.Terminal():
+		return Decision{}, events.Refuse(events.CodeEnded, "what was asked ended at %s without this answer", it.FinishedAt.Format(time.RFC3339))
+	case w == nil || w.Ask == nil || w.Names[0] != t.Name:
+		return Decision{}, ErrNotAskedNow
+	case c.Number != w.Ask.Number:
+		return Decision{}, events.Refuse(events.CodeWrongState, "another question is asked now: load it again")
+	default:
+		number = w.Ask.Number
+	}
+	dec, err := d.answer(it, number, given, &events.Signalled{Token: c.Hash}, func(ask *events.Asked) error {
+		if ask.Who.NotSubmitter && it.SubmittedBy == t.For {
+			return ask.MayAnswer(events.Answerer{Name: t.For, Known: true}, it.SubmittedBy)
+		}
+		return nil // whoever gave the link has chosen him
+	})
+	dec.by(t.For)
 	return dec, err
 }
 
@@ -116,18 +158,28 @@ func foldTokenGiven(a *applier, _ *entry, it *events.Item, b *events.TokenGiven)
 	if err != nil {
 		return err
 	}
-	box.Tokens = append(slices.Clip(box.Tokens), events.WaitToken{Name: b.Name, Hash: b.Hash})
+	box.Tokens = append(slices.Clip(box.Tokens), events.WaitToken{Name: b.Name, Hash: b.Hash, For: b.For})
 	ownSignals(it).Tokens++
 	return a.setMailbox(it, &box)
 }
 
-// answerToken notes what a token has become. Of those that were presented it keeps the last
-// events.MaxTokens.
+// answerToken notes what a token has become.
 func answerToken(box *events.Mailbox, b *events.Signalled, at time.Time) {
 	box.Tokens = slices.Clone(box.Tokens)
 	if t := box.Token(b.Token); t != nil {
 		t.Signal, t.Answer, t.At = b.Number, events.DigestAnswer(b.Payload, b.Error), at
 	}
+	forgetTokens(box)
+}
+
+// forgetTokens forgets, of the tokens that have done their work, all but the last
+// events.MaxTokens. REQUIRES: box.Tokens may be written.
+func forgetTokens(box *events.Mailbox) {
+	for forgetToken(box) {
+	}
+}
+
+func forgetToken(box *events.Mailbox) bool {
 	presented, oldest := 0, -1
 	for i, t := range box.Tokens {
 		if t.Signal == 0 {
@@ -138,7 +190,9 @@ func answerToken(box *events.Mailbox, b *events.Signalled, at time.Time) {
 			oldest = i
 		}
 	}
-	if presented > events.MaxTokens {
-		box.Tokens = slices.Delete(box.Tokens, oldest, oldest+1)
+	if presented <= events.MaxTokens {
+		return false
 	}
+	box.Tokens = slices.Delete(box.Tokens, oldest, oldest+1)
+	return true
 }

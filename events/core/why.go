@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -167,7 +168,18 @@ func children(n int) string {
 // explainWait says what signals the item waits for, and what happens if they don't come.
 func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 	o := events.BlockReason{Code: events.WhySignal, Until: w.Until}
-	if len(w.Names) == 0 {
+	names := w.Names
+	if w.Ask != nil {
+		names = names[1:]
+		o.Message = fmt.Sprintf("it asks %q since %s, which %s may answer (`engine answer %s approve`, or the page's approvals)", w.Ask.Title, w.Since.Format(time.RFC3339), answerers(&w.Ask.Who), it.ID)
+		box, _ := s.mailbox(it) // without it the rest is true all the same
+		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Signal == 0 && t.For != "" && t.Name == w.Names[0] }) {
+			o.Message += ", or whoever holds a link to it"
+		}
+		if len(names) > 0 {
+			o.Message += "; the signal " + nameList(names, false) + " ends it too"
+		}
+	} else if len(w.Names) == 0 {
 		o.Message = "its handler has it wait until " + w.Until.Format(time.RFC3339)
 	} else {
 		o.Message = fmt.Sprintf("it waits for the signal %s since %s, which anyone may send who has the role submit or operate (`engine signal %s NAME`)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
@@ -189,4 +201,16 @@ func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 		o.Message += fmt.Sprintf("; it has %s that no run was given", events.Count(n, "signal"))
 	}
 	return o
+}
+
+// answerers names those who may answer a question.
+func answerers(who *events.Answerers) string {
+	text := "whoever has the role approve or operate"
+	if all := slices.Concat(who.Users, who.Roles); len(all) > 0 {
+		text = strings.Join(all, " or ")
+	}
+	if who.NotSubmitter {
+		text += ", but not the one who submitted it,"
+	}
+	return text
 }

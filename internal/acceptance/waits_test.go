@@ -126,7 +126,7 @@ func TestTokensOutliveKills(t *testing.T) {
 		take()
 	}
 	present := func(token string, result any) error {
-		return s.c.PresentToken(context.Background(), token, streamwright.Answer{Result: result})
+		return s.c.PresentToken(context.Background(), token, streamwright.TokenResult{Result: result})
 	}
 	for i, id := range ids {
 		if len(tokens[id]) < 2 {

@@ -2,6 +2,8 @@ package docs
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright"
@@ -51,14 +53,25 @@ func charge(ctx context.Context, it *workers.RawItem) (any, error) {
 	return paid.Sum, err
 }
 
-type answer struct{ By, Note string }
+type cost struct {
+	Sum int `json:"sum"`
+}
 
 func expense(_ context.Context, it *workers.RawItem) (any, error) {
 	if it.Waited == nil {
-		return nil, workers.WaitAny("approved", "rejected").For(48*time.Hour).OrFail("no_answer", "nobody has answered in two days")
+		return nil, workers.Ask("ok", workers.Question{
+			Title:    "Pay 80 € for train tickets?",
+			Text:     "Ada went to **Bern** for the [kick-off](https://example.com/kick-off).",
+			Choices:  []workers.Choice{workers.ChoiceApprove, workers.ChoiceEdit, workers.ChoiceReject},
+			Proposal: cost{Sum: 80},
+			Form:     json.RawMessage(`{"type":"object","properties":{"sum":{"type":"integer","title":"Euros","minimum":1}}}`),
+			Who:      workers.Answerers{NotSubmitter: true},
+			Remind:   workers.Reminders{Every: 24 * time.Hour, Type: "remind"},
+		}).For(72*time.Hour).OrFail("no_answer", "nobody has answered in three days")
 	}
-	if no, ok, err := workers.SignalOf[answer](it, "rejected"); ok || err != nil {
-		return "rejected by " + no.By, err
+	a, _, err := workers.AnswerOf[cost](it, "ok")
+	if err != nil || !a.Approved() {
+		return "rejected by " + a.By + ": " + a.Comment, err
 	}
-	return "paid out", nil
+	return fmt.Sprintf("paid %d, approved by %s", a.Value.Sum, a.By), nil
 }

@@ -7,24 +7,30 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 	"github.com/streamwright/streamwright/workers/process"
 )
 
 // What docs/guides/WAITING.md and APPROVALS.md show is run.
 func TestWaitExamples(t *testing.T) {
-	m := script.FindStringSubmatch(read(t, "docs/guides/WAITING.md"))
-	if m == nil {
-		t.Fatal("docs/guides/WAITING.md has no script")
+	scriptOf := func(doc string) string {
+		m := script.FindStringSubmatch(read(t, doc))
+		if m == nil {
+			t.Fatal(doc + " has no script")
+		}
+		file := filepath.Join(t.TempDir(), "script.sh")
+		if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
-	file := filepath.Join(t.TempDir(), "order.sh")
-	if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, asks := scriptOf("docs/guides/WAITING.md"), scriptOf("docs/guides/APPROVALS.md")
 	r := newFlowRig(t, func(w *workers.Worker) {
 		workers.HandleRaw(w, "order", order)
 		workers.HandleRaw(w, "expense", expense)
 		workers.HandleRaw(w, "charge", charge)
+		workers.HandleRaw(w, "asks", process.Handler([]string{"sh", asks}))
 		workers.HandleRaw(w, "script", process.Handler([]string{"sh", file}))
 	})
 	early := r.submit("order", nil)
@@ -40,15 +46,32 @@ func TestWaitExamples(t *testing.T) {
 	}
 	r.wait(id, events.StateCompleted, "3")
 	charged := r.submit("charge", nil)
-	if err := r.c.PresentToken(r.ctx, <-asked, streamwright.Answer{Result: payment{Sum: 4}}); err != nil {
+	if err := r.c.PresentToken(r.ctx, <-asked, streamwright.TokenResult{Result: payment{Sum: 4}}); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(charged, events.StateCompleted, "4")
-	for name, want := range map[string]string{"approved": `"paid out"`, "rejected": `"rejected by ada"`} {
+	for want, a := range map[string]streamwright.Answer{
+		`"paid 80, approved by bob"`:    {Choice: "approve", By: "bob"},
+		`"paid 40, approved by bob"`:    {Choice: "edit", Value: cost{Sum: 40}, By: "bob"},
+		`"rejected by bob: no receipt"`: {Choice: "reject", Comment: "no receipt", By: "bob"},
+	} {
 		id := r.submit("expense", nil)
-		if _, err := r.c.Signal(r.ctx, id, streamwright.Signal{Name: name, Payload: answer{By: "ada"}}); err != nil {
-			t.Fatal(err)
-		}
+		r.answer(id, a)
 		r.wait(id, events.StateCompleted, want)
 	}
+	asked := r.submit("asks", nil)
+	r.answer(asked, streamwright.Answer{Choice: "approve", By: "bob"})
+	r.wait(asked, events.StateCompleted, `"approve"`)
+}
+
+// answer answers what an item asks, once it does.
+func (r *flowRig) answer(id string, a streamwright.Answer) {
+	r.t.Helper()
+	need.Eventually(r.t, "the question to be asked", func() bool {
+		_, err := r.c.Answer(r.ctx, id, a)
+		if err != nil && streamwright.CodeOf(err) != events.CodeWrongState {
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
 }

@@ -104,7 +104,7 @@ func fill(subject string) string {
 // Try tries everything as each of the roles, each on a server of its own: a late
 // answer to one role may come as a request, and nothing then tells whose it was.
 func Try(t *testing.T, server func(*testing.T) Server) {
-	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate, access.Approve} {
 		t.Run(r.String(), func(t *testing.T) { server(t).try(t, r) })
 	}
 }

@@ -122,7 +122,7 @@ func (l *Logins) HTTP(tokens string) string {
 // users returns the users with their roles, quoted.
 func (l *Logins) users() map[string]string {
 	users, all := map[string]string{}, []string{}
-	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate, access.Approve} {
 		users[r.String()] = fmt.Sprintf("%q", r)
 		all = append(all, users[r.String()])
 	}

@@ -224,6 +224,22 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	if start := k.report(it, `"event":"start"`); start.Waited == nil || len(start.Waited.Signals) == 0 {
 		t.Errorf("the start brought no signals: %+v", start)
 	}
+	link := wire.NewWaitToken(id)
+	k.report(it, fmt.Sprintf(`"event":"token","wait_token":{"name":"ok","hash":%q,"for":"ada"}`, wire.HashWaitToken(link)))
+	k.report(it, `"event":"wait","wait":{"names":["ok"],"for_ms":60000,"then":"continue","ask":{"title":"Pay?","text":"**Really**?","choices":["approve","edit"],"form":{"type":"object"},"proposal":{"sum":3},
+		"who":{"users":["ada"],"roles":["operate"]},"remind":{"every_ms":30000,"type":"remind","params":1,"most":2}}}`)
+	if got := ask[wire.ApprovalsReply](k, wire.APIApprovals, `{"type":"talk","mine":true,"limit":5}`); len(got.Approvals) != 1 {
+		t.Errorf("%+v", got)
+	}
+	ask[wire.Approval](k, wire.APIApproval, fmt.Sprintf(`{"id":%q}`, item.ID))
+	ask[wire.Approval](k, wire.APILink, fmt.Sprintf(`{"token":%q}`, link))
+	ask[wire.AnswerReply](k, wire.APIAnswer, fmt.Sprintf(`{"id":%q,"number":1,"choice":"edit","value":{"sum":4},"comment":"less"}`, item.ID))
+	if got := ask[wire.Approval](k, wire.APIApproval, fmt.Sprintf(`{"id":%q}`, item.ID)); got.Answered == nil {
+		t.Errorf("%+v", got)
+	}
+	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":2}`)
+	it = k.received(items)
+	k.report(it, `"event":"start"`)
 	k.report(it, `"event":"spawn","children":[{"type":"child","params":1}],"continuation":{"name":"on"}`)
 	k.report(k.received(items), `"event":"complete","start":true,"result":{"r":1}`)
 	ask[wire.OK](k, wire.APIOffer, `{"worker":"talker","session":"s1","room":1}`)

@@ -76,6 +76,7 @@ type listing struct {
 	until      time.Time
 	after      time.Time // created
 	before     time.Time
+	also       func(*events.Item) bool // asked last; nil: nothing
 	limit      int
 	start      *layout.ListPlace // behind this place; nil: from the front
 	mark       [4]byte           // of the filters, in cursors
@@ -201,7 +202,7 @@ func (l *listing) matches(it *events.Item) bool {
 	if !l.after.IsZero() && !it.CreatedAt.After(l.after) || !l.before.IsZero() && !it.CreatedAt.Before(l.before) {
 		return false
 	}
-	return l.says(it)
+	return l.says(it) && (l.also == nil || l.also(it))
 }
 
 // says reports whether an item's texts match the query.

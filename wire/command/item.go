@@ -142,3 +142,16 @@ func OfToken(p wire.PresentToken) (core.PresentToken, error) {
 	}
 	return core.PresentToken{ID: id, Hash: wire.HashWaitToken(p.Token), Result: p.Result, Error: p.Error}, nil
 }
+
+// OfAnswer makes the command of an Answer by somebody. Whether its value matches the form of the
+// question, the caller has to find out.
+func OfAnswer(a wire.Answer, who events.Answerer) (core.Answer, error) {
+	id, err := parseID(a.ID)
+	if !who.Known {
+		who.Name = a.By
+	}
+	if _, bad := events.CheckText("by", who.Name, events.MaxNameLen); err == nil {
+		err = bad
+	}
+	return core.Answer{ID: id, Number: a.Number, Who: who, Answer: events.Answer{Choice: a.Choice, Value: a.Value, Comment: a.Comment}}, err
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/wire/form"
 )
 
 // Report is a report with what is made of it.
@@ -122,7 +123,7 @@ func (r *Report) Command(random uint64) (core.Command, error) {
 		if t == nil {
 			return nil, events.Refuse(events.CodeBadRequest, "the report has no wait_token: give the name of the signal, and the token's hash")
 		}
-		return core.GiveToken{Run: run, Name: t.Name, Hash: t.Hash}, nil
+		return core.GiveToken{Run: run, Name: t.Name, Hash: t.Hash, For: t.For}, nil
 	case wire.ReportSpawn:
 		return r.spawn(run)
 	case wire.ReportWait:
@@ -197,7 +198,31 @@ func (r *Report) wait(run core.Run) (core.Command, error) {
 	if w == nil {
 		return nil, events.Refuse(events.CodeBadRequest, "the report has no wait: say what the item waits for")
 	}
-	return core.Park{Run: run, For: w.For.Duration, Wait: events.WaitTerms{
+	ask, err := question(w.Ask)
+	if err != nil {
+		return nil, err
+	}
+	return core.Park{Run: run, For: w.For.Duration, Ask: ask, Wait: events.WaitTerms{
 		Names: w.Names, All: w.All, Until: w.Until, Then: w.Then, Code: w.Code, Error: events.CutText(w.Error, events.MaxErrorText), Result: w.Result,
 	}}, nil
+}
+
+// question reads what a wait asks, and checks of it what the core can't; nil for nothing.
+func question(doc json.RawMessage) (*events.Question, error) {
+	if len(doc) == 0 || string(doc) == "null" {
+		return nil, nil
+	}
+	q := &events.Question{}
+	if err := wire.ReadStrict(doc, q); err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "ask of the wait can't be read: %s", wire.FromError(err).Message)
+	}
+	for _, r := range q.Who.Roles {
+		if _, err := wire.ParseRole(r); err != nil {
+			return nil, events.Refuse(events.CodeBadRequest, "who may answer the question: %v", err)
+		}
+	}
+	if len(q.Form) == 0 || string(q.Form) == "null" || len(q.Form) > events.MaxForm {
+		return q, nil
+	}
+	return q, form.Check(q.Form)
 }

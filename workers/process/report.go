@@ -49,6 +49,44 @@ type waitFor struct {
 	Code   string          `json:"code"`
 	Error  string          `json:"error"`
 	Result json.RawMessage `json:"result"`
+	Ask    *asks           `json:"ask"`
+}
+
+// asks is a question that a child asks.
+type asks struct {
+	Title    string            `json:"title"`
+	Text     string            `json:"text"`
+	Choices  []workers.Choice  `json:"choices"`
+	Form     json.RawMessage   `json:"form"`
+	Proposal json.RawMessage   `json:"proposal"`
+	Who      workers.Answerers `json:"who"`
+	Remind   struct {
+		Every  string          `json:"every"` // Go duration; empty: there are no reminders
+		Type   string          `json:"type"`
+		Params json.RawMessage `json:"params"`
+		Most   int             `json:"most"`
+	} `json:"remind"`
+}
+
+// question reads it.
+func (a *asks) question() (workers.Question, error) {
+	q := workers.Question{Title: a.Title, Text: a.Text, Choices: a.Choices, Form: orNil(a.Form), Proposal: orNil(a.Proposal), Who: a.Who}
+	if r := &a.Remind; r.Every != "" {
+		every, err := time.ParseDuration(r.Every)
+		if err != nil {
+			return q, fmt.Errorf("every of remind: %w", err)
+		}
+		q.Remind = workers.Reminders{Every: every, Type: r.Type, Params: orNil(r.Params), Most: r.Most}
+	}
+	return q, nil
+}
+
+// orNil is a document as a value, nil for none.
+func orNil(doc json.RawMessage) any {
+	if len(doc) == 0 {
+		return nil
+	}
+	return doc
 }
 
 // ending is the end that a child has asked for. At most one field is set.
@@ -168,7 +206,16 @@ func (r *reporter) wait(w *waitFor) error {
 		return err
 	}
 	end := workers.WaitAny(w.Names...)
-	if w.All {
+	switch {
+	case w.Ask != nil && (w.All || len(w.Names) == 0):
+		return errors.New("a wait that asks something names the answer first, and is not for all of its names")
+	case w.Ask != nil:
+		q, err := w.Ask.question()
+		if err != nil {
+			return err
+		}
+		end = workers.Ask(w.Names[0], q, w.Names[1:]...)
+	case w.All:
 		end = workers.WaitAll(w.Names...)
 	}
 	end = end.For(d)

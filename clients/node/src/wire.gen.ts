@@ -28,6 +28,112 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
+/** Answer answers a question. */
+export interface Answer {
+  /** where nobody logs in: who answers */
+  by?: string;
+  /** approve, reject, edit or answer */
+  choice: string;
+  comment?: string;
+  /** of the item */
+  id: string;
+  /** of the question; 0: the one that is open */
+  number?: number;
+  /** what the form is filled in with, or the changed proposal: at most 32 KiB */
+  value?: unknown;
+}
+
+/** AnswerReply answers an Answer. */
+export interface AnswerReply {
+  id: string;
+  position: string;
+  /** he had given this answer before */
+  repeat?: boolean;
+  state: ItemState;
+}
+
+/** AnsweredShown says how a question was answered. */
+export interface AnsweredShown {
+  at: string;
+  by?: string;
+  choice: string;
+}
+
+/** Answerers say who may answer a question, among those whose role lets them answer any: whoever is one of Users or has one of Roles; everybody if there are neither. */
+export interface Answerers {
+  /** NotSubmitter excludes the one who submitted the item, and where it is not known who that was, everybody whose own name is known. */
+  not_submitter?: boolean;
+  roles?: string[];
+  /** names that the access layer knows */
+  users?: string[];
+}
+
+/** Approval is a question of an item. */
+export interface Approval {
+  /** nil: nobody has answered */
+  answered?: AnsweredShown;
+  choices: string[];
+  /** of a link: whom it was given to */
+  for?: string;
+  /** a JSON schema */
+  form?: unknown;
+  /** of the item */
+  id: string;
+  /** MayAnswer says that whoever asks may answer it, and WhyNot why not. */
+  may_answer: boolean;
+  /** of the signal that the answer becomes */
+  name: string;
+  /** the same as a tree of elements: texts and {tag, href, children} */
+  nodes?: unknown;
+  number: number;
+  proposal?: unknown;
+  /** reminders so far */
+  reminded?: number;
+  since?: string;
+  submitted_by?: string;
+  tenant?: string;
+  /** Markdown */
+  text?: string;
+  /** what becomes of the item then */
+  then?: string;
+  title: string;
+  /** and its type */
+  type: string;
+  /** the deadline; with since, zero if it is not open */
+  until?: string;
+  who?: Answerers;
+  why_not?: string;
+}
+
+/** Approvals asks for the questions that items ask now, those asked last first. */
+export interface Approvals {
+  /** the next_cursor of the page before */
+  cursor?: string;
+  /** how many at most: 1 to 1,000, 50 if left out */
+  limit?: number;
+  min_position?: string;
+  /** only those that whoever asks may answer */
+  mine?: boolean;
+  /** only of items of this type */
+  type?: string;
+}
+
+/** ApprovalsReply is a page of questions, without text, nodes, form and proposal. It may be shorter than the limit, even empty, and still have a NextCursor. No NextCursor: the end. */
+export interface ApprovalsReply {
+  approvals: Approval[];
+  next_cursor?: string;
+  /** see [Listed] */
+  stale?: string;
+}
+
+/** AskShown is what an item asks: an [Approval] has more of it. */
+export interface AskShown {
+  choices: string[];
+  number: number;
+  title: string;
+  who?: Answerers;
+}
+
 /** Assigned is an item that the engine has claimed for a session of a worker, and sends to Names.RunOf. A message has an array of them. */
 export interface Assigned {
   /** Ask says that earlier runs have left something for this one: the worker reports the start before it runs the item, and the answer has it. */
@@ -1628,6 +1734,17 @@ export interface Selection {
   worker?: string;
 }
 
+/** ShowApproval asks for the last question that an item has asked. */
+export interface ShowApproval {
+  id: string;
+  min_position?: string;
+}
+
+/** ShowLink asks for the question that a link is for. */
+export interface ShowLink {
+  token: string;
+}
+
 /** Signal sends an item a signal. */
 export interface Signal {
   id: string;
@@ -2072,6 +2189,8 @@ export interface Wait {
 export interface WaitFor {
   /** for a signal of each name; else for one, of any of them */
   all?: boolean;
+  /** Ask is what it asks people, an [events.Question] without its number: the answer is a signal of the first of Names. Absent: nothing. */
+  ask?: unknown;
   /** of fail; empty: wait_timed_out */
   code?: string;
   /** of fail */
@@ -2090,6 +2209,8 @@ export interface WaitFor {
 /** WaitShown is what an item waits for. */
 export interface WaitShown {
   all?: boolean;
+  /** what it asks people; nil: nothing */
+  ask?: AskShown;
   names?: string[];
   since: string;
   then: string;
@@ -2098,6 +2219,8 @@ export interface WaitShown {
 
 /** WaitToken says, in a token report, that a run has made a token for its item: somebody outside who presents it sends the item the signal. */
 export interface WaitToken {
+  /** For makes it a link: whoever presents it answers the question of that name, as him. */
+  for?: string;
   /** SHA-256 of the token's text, in lower-case hex; the text is ID-SECRET: see PROTOCOL.md */
   hash: string;
   /** of the signal */

@@ -40,6 +40,8 @@ func describeRest(prefix byte, r *KeyReader) string {
 		return "how the children of item " + r.ID().String() + " ended"
 	case prefixChildren:
 		return "children of item " + r.ID().String() + " that are still to be made"
+	case prefixQuestion:
+		return "question of item " + r.ID().String()
 	case prefixMailbox:
 		return "signals of item " + r.ID().String()
 	case PrefixRecord:

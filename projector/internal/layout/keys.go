@@ -27,6 +27,7 @@ import (
 //	'o' id                                          how the children of the last spawn ended, as JSON
 //	'f' id                                          the children of a spawn that is made in parts, as JSON
 //	'b' id                                          the signals that have come, as JSON
+//	'Q' id                                          the last question that an item has asked, as JSON
 //	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
 //	'e' clock(1) until:time kind(1) type:text key…  held keys that expire, by their clock and expiry
@@ -66,6 +67,7 @@ const (
 	prefixOutcomes   = 'o'
 	prefixChildren   = 'f'
 	prefixMailbox    = 'b'
+	prefixQuestion   = 'Q'
 	PrefixRecord     = 'v'
 	PrefixWaiter     = 'd'
 	PrefixChild      = 'c'
@@ -89,6 +91,8 @@ func DocPrefix(k events.DocKind) byte {
 		return prefixChildren
 	case events.DocMailbox:
 		return prefixMailbox
+	case events.DocQuestion:
+		return prefixQuestion
 	}
 	return PrefixParams
 }

@@ -14,7 +14,7 @@ import (
 
 // RecordVersion is the version of the item records that this program writes.
 // The program reads this version and refuses higher ones.
-const RecordVersion = 3
+const RecordVersion = 4
 
 // The flags of an item record.
 const (
@@ -48,7 +48,7 @@ func AppendItem(b []byte, it *events.Item) []byte {
 	}
 	b = appendString(b, it.Tenant)
 	b = appendLabels(b, it.Labels)
-	for _, s := range [...]string{it.Provenance.Source, it.Provenance.Trigger, it.Trace, it.Digest, it.Error, it.Code, it.Reason} {
+	for _, s := range [...]string{it.Provenance.Source, it.Provenance.Trigger, it.SubmittedBy, it.Trace, it.Digest, it.Error, it.Code, it.Reason} {
 		b = appendString(b, s)
 	}
 	if !it.MergedInto.IsZero() {
@@ -156,7 +156,7 @@ func (r *recordReader) item(it *events.Item, flags byte) {
 			it.Labels[k] = r.string()
 		}
 	}
-	for _, s := range [...]*string{&it.Provenance.Source, &it.Provenance.Trigger, &it.Trace, &it.Digest, &it.Error, &it.Code, &it.Reason} {
+	for _, s := range [...]*string{&it.Provenance.Source, &it.Provenance.Trigger, &it.SubmittedBy, &it.Trace, &it.Digest, &it.Error, &it.Code, &it.Reason} {
 		*s = r.string()
 	}
 	if flags&flagMergedInto != 0 {

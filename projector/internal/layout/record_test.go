@@ -19,7 +19,7 @@ func sample(state events.ItemState) *events.Item {
 		ID: events.ID{1, 2, 3, 15: 4}, Type: "email", State: state, Priority: 7, Attempt: 2, MaxAttempts: 3,
 		Timeout: time.Minute, Worker: "w1", Token: 99, DedupKey: "d", IdempotencyKey: "i",
 		Capabilities: []string{"gpu", "eu"}, Tenant: "t", Labels: map[string]string{"a": "1", "b": "2", "c": ""},
-		Provenance: events.Provenance{Source: "s", Trigger: "tr"}, Trace: "00-1", Digest: "abc",
+		Provenance: events.Provenance{Source: "s", Trigger: "tr"}, SubmittedBy: "ada", Trace: "00-1", Digest: "abc",
 		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12, MsgID: "m",
 		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
 		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
@@ -27,9 +27,10 @@ func sample(state events.ItemState) *events.Item {
 		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), WaitsFrom: at(11), Estimate: time.Minute, OwnAttempts: true, OwnTimeout: true, AttemptsBefore: 1, LeasesLost: 1, Spared: 1, Probe: true, HasCheckpoint: true,
 		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
-		Signals: &events.Signals{Last: 3, Unread: 2, Bytes: 70, Wait: &events.Wait{
+		Signals: &events.Signals{Last: 3, Unread: 2, Bytes: 70, Asked: 1, Wait: &events.Wait{
 			WaitTerms: events.WaitTerms{Names: []string{"a", "b"}, All: true, Until: at(12), Delayed: true, Then: events.WaitComplete, Result: []byte(`{"late":true}`)},
 			Since:     at(5), Ended: events.WaitSignalled, Taken: []int{2, 3},
+			Ask: &events.Asked{Number: 1, Title: "Pay?", Choices: []events.Choice{events.ChoiceApprove}, Who: events.Answerers{Users: []string{"ada"}}, RemindEvery: events.Millis(1000), RemindAt: at(13), Reminded: 1, RemindMost: 2},
 		}},
 	}
 }

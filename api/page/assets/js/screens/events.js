@@ -13,7 +13,7 @@ import { cutEnd, follow, logEnd, lookBack, lookOn, MAX_ROWS } from '../eventfeed
 import { fillTypes } from './dead.js';
 import { detail } from './itemhistory.js';
 
-const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'spawned', 'waiting', 'released', 'snoozed', 'parked', 'signalled', 'token_given', 'progressed', 'checkpointed', 'rescheduled', 'replayed', 'pruned',
+const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'spawned', 'waiting', 'released', 'snoozed', 'parked', 'signalled', 'token_given', 'reminded', 'progressed', 'checkpointed', 'rescheduled', 'replayed', 'pruned',
   'rejected', 'rejected_purged', 'cause_noted', 'type_configured', 'type_forgotten', 'paused', 'resumed', 'circuit_opened', 'circuit_half_opened', 'circuit_closed', 'schedule_set', 'schedule_removed', 'schedule_fired', 'namespace_set', 'namespace_removed', 'carried', 'owned', 'snapshot'];
 const WRONG = 'failed,dead,rejected,cause_noted,circuit_opened';
 const PRESETS = [['', 'all'], [WRONG, 'what went wrong'], ['completed,dead,cancelled,merged', 'what ended'], ['type_configured,type_forgotten,paused,resumed,circuit_opened,circuit_half_opened,circuit_closed,schedule_set,schedule_removed,namespace_set,namespace_removed', 'settings and circuits']];
