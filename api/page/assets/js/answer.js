@@ -85,5 +85,5 @@ const REFUSED = {
   0: ['The engine does not answer', 'It may be restarting. Try again in a moment.'],
   404: ['This link leads to no question', 'Check that the link is whole. A link ends some time after its question has been answered.'],
   409: ['The question is not open'],
-  429: ['Too many requests', 'Wait a minute, then try again.'],
+  429: ['Too many requests', 'Wait a moment, then try again.'],
 };
