@@ -34,6 +34,9 @@ type ItemFlow struct {
 	// come that no run has used up.
 	WaitsFor      *WaitShown `json:"waits_for,omitempty"`
 	UnreadSignals int        `json:"unread_signals,omitempty"`
+	// SubmittedBy is who submitted it, as the access layer knew; of a child, who submitted its
+	// parent. Empty: nobody who had logged in.
+	SubmittedBy string `json:"submitted_by,omitempty"`
 	// By is the item that ended this one: the one that superseded it, that it waited
 	// for, or that spawned it.
 	By         string `json:"by,omitempty"`
@@ -83,7 +86,7 @@ func itemFlow(it *events.Item) ItemFlow {
 	f := ItemFlow{
 		ExpiresAt: it.ExpiresAt, EstimatedDuration: events.DurationOf(it.Estimate), DedupWindow: events.DurationOf(it.DedupWindow),
 		Group: it.Group, LeasesLost: it.LeasesLost, AttemptsSpared: int(it.Spared), HasCheckpoint: it.HasCheckpoint,
-		Progress: fromProgress(it.Progress), WaitsFor: shownWait(it.Wait()),
+		Progress: fromProgress(it.Progress), WaitsFor: shownWait(it.Wait()), SubmittedBy: it.SubmittedBy,
 	}
 	if it.Signals != nil {
 		f.UnreadSignals = it.Signals.Unread

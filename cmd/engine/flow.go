@@ -236,6 +236,7 @@ func (f fields) flow(it streamwright.WorkItem) {
 		f.at("deadline", w.Until)
 		f.field("then", string(w.Then))
 	}
+	f.text("submitted by", it.SubmittedBy)
 	f.number("unread signals", uint64(it.UnreadSignals))
 	for _, id := range it.Waits {
 		f.field("waits for", id)

@@ -12,11 +12,16 @@ import (
 // Any sequence of commands, decided over a projection that lags, is evicted
 // and restarted, gives what a plain replay of the log gives, and keeps the
 // invariants of check.
-func TestAnySequenceOfCommands(t *testing.T) {
+func TestAnySequenceOfCommands(t *testing.T) { checkSequences(t, (*sim).step) }
+
+// The same of waits, signals, tokens and questions alone, which the others seldom come to.
+func TestAnySequenceOfWaits(t *testing.T) { checkSequences(t, (*sim).waitStep) }
+
+func checkSequences(t *testing.T, step func(*sim)) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSim(t)
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			s.step()
+			step(s)
 		}
 		s.doFollowUps()
 		s.checkNobodyIsStuck()

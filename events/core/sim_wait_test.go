@@ -7,8 +7,32 @@ import (
 	"slices"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/streamwright/streamwright/events"
 )
+
+// waitStep draws one thing to happen to items that wait, or may come to.
+func (s *sim) waitStep() {
+	switch rapid.IntRange(0, 19).Draw(s.t, "step of waits") {
+	case 0, 1:
+		s.do(Submit{Type: "email", NewID: s.freshID(), By: pick(s, "submitter", "", "ada")})
+	case 2:
+		s.now = s.now.Add(pick(s, "pass", time.Second, 31*time.Second, time.Hour))
+	case 3:
+		s.project()
+	case 4:
+		if s.chance("restart", 30) {
+			s.restart()
+		}
+	case 5:
+		s.do(s.report())
+	case 6:
+		s.do(Cancel{ID: s.anID()})
+	default:
+		s.do(s.waitCommand())
+	}
+}
 
 // waitCommand draws what concerns waits and signals, and brings items that far.
 func (s *sim) waitCommand() Command {
@@ -36,7 +60,7 @@ func (s *sim) waitCommand() Command {
 	case 3:
 		return Complete{Run: r, Strict: s.chance("strict", 30)}
 	case 5:
-		return GiveToken{Run: r, Name: pick(s, "token name", "go", "pay"), Hash: s.aHash(), For: pick(s, "for", "", "ada", "bob")}
+		return GiveToken{Run: r, Name: pick(s, "token name", "go", "go", "pay"), Hash: s.aHash(), For: pick(s, "for", "", "ada", "bob")}
 	case 6:
 		return s.present()
 	case 7:
@@ -57,24 +81,36 @@ func (s *sim) park(r Run) Command {
 		w.Result = json.RawMessage(pick(s, "wait result", "", `"late"`, "no"))
 	}
 	c := Park{Run: r, Wait: w, For: pick(s, "wait for", time.Millisecond, time.Minute, time.Hour, 0)}
-	if s.chance("asks", 50) {
+	if s.chance("asks", 60) {
 		c.Ask = s.question()
 		if s.chance("for any", 90) {
-			c.Wait.All = false
+			if c.Wait.All = false; len(c.Wait.Names) == 0 {
+				c.Wait.Names = []string{"go"}
+			}
 		}
 	}
 	return c
 }
 
 func (s *sim) question() *events.Question {
-	q := &events.Question{
-		Title: pick(s, "title", "Pay?", "Pay?", "Pay?", ""), Text: pick(s, "text", "", "*Really*?"),
-		Choices: pick(s, "choices", nil, nil, []events.Choice{events.ChoiceEdit, events.ChoiceApprove}, []events.Choice{events.ChoiceAnswer}, []events.Choice{"shrug"}),
-		Form:    json.RawMessage(pick(s, "form", "", "", `{"type": "object"}`)), Proposal: json.RawMessage(pick(s, "proposal", "", `{"sum": 3}`, "no")),
-		Who: pick(s, "who", events.Answerers{}, events.Answerers{}, events.Answerers{Users: []string{"ada"}}, events.Answerers{NotSubmitter: true, Roles: []string{"operate"}}),
-	}
+	q := &events.Question{Title: "Pay?", Text: "*Really*?", Proposal: json.RawMessage(`{"sum": 3}`)}
+	q.Choices = pick(s, "choices", nil, nil, []events.Choice{events.ChoiceEdit, events.ChoiceApprove}, []events.Choice{events.ChoiceAnswer})
+	q.Form = json.RawMessage(pick(s, "form", "", "", `{"type": "object"}`))
+	q.Who = pick(s, "who", events.Answerers{}, events.Answerers{}, events.Answerers{Users: []string{"ada"}}, events.Answerers{NotSubmitter: true, Roles: []string{"operate"}})
 	if s.chance("reminds", 50) {
-		q.Remind = &events.Remind{Every: events.DurationOf(pick(s, "every", time.Second, 31*time.Second, time.Millisecond)), Type: pick(s, "reminder", events.Type("call"), "Bad Type"), Most: pick(s, "most", 0, 1, 2)}
+		q.Remind = &events.Remind{Every: events.DurationOf(pick(s, "every", time.Second, 31*time.Second)), Type: "call", Most: pick(s, "most", 0, 1, 2)}
+	}
+	switch rapid.IntRange(0, 30).Draw(s.t, "question amiss") {
+	case 0:
+		q.Title = ""
+	case 1:
+		q.Choices = []events.Choice{"shrug"}
+	case 2:
+		q.Proposal = json.RawMessage("no")
+	case 3:
+		q.Remind = &events.Remind{Every: events.Millis(1), Type: "call"}
+	case 4:
+		q.Remind = &events.Remind{Every: events.Millis(1000), Type: "Bad Type"}
 	}
 	return q
 }
@@ -85,14 +121,25 @@ func (s *sim) answer() Command {
 	if asks := s.one("asks something", func(it *events.Item) bool { return asks(it.Wait()) != 0 }); !asks.IsZero() && s.chance("one that is open", 80) {
 		c.ID = asks
 	}
-	if s.chance("an operator", 70) {
+	if s.chance("an operator", 80) {
 		c.Who.Roles = []string{"operate"}
 	}
-	c.Answer = s.anAnswer()
+	c.Answer = s.anAnswer(c.ID)
 	return c
 }
 
-func (s *sim) anAnswer() events.Answer {
+// anAnswer is an answer to what an item asks, mostly one that fits.
+func (s *sim) anAnswer(id events.ID) events.Answer {
+	if e := s.oracle.items[id]; e != nil && s.chance("an answer that fits", 80) {
+		q, err := s.oracle.Question(e.cur)
+		if s.must(err); q != nil {
+			a := events.Answer{Choice: pick(s, "choice of it", q.Choices...), Comment: "fine"}
+			if q.Fills(a.Choice) {
+				a.Value = json.RawMessage(`{"sum": 4}`)
+			}
+			return a
+		}
+	}
 	return events.Answer{Choice: pick(s, "choice", events.Choices[:]...), Value: json.RawMessage(pick(s, "value", "", "", `{"sum": 4}`, "no")), Comment: pick(s, "comment", "", "fine")}
 }
 
@@ -125,7 +172,7 @@ func (s *sim) present() Command {
 	}); !asks.IsZero() && s.chance("a link", 60) {
 		it := s.oracle.items[asks].cur
 		c.ID, c.Hash, c.Number = asks, s.letters.links[asks][it.Wait().Names[0]], it.Wait().Ask.Number-pick(s, "another's", 0, 0, 0, 1)
-		c.Result, _ = json.Marshal(events.Answer{Choice: pick(s, "choice", events.Choices[:]...), Comment: pick(s, "comment", "", "fine")})
+		c.Result, _ = json.Marshal(s.anAnswer(asks)) // of a value that is no JSON: nothing
 		return c
 	}
 	if s.chance("an error", 30) {
@@ -155,10 +202,11 @@ type letters struct {
 	answers map[events.ID]map[int]int
 	names   map[events.ID]map[string]string // of the tokens that are links
 	reminds map[events.ID][2]int            // the question that was last reminded of, and how often
+	asks    map[events.ID]string            // the name of the answer to what an item asks now
 }
 
 func newLetters() letters {
-	return letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}, map[events.ID]map[string]string{}, map[events.ID]int{}, map[events.ID]map[int]int{}, map[events.ID]map[string]string{}, map[events.ID][2]int{}}
+	return letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}, map[events.ID]map[string]string{}, map[events.ID]int{}, map[events.ID]map[int]int{}, map[events.ID]map[string]string{}, map[events.ID][2]int{}, map[events.ID]string{}}
 }
 
 func (l *letters) apply(ev events.Event) {
@@ -208,10 +256,16 @@ func (l *letters) apply(ev events.Event) {
 		l.boxes[ev.ID] = append(l.boxes[ev.ID], letter{b.Number, b.Name, b.MsgID})
 	case *events.Queued:
 		if b.Reason == string(events.WaitSignalled) || b.Reason == string(events.WaitTimedOut) {
+			for _, s := range l.boxes[ev.ID] {
+				if l.asks[ev.ID] == s.name && slices.Contains(b.Signals, s.number) && l.answers[ev.ID][l.asked[ev.ID]] != s.number {
+					panic("a signal was taken for an answer")
+				}
+			}
 			l.taken[ev.ID] = b.Signals
 		}
 	case *events.Parked:
-		if b.Ask != nil {
+		if delete(l.asks, ev.ID); b.Ask != nil {
+			l.asks[ev.ID] = b.Names[0]
 			if l.asked[ev.ID]++; b.Ask.Number != l.asked[ev.ID] {
 				panic("the questions are not numbered one by one")
 			}

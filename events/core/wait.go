@@ -231,7 +231,7 @@ func (d *decider) deliver(it *events.Item, box *events.Mailbox, b *events.Signal
 	b.Number = had.Last + 1
 	s, w := signalOf(b), it.Wait()
 	if asks(w) != 0 && b.Answer == 0 && b.Name == w.Names[0] {
-		return Decision{}, events.Refuse(events.CodeWrongState, "item %s asks a question whose answer is the signal %q: answer that", it.ID, b.Name)
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s asks a question whose answer is the signal %q: answer that (`engine answer`, or POST /api/v1/approvals/{id})", it.ID, b.Name)
 	}
 	if full := had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes; full && b.Answer == 0 { // an answer has room: there is only one
 		return Decision{}, events.Refuse(events.CodeMailboxFull, "item %s has %d signals that no run has used up, of %d bytes: at most %d and %d; the signal %q is refused, send it again once the item has gone on", it.ID, had.Unread, had.Bytes, events.MaxUnread, events.MaxMailboxBytes, b.Name)

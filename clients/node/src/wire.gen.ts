@@ -807,6 +807,8 @@ export interface Item {
   result?: unknown;
   started_at?: string;
   state: ItemState;
+  /** SubmittedBy is who submitted it, as the access layer knew; of a child, who submitted its parent. Empty: nobody who had logged in. */
+  submitted_by?: string;
   tenant?: string;
   /** of the next or current attempt */
   timeout_ms: number;

@@ -159,6 +159,12 @@ func Summary(ev streamwright.Event, style Style) string {
 			parts = append(parts, name+"="+list(v, style))
 		}
 	}
+	if ask, ok := data["ask"].(map[string]any); ok {
+		parts = append(parts, "asks="+document(ask["title"], style))
+	}
+	if answer, ok := data["payload"].(map[string]any); ok && data["answer"] != nil {
+		parts = append(parts, "answer="+document(answer, style))
+	}
 	if doc, ok := data["checkpoint"]; ok {
 		parts = append(parts, "checkpoint="+document(doc, style))
 	}
