@@ -11,7 +11,8 @@
 // at start.
 //
 // The page says nothing by itself: it holds no data, so it needs no role. All
-// that it shows comes from the API, which asks for the token.
+// that it shows comes from the API, which asks for the token. The page of a link to a
+// question has the link's own, behind the #, where no server sees it.
 //
 // # What protects it
 //

@@ -21,8 +21,10 @@ func TestALinkIsAnswered(t *testing.T) {
 			link := "#/answer/" + <-token
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				for _, path := range []string{"", link, "api/v1/tokens/" + link[len("#/answer/"):]} {
-					if status, doc := w.as("", method, path, ""); status != http.StatusOK {
-						t.Errorf("%s %s: %d %s", method, path, status, doc)
+					for _, who := range []string{"", "somebody-whose-token-is-old"} {
+						if status, doc := w.as(who, method, path, ""); status != http.StatusOK {
+							t.Errorf("%s %s as %q: %d %s", method, path, who, status, doc)
+						}
 					}
 				}
 			}

@@ -379,6 +379,27 @@ func TestALateAnswerIsRefused(t *testing.T) {
 	p.see(".answered", "bob has answered: reject")
 }
 
+// Where nobody signs in, whoever answers gives a name, which a question may ask for.
+func TestANameIsGivenWhereNobodySignsIn(t *testing.T) {
+	w := start(t)
+	q := payAda
+	q.Who.Users = []string{"ada"}
+	w.asking("expense", q, time.Hour)
+	id := w.asks("", "expense", `{}`)
+	p := open(t, desktop, w.url+"#/approvals/"+id)
+	p.expect("403")
+	p.see(".notice", "the question is for ada")
+	p.fill("input[name=by]", "bob")
+	p.click(".answer-form", "Approve")
+	p.see(".answer-form .field-error", "the question is for ada")
+	p.fill("input[name=by]", "ada")
+	p.click(".answer-form", "Approve")
+	p.see(".answered", "Your answer: approve")
+	if a := w.answer(id); a.By != "ada" {
+		t.Errorf("the item has got %+v", a)
+	}
+}
+
 // The one who submitted an item may not answer a question that says so.
 func TestTheSubmitterMayNotAnswer(t *testing.T) {
 	w := start(t, withPeople)

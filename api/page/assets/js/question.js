@@ -47,7 +47,7 @@ function whoOf(who) {
 export function answerOf(a, send, { mine = false, named = false } = {}) {
   if (a.answered) return answered(a.answered, mine);
   if (!a.since) return h('div', { class: 'notice' }, h('strong', null, 'The question is over: '), 'nobody has answered it.');
-  const barred = !a.may_answer && h('div', { class: 'notice' }, h('strong', null, 'You may not answer this: '), a.why_not);
+  const barred = !a.may_answer && h('div', { class: 'notice' }, h('strong', null, named ? 'Not for everybody: ' : 'You may not answer this: '), a.why_not);
   return [barred, (a.may_answer || named) && new AnswerForm(a, send, named).el]; // a name may help
 }
 

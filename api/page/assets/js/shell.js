@@ -182,7 +182,7 @@ async function askToken(why) {
   const given = await dialog({
     title: 'Sign in', action: 'Continue', cancel: 'Not now', stays: true,
     body: [h('p', null, why ? `The token was refused: ${why}` : 'This engine requires a token.'),
-      field('Token', input, { hint: 'Ask the engine’s operator for one. It is kept until this tab is closed. The role read shows everything; operate can change things.' })],
+      field('Token', input, { hint: 'Ask the engine’s operator for one. It is kept until this tab is closed. The role read shows everything, operate can change things, approve answers questions.' })],
     act: () => { setToken(input.value.trim()); return hasToken(); },
   });
   if (given) setTimeout(() => live.retry());
