@@ -15,6 +15,7 @@ func (s seeded) shown() map[string][2]string {
 		"#/work/" + s.dead:         {".error-text", "declined"},
 		"#/work/" + s.parent:       {".tree", "transcode"},
 		"#/work?q=no+such+thing+x": {".empty", "No items match"},
+		"#/approvals":              {".empty", "Nothing waits for an answer"},
 	}
 }
 

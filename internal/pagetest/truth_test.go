@@ -335,7 +335,7 @@ func TestNoTextIsCut(t *testing.T) {
 	for _, v := range []view{desktop, {width: 1920, height: 1000}, {width: 1024, height: 768}, {width: 800, height: 700}, phone} {
 		t.Run(fmt.Sprint(v.width), func(t *testing.T) {
 			p := open(t, v, w.url)
-			for _, hash := range []string{"#/", "#/work", "#/types", "#/workers", "#/dead", "#/dead?items=1", "#/events", "#/schedules", "#/types/email", "#/work/" + s.dead} {
+			for _, hash := range []string{"#/", "#/work", "#/approvals", "#/types", "#/workers", "#/dead", "#/dead?items=1", "#/events", "#/schedules", "#/types/email", "#/work/" + s.dead} {
 				p.eval("location.hash = "+quote(hash), nil)
 				p.until(`document.documentElement.dataset.phase === 'live'`)
 				p.until(`document.querySelector('.screen tbody tr, .screen .empty, .item-state, .tile')`)

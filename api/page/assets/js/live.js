@@ -28,6 +28,7 @@ export const live = {
   at: 0, // when the last stats came, by this machine's clock
   retryAt: 0, // reconnecting: when it is tried next
   error: '',
+  refused: 0, // denied: the status, 401 or 403
 
   on(name, f, signal) {
     if (signal?.aborted) return;
@@ -76,7 +77,7 @@ async function run() {
     } catch (err) {
       live.error = isAbort(err) ? '' : err.message;
       if (err.status === 401 || err.status === 403) {
-        phase('denied');
+        phase('denied', { refused: err.status });
         await sleep(0);
         continue;
       }

@@ -23,9 +23,13 @@ const MAX_SCROLLS = 200;
 export function parse(hash) {
   const [path, query] = hash.replace(/^#/, '').split('?', 2);
   return {
-    path: path.split('/').filter(Boolean).map(decodeURIComponent),
+    path: path.split('/').filter(Boolean).map(decoded),
     query: new URLSearchParams(query ?? ''),
   };
+}
+
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; } // an address that was cut
 }
 
 // href makes a link: href(['work', id], {state: 'dead'}). Empty values are left out.
@@ -111,4 +115,5 @@ function render(back) {
   if (y !== null) requestAnimationFrame(() => scrollTo(0, y));
 }
 
-function setTitle(t) { document.title = [t, namespace !== DEFAULT && namespace, 'Streamwright'].filter(Boolean).join(' · '); }
+// setTitle names the page.
+export function setTitle(t) { document.title = [t, namespace !== DEFAULT && namespace, 'Streamwright'].filter(Boolean).join(' · '); }

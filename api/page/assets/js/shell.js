@@ -4,7 +4,7 @@
 import { h, show, text, attr, frame } from './dom.js';
 import { icon } from './icons.js';
 import { count, short, span, startClock } from './format.js';
-import { go, href, startRouter } from './router.js';
+import { current, go, href, startRouter } from './router.js';
 import { keys, startKeys, help } from './keys.js';
 import { dialog, field, iconButton, toast } from './ui.js';
 import { closeToast, toastRegion } from './toasts.js';
@@ -36,6 +36,7 @@ export function startShell(screens) {
     if (!again && document.activeElement !== document.body) main.focus({ preventScroll: true });
   });
   live.on('back', welcomeBack);
+  live.on('phase', leaveOverview);
   live.start();
   nodes.start();
   watchVersion();
@@ -95,6 +96,12 @@ function banner() {
   return el;
 }
 
+// leaveOverview shows the approvals to who may not see the engine's figures, in place of an
+// overview that has none: answering may be all that the token is for.
+function leaveOverview(phase) {
+  if (phase === 'denied' && live.refused === 403 && current().path.length === 0) go(href(['approvals']), { replace: true });
+}
+
 const phases = {
   connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting', paused: 'paused', denied: 'signed out',
 };
@@ -110,16 +117,17 @@ function connection() {
     const shown = live.phase === 'live' && nodes.trouble?.old ? 'stale' : live.phase;
     attr(el, 'data-phase', shown);
     attr(document.documentElement, 'data-phase', shown);
-    text(label, phases[shown]);
+    const name = shown === 'denied' && live.refused === 403 ? 'not live' : phases[shown];
+    text(label, name);
     let title = shown === 'stale' ? nodes.trouble.title : 'Live.';
-    if (live.phase === 'denied') title = `${live.error} Press to enter a token.`;
+    if (live.phase === 'denied') title = `${live.error} ${live.refused === 403 ? 'What your token may see is shown, but not live.' : 'Press to enter a token.'}`;
     else if (live.phase !== 'live') {
       const left = Math.max(0, live.retryAt - Date.now());
       title = `${live.error || 'Not connected.'} What you see may be old. Next try ${left > 0 ? `in ${span(left)}` : 'now'}: press to retry now.`;
       timer = setTimeout(update, 1000);
     }
     attr(el, 'title', title);
-    attr(el, 'aria-label', `Connection: ${phases[shown]}. ${live.phase === 'live' ? '' : 'Press to retry now.'}`);
+    attr(el, 'aria-label', `Connection: ${name}. ${live.phase === 'live' ? '' : 'Press to retry now.'}`);
   };
   live.on('phase', update);
   nodes.on(update);

@@ -9,7 +9,7 @@ import { href } from '../router.js';
 import { copyButton, facts, json, panel, problem } from '../ui.js';
 import { keys } from '../keys.js';
 import { badge, mark, shownState, TERMINAL } from '../states.js';
-import { actionsOf } from './itemactions.js';
+import { actionsOf, signalsOf } from './itemactions.js';
 import { history } from './itemhistory.js';
 import { logs } from './itemlogs.js';
 import { output } from './itemoutput.js';
@@ -106,7 +106,7 @@ class ItemView {
     this.title(`${state} · ${it.type} ${this.id}`);
     this.drawPast(it);
     once(this.facts, [it, state], () => put(this.facts, factsOf(it)));
-    once(this.tools, [it.state, this.at, it.has_checkpoint], () => put(this.tools, this.at ? null : actionsOf(this)));
+    once(this.tools, [it.state, this.at, it.has_checkpoint, it.waits_for], () => put(this.tools, this.at ? null : actionsOf(this)));
     this.drawDocs(it);
     this.history.draw();
     this.logs.draw();
@@ -184,7 +184,7 @@ function factsOf(it) {
     ['Merged into', it.merged_into && link(it.merged_into)], ['Merged from', it.merged_count && plural(it.merged_count, 'submission')],
     ['Parent', it.parent && link(it.parent)], ['Caused by', it.by && link(it.by)],
     ['Waits for', it.waits?.length && [it.waits.slice(0, 10).map((id) => [link(id), ' ']), it.waits_left > 10 && `and ${it.waits_left - 10} more`]],
-    ['Waits for the signal', it.waits_for && (it.waits_for.names?.length ? `${it.waits_for.names.join(it.waits_for.all ? ' and ' : ' or ')}` : 'none: for its deadline alone')], ['Waits until', it.waits_for && ago(it.waits_for.until)], ['Unread signals', it.unread_signals],
+    ['Asks', it.waits_for?.ask && h('a', { href: href(['approvals', it.id]) }, it.waits_for.ask.title)], ['Waits for the signal', it.waits_for && (signalsOf(it.waits_for).join(it.waits_for.all ? ' and ' : ' or ') || (!it.waits_for.ask && 'none: for its deadline alone'))], ['Waits until', it.waits_for && ago(it.waits_for.until)], ['Unread signals', it.unread_signals],
     ['Awaited by', it.awaited && plural(it.awaited, 'item')], ['Checkpoint', it.has_checkpoint && 'saved'], ['Leases lost', it.leases_lost], ['Attempts spared', it.attempts_spared],
     ['Cause of death', it.cause && h('a', { class: 'mono', href: href(['dead'], { cause: it.cause }) }, it.cause)],
     ['Notes', it.notes?.join(' ')], ['Position', h('span', { class: 'mono' }, it.position)],

@@ -2,6 +2,7 @@
 
 import { h, put, text } from '../dom.js';
 import { get, send } from '../api.js';
+import { go, href } from '../router.js';
 import { button, confirm, dialog, field, select, toast } from '../ui.js';
 import { keys } from '../keys.js';
 import { faultOf } from '../jsontext.js';
@@ -22,7 +23,9 @@ export function actionsOf(view) {
     keys(key, label, f, { signal: off.signal });
     out.push(button(label, f, { key, kind }));
   };
-  if (CANCEL.has(state) && !view.item.batch) offer('Signal', 's', () => signal(view), view.item.waits_for ? 'primary' : undefined);
+  const waits = view.item.waits_for;
+  if (waits?.ask) offer('Answer', 'a', () => go(href(['approvals', view.id])), 'primary');
+  if (CANCEL.has(state) && !view.item.batch && (!waits?.ask || signalsOf(waits).length)) offer('Signal', 's', () => signal(view), waits && !waits.ask ? 'primary' : undefined);
   if (state === 'queued') offer('Reschedule', 'm', () => reschedule(view));
   if (CANCEL.has(state)) offer('Cancel', 'c', () => cancel(view), 'danger');
   if (REPLAY.has(state) && !view.item.batch) { // of a batch its items are replayed
@@ -35,9 +38,13 @@ export function actionsOf(view) {
 const reasonField = () => h('input', { maxlength: MAX_REASON, autocomplete: 'off' });
 const path = (view) => `api/v1/work/${encodeURIComponent(view.id)}`;
 
+// signalsOf are the names of the signals that a wait is for. The first name of one that asks
+// is that of the answer.
+export const signalsOf = (waits) => (waits?.names ?? []).slice(waits?.ask ? 1 : 0);
+
 // signal sends a signal. It has one message id, however often the request is made.
 async function signal(view) {
-  const wanted = view.item.waits_for?.names ?? [];
+  const wanted = signalsOf(view.item.waits_for);
   const name = h('input', { maxlength: 256, autocomplete: 'off', value: wanted[0] ?? '', list: wanted.length > 1 ? 'signal-names' : null });
   const doc = h('textarea', { rows: 6, spellcheck: 'false', autocomplete: 'off' });
   const docField = field('Payload (JSON, or empty)', doc);

@@ -49,7 +49,7 @@ class WorkList {
     this.newer = button('Newer', () => this.back(), { key: '[' });
     this.older = button('Older', () => this.forward(), { key: ']' });
     this.where = h('span', { class: 'muted', role: 'status' });
-    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Work'), this.hint, h('div', { class: 'tools' }, button('New item', () => this.submit(), { kind: 'primary', key: 'n' }), this.refresh)), this.filters.el,
+    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Work'), this.hint, h('div', { class: 'tools' }, h('a', { class: 'button button-plain', href: href(['approvals']) }, 'Approvals'), button('New item', () => this.submit(), { kind: 'primary', key: 'n' }), this.refresh)), this.filters.el,
       h('section', { class: 'panel', 'aria-label': 'Items' }, this.selectBar(), h('div', { class: 'scroll-x' }, this.table), this.none,
         h('div', { class: 'pager' }, this.first, this.newer, this.older, this.where)));
     live.on('events', (ev) => this.note(ev), signal);

@@ -43,6 +43,7 @@ function sayOf(it, state) {
   let said = '';
   if (state === 'running' || state === 'claimed') said = it.progress ? `${it.progress.percent} %${it.progress.message ? ` ${it.progress.message}` : ''} · ${it.worker}` : it.worker ?? '';
   else if (it.error && state !== 'completed') said = failureText(it.error);
+  else if (it.waits_for?.ask) said = `asks: ${it.waits_for.ask.title}`;
   else if (it.waits_for?.names?.length) said = `waits for the signal ${it.waits_for.names.join(it.waits_for.all ? ' and ' : ' or ')}`;
   else if (it.waits_left) said = `waits for ${plural(it.waits_left, 'item')}`;
   else if (it.batch) said = `${it.batch.name ? `${it.batch.name}: ` : ''}${count(it.batch.done)} of ${plural(Math.max(it.batch.total, it.batch.declared ?? 0), 'item')} done`;
