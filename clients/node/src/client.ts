@@ -348,6 +348,32 @@ export class Client {
     return this.#ask<wire.TokenPresented>("token", { token, result: answer.result, error: answer.error }, this.#patience(options));
   }
 
+  /** The questions that items ask, those asked last first. Without the role read: those that one may answer; `mine`: only those. */
+  async *approvals(filter: wire.Approvals = {}, options: RequestOptions = {}): AsyncGenerator<wire.Approval, void, void> {
+    for (let cursor = filter.cursor; ; ) {
+      const request: wire.Approvals = { limit: 1000, ...filter };
+      if (cursor) request.cursor = cursor;
+      const page = await this.#query<wire.ApprovalsReply>("approvals", request, options);
+      yield* page.approvals;
+      cursor = page.next_cursor;
+      if (!cursor) return;
+    }
+  }
+
+  /** The last question that an item has asked, whole: with `answered`, if somebody has answered it. */
+  async approval(id: string, options: RequestOptions = {}): Promise<wire.Approval> {
+    return this.#query<wire.Approval>("approval", { id }, options);
+  }
+
+  /**
+   * Answers the question that an item asks, once. The same answer again does nothing more. It rejects with "already_completed" if
+   * somebody was first, "forbidden", "bad_request" for a value that does not match the form, "wrong_state" if nothing is asked, and
+   * "ended".
+   */
+  async answer(id: string, answer: Omit<wire.Answer, "id">, options: RequestOptions = {}): Promise<wire.AnswerReply> {
+    return this.#ask<wire.AnswerReply>("answer", { id, ...answer }, this.#patience(options));
+  }
+
   /** Asks that an item be not run, or no longer. was_running: its handler is being told. */
   async cancel(id: string, reason?: string, options: RequestOptions = {}): Promise<wire.Cancelled> {
     return this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));

@@ -8,5 +8,5 @@ export type * as wire from "./wire.gen.js";
 export type { HistoryEvent as WorkEvent, Item as WorkItem, LogRecord } from "./wire.gen.js";
 export { Worker } from "./worker/worker.js";
 export type { RunOptions } from "./worker/worker.js";
-export { Ended } from "./worker/types.js";
-export type { Child, Context, EndedWait, Handler, Item, Logger, LogLevel, ReceivedSignal, RunWaitOptions, SpawnOptions, TypeOptions, WorkerOptions, WorkerStats } from "./worker/types.js";
+export { answerOf, Ended } from "./worker/types.js";
+export type { Answer, Child, Choice, Context, EndedWait, Handler, Item, Logger, LogLevel, Question, ReceivedSignal, RunWaitOptions, SpawnOptions, TokenOptions, TypeOptions, WorkerOptions, WorkerStats } from "./worker/types.js";

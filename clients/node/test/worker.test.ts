@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { RunStopped, StreamwrightError, Worker, WorkError, type Client, type Item, type WorkerOptions } from "../src/index.js";
+import { answerOf, RunStopped, StreamwrightError, Worker, WorkError, type Client, type Item, type WorkerOptions } from "../src/index.js";
 import { aborted, deferred, Engine, type Deferred } from "./harness.js";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
@@ -337,6 +337,40 @@ describe("worker", { timeout: 120_000 }, () => {
     const late = await madeFor(cancelled).promise;
     await client.cancel(cancelled);
     await assert.rejects(client.presentToken(late), code("ended"));
+  });
+
+  it("asks people, by who may answer, a form and a link", async () => {
+    const links = new Map<string, string>();
+    await work({
+      types: {
+        expense: async (item: Item, ctx) => {
+          const answer = answerOf<{ sum: number }>(item, "ok");
+          if (answer) return answer;
+          links.set(item.id, await ctx.token("ok", { for: "bob" }));
+          return ctx.ask("ok", { title: "Pay?", choices: ["approve", "edit"], proposal: { sum: 80 }, form: { type: "object", properties: { sum: { type: "integer" } } }, who: { users: ["ada"], notSubmitter: true }, remind: { everyMs: 60_000, type: "remind", most: 2 } }, { forMs: 60_000 });
+        },
+      },
+    });
+    const asked = async (id: string): Promise<void> => {
+      for (;;) {
+        for await (const a of client.approvals({ type: "expense" })) if (a.id === id) return;
+        await sleep(20);
+      }
+    };
+    const id = await submit("expense");
+    await asked(id);
+    const question = await client.approval(id);
+    assert.equal(question.title, "Pay?");
+    assert.deepEqual(question.proposal, { sum: 80 });
+    await assert.rejects(client.answer(id, { choice: "approve", by: "bob" }), code("forbidden"));
+    await assert.rejects(client.answer(id, { choice: "edit", value: { sum: "x" }, by: "ada" }), code("bad_request"));
+    for (const repeat of [undefined, true]) assert.equal((await client.answer(id, { number: 1, choice: "edit", value: { sum: 40 }, comment: "half", by: "ada" })).repeat, repeat);
+    await assert.rejects(client.answer(id, { choice: "approve", by: "ada" }), code("already_completed"));
+    assert.deepEqual((await client.wait(id)).result, { choice: "edit", by: "ada", value: { sum: 40 }, comment: "half" });
+    const other = await submit("expense");
+    await asked(other);
+    await client.presentToken(links.get(other)!, { result: { choice: "approve" } });
+    assert.deepEqual((await client.wait(other)).result, { choice: "approve", by: "bob", value: { sum: 80 } });
   });
 
   it("spawns a thousand large children, and has batches", async () => {

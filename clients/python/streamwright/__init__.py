@@ -16,7 +16,7 @@ from .aclient import AsyncClient
 from .client import Client
 from .errors import Busy, Conflict, Denied, Invalid, NotFound, StreamwrightError, Unavailable, WorkerIdInUse
 from .model import (
-    Batch, BatchCounts, Cancellation, ChildCounts, Continuation, EndedWait, Event, FirstSignal, Item, ItemError, LogRecord, Outcome, OutputChunk, Page, Progress, Schedule, Signal, SignalError,
+    Answer, Answered, Approval, Batch, BatchCounts, Cancellation, ChildCounts, Continuation, EndedWait, Event, FirstSignal, Item, ItemError, LogRecord, Outcome, OutputChunk, Page, Progress, Question, Schedule, Signal, SignalError,
     Signalled, Submitted, Waited, Work,
 )
 from .run import Cancelled, Fail, ItemLogHandler, Run, Snooze, Spawn, Wait
@@ -26,8 +26,8 @@ from ._ids import new_id
 from ._json import Unfit, dump, load
 
 __all__ = [
-    "App", "AsyncClient", "Batch", "BatchCounts", "Busy", "Cancellation", "Cancelled", "ChildCounts", "Client", "Conflict", "Continuation", "Denied",
-    "EndedWait", "Event", "Fail", "FirstSignal", "Invalid", "Item", "ItemError", "ItemLogHandler", "LogRecord", "NotFound", "Outcome", "OutputChunk", "Page", "Progress", "Run", "Schedule", "Signal",
+    "Answer", "Answered", "App", "Approval", "AsyncClient", "Batch", "BatchCounts", "Busy", "Cancellation", "Cancelled", "ChildCounts", "Client", "Conflict", "Continuation", "Denied",
+    "EndedWait", "Event", "Fail", "FirstSignal", "Invalid", "Item", "ItemError", "ItemLogHandler", "LogRecord", "NotFound", "Outcome", "OutputChunk", "Page", "Progress", "Question", "Run", "Schedule", "Signal",
     "SignalError", "Signalled", "Snooze", "Spawn", "StreamwrightError", "Submitted", "Task", "Unavailable", "Unfit", "Wait", "Waited", "Work", "Worker", "WorkerIdInUse", "dump",
     "load", "new_id",
 ]

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._ids import new_id
 from ._json import dump, instant, reply, request
 from .errors import StreamwrightError, error_in, error_of
-from .model import SCHEDULE_READ_ONLY, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
+from .model import SCHEDULE_READ_ONLY, Approval, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -284,6 +284,18 @@ class Api:
         if error is not None:
             body["error"] = error
         return self.call("POST", f"/tokens/{part(token)}", lambda d: str(d["id"]), body=body)
+
+    def approvals(self, filters: Mapping[str, Any]) -> Call[Tuple[List[Approval], str]]:
+        return self.query("/approvals", lambda d: ([reply(Approval, a) for a in d["approvals"]], d.get("next_cursor", "")), query=filters)
+
+    def approval(self, id: str) -> Call[Approval]:
+        return self.query(f"/approvals/{part(id)}", lambda d: reply(Approval, d))
+
+    def answer(self, id: str, choice: str, value: Any, comment: str, number: int, by: str) -> Call[bool]:
+        body: dict[str, Any] = {"choice": choice, "comment": comment, "number": number, "by": by}
+        if value is not None:
+            body["value"] = value
+        return self.call("POST", f"/approvals/{part(id)}", lambda d: not d.get("repeat", False), body=body)
 
     def wait_for(self, ids: Sequence[str], any_of: bool, seconds: float) -> Call[Waited]:
         def read(doc: Any) -> Waited:

@@ -14,7 +14,7 @@ from ._asyncio import AsyncTransport
 from ._json import dump
 from ._retry import Tries
 from .errors import StreamwrightError
-from .model import Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
+from .model import Approval, Batch, Cancellation, Event, Item, LogRecord, OutputChunk, Page, Schedule, SignalError, Signalled, Submitted, Waited, Work
 
 T = TypeVar("T")
 
@@ -144,6 +144,28 @@ class AsyncClient:
         `already_completed` after another answer, with `ended` if the item has ended without it.
         """
         return await self._do(self._api.present_token(token, result, error))
+
+    async def approvals(self, **filters: Any) -> AsyncIterator[Approval]:
+        """Yield the questions that items ask, those asked last first; filters: type, mine (those that you may answer)."""
+        while True:
+            page, cursor = await self._do(self._api.approvals(filters))
+            for approval in page:
+                yield approval
+            if not cursor:
+                return
+            filters["cursor"] = cursor
+
+    async def approval(self, id: str) -> Approval:
+        """Return the last question that an item has asked, whole: with `answered`, if somebody has answered it."""
+        return await self._do(self._api.approval(id))
+
+    async def answer(self, id: str, choice: str, value: Any = None, comment: str = "", number: int = 0, by: str = "") -> bool:
+        """Answer the question that an item asks: approve, edit, reject or answer. False: you had answered so before.
+
+        Raises Conflict with the code `already_completed` if somebody was first, Denied if you may not answer, Invalid if the value does
+        not match the form. `by` says who answers where nobody logs in.
+        """
+        return await self._do(self._api.answer(id, choice, value, comment, number, by))
 
     async def wait_all(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:
         """Return items once all of them have ended: at most 1,000. When the time is over, those that have not are in `pending`.

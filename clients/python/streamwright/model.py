@@ -330,6 +330,95 @@ class Signal:
     error: SignalError | None = None
     token: bool = False
     """Somebody has presented a token."""
+    answer: int = 0
+    """The number of the question that it answers: see Run.answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to a question."""
+
+    choice: str
+    """approve, edit (with changes), reject or answer (in words)"""
+    value: Any = None
+    """The form as it was filled in, or the proposal, changed or not."""
+    comment: str = ""
+    """With answer: the answer."""
+    by: str = ""
+    """The name of the login, or of whom the link was for; where nobody logs in, who he says he is."""
+
+    @property
+    def approved(self) -> bool:
+        return self.choice in ("approve", "edit")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How a question was answered."""
+
+    choice: str
+    at: datetime
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A question that an item asks. In lists it has no text, form and proposal."""
+
+    id: str
+    type: str
+    number: int
+    title: str
+    name: str = ""
+    """Of the signal that the answer becomes."""
+    choices: list[str] = field(default_factory=list)
+    since: datetime | None = None
+    until: datetime | None = None
+    then: str = ""
+    submitted_by: str = ""
+    tenant: str = ""
+    reminded: int = 0
+    may_answer: bool = False
+    why_not: str = ""
+    answered: Answered | None = None
+    text: str = ""
+    """Markdown."""
+    form: Any = None
+    """A JSON schema."""
+    proposal: Any = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a run asks people: docs/guides/APPROVALS.md."""
+
+    title: str
+    """In a line of plain text."""
+    text: str = ""
+    """More of it, in Markdown."""
+    choices: Sequence[str] = ()
+    """None: approve and reject."""
+    form: Mapping[str, Any] | None = None
+    """A JSON schema of an object: the value that an answer has."""
+    proposal: Any = None
+    """What is to be approved, and the form's first values."""
+    users: Sequence[str] = ()
+    roles: Sequence[str] = ()
+    """Who may answer: users, and those with one of the roles; everybody if there are neither."""
+    not_submitter: bool = False
+    remind_every: timedelta | None = None
+    """Between two items of the type `remind`, which remind of it."""
+    remind: str = ""
+    remind_params: Any = None
+    remind_most: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the engine reads it."""
+        doc: dict[str, Any] = {"title": self.title, "text": self.text, "choices": list(self.choices), "form": self.form, "proposal": self.proposal}
+        doc["who"] = {"users": list(self.users), "roles": list(self.roles), "not_submitter": self.not_submitter}
+        if self.remind_every is not None:
+            doc["remind"] = {"every_ms": int(self.remind_every / timedelta(milliseconds=1)), "type": self.remind, "params": self.remind_params, "most": self.remind_most}
+        return doc
 
 
 @dataclass(frozen=True)

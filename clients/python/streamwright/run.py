@@ -14,8 +14,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._ids import new_wait_token
-from ._json import millis, request
-from .model import Continuation, EndedWait, Signal, Work
+from ._json import millis, reply, request
+from .model import Answer, Continuation, EndedWait, Question, Signal, Work
 
 if TYPE_CHECKING:
     from .client import Client
@@ -59,13 +59,13 @@ class Spawn(_Ends):
 class Wait(_Ends):
     """Raised by a task, or by `Run.wait`: the item waits for a signal of one of the names (`all`: of each), with no slot
     held and no attempt used. At the deadline, a time or so long from now, it runs again; or it is dead, with `fail` as
-    its code; or it completes, with `complete` as its result (4 KiB)."""
+    its code; or it completes, with `complete` as its result (4 KiB). With `ask` it asks people, and the first name is the answer's."""
 
-    def __init__(self, *names: str, until: datetime | timedelta, all: bool = False, fail: str | None = None, complete: Any = NOT_GIVEN) -> None:
+    def __init__(self, *names: str, until: datetime | timedelta, all: bool = False, fail: str | None = None, complete: Any = NOT_GIVEN, ask: Question | None = None) -> None:
         super().__init__(f"waits for {', '.join(names)}")
         if fail is not None and complete is not NOT_GIVEN:
             raise ValueError("a wait ends in fail or in complete, not in both")
-        self.names, self.until, self.all, self.fail, self.complete = names, until, all, fail, complete
+        self.names, self.until, self.all, self.fail, self.complete, self.ask = names, until, all, fail, complete, ask
 
 
 class Cancelled(_Ends):
@@ -154,27 +154,29 @@ class Run:
         self.check()
         return self._worker._save(self, doc)
 
-    def token(self, name: str) -> str:
+    def token(self, name: str, for_: str = "") -> str:
         """Make a token for somebody outside, which the engine knows on return. Who presents it, with no login, sends the item
         the signal of this name, once, with a result or an error: `Client.present_token`.
+
+        With for_ the token is a link, by which he answers the question of that name, at BASE/#/answer/TOKEN: see `ask`.
 
         The token outlives the run. Give it away, then `wait` for the name. The engine refuses it with the code
         `mailbox_full` while the item has 100 that nobody has presented.
         """
         _may_block("token", "make_token(name)")
-        text, recorded = self._making(name)
+        text, recorded = self._making(name, for_)
         recorded.result()
         return text
 
-    async def make_token(self, name: str) -> str:
+    async def make_token(self, name: str, for_: str = "") -> str:
         """Make a token, in an async task."""
-        text, recorded = self._making(name)
+        text, recorded = self._making(name, for_)
         await asyncio.wrap_future(recorded)
         return text
 
-    def _making(self, name: str) -> tuple[str, Future[None]]:
+    def _making(self, name: str, to: str) -> tuple[str, Future[None]]:
         text, hash = new_wait_token(self.id)
-        return text, self._worker._record(self, {"event": "token", "wait_token": {"name": name, "hash": hash}})
+        return text, self._worker._record(self, {"event": "token", "wait_token": {"name": name, "hash": hash, **({"for": to} if to else {})}})
 
     def output(self, data: str | bytes) -> None:
         """Write to the item's output, which others follow while the run goes on; it is stored on return.
@@ -201,6 +203,17 @@ class Run:
         """End the run in a wait for signals: see Wait. The run that follows finds `waited`."""
         raise Wait(*names, until=until, all=all, fail=fail, complete=complete)
 
+    def ask(self, name: str, question: Question, *, until: datetime | timedelta, fail: str | None = None, complete: Any = NOT_GIVEN) -> NoReturn:
+        """End the run in a question to people: see Question, and Wait for the deadline. The run that follows reads the `answer`."""
+        raise Wait(name, until=until, fail=fail, complete=complete, ask=question)
+
+    def answer(self, name: str) -> Answer | None:
+        """Return the answer to the question of this name that the item's last wait has asked, None if nobody has answered."""
+        for s in self.waited.signals if self.waited else []:
+            if s.name == name and s.answer:
+                return reply(Answer, s.payload)
+        return None
+
 
 def _may_block(name: str, instead: str) -> None:
     """Raise if this is the event loop's thread."""
@@ -225,6 +238,8 @@ def outcome_of(err: BaseException, run: Run) -> dict[str, Any]:
         wait: dict[str, Any] = {"names": list(err.names), "then": "continue"}
         if err.all:
             wait["all"] = True
+        if err.ask is not None:
+            wait["ask"] = err.ask.document()
         if isinstance(err.until, timedelta):
             wait["for_ms"] = max(millis(err.until), 1)
         else:

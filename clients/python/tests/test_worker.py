@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from streamwright import (
-    App, AsyncClient, Cancelled, Conflict, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
+    App, AsyncClient, Cancelled, Conflict, Denied, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Question, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
     WorkerIdInUse, new_id,
 )
 
@@ -353,6 +353,42 @@ class WorkerTest(Case):
         again = self.client.submit("pay", dedup_key="order-4711", signal=FirstSignal("refused", msg_id="hook-1"))
         self.assertEqual(again.merged_into, first.id)
         self.assertEqual(self.wait(first.id).result, ["paid", "refused"])
+
+    def test_asks_people_by_who_may_answer_a_form_and_a_link(self) -> None:
+        links: dict[str, str] = {}
+
+        @self.app.task("expense")
+        def expense(run: Run) -> Any:
+            answer = run.answer("ok")
+            if answer is not None:
+                return [answer.choice, answer.value, answer.comment, answer.by, answer.approved]
+            links[run.id] = run.token("ok", for_="bob")
+            run.ask("ok", Question("Pay?", choices=["approve", "edit"], proposal={"sum": 80}, form={"type": "object", "properties": {"sum": {"type": "integer"}}},
+                                   users=["ada"], not_submitter=True, remind="remind", remind_every=timedelta(minutes=1), remind_most=2), until=timedelta(minutes=1))
+
+        def asked() -> str:
+            id = self.client.submit("expense").id
+            self.eventually("the question is asked", lambda: any(a.id == id for a in self.client.approvals(type="expense")))
+            return id
+
+        self.work(self.app)
+        id = asked()
+
+        def refused(kind: type[StreamwrightError], code: str, *answer: Any, **more: Any) -> None:
+            with self.assertRaises(kind) as raised:
+                self.client.answer(id, *answer, **more)
+            self.assertEqual(raised.exception.code, code)
+
+        question = self.client.approval(id)
+        self.assertEqual((question.title, question.proposal, question.number, question.answered), ("Pay?", {"sum": 80}, 1, None))
+        refused(Denied, "forbidden", "approve", by="bob")
+        refused(Invalid, "bad_request", "edit", {"sum": "x"}, by="ada")
+        self.assertEqual([self.client.answer(id, "edit", {"sum": 40}, "half", number=1, by="ada") for _ in range(2)], [True, False])
+        refused(Conflict, "already_completed", "approve", by="ada")
+        self.assertEqual(self.client.wait(id).result, ["edit", {"sum": 40}, "half", "ada", True])
+        by_link = asked()
+        self.client.present_token(links[by_link], {"choice": "approve"})
+        self.assertEqual(self.client.wait(by_link).result, ["approve", {"sum": 80}, "", "bob", True])
 
     def test_makes_tokens_of_which_each_is_answered_once_with_a_result_or_an_error(self) -> None:
         made: dict[str, str] = {}

@@ -5,7 +5,7 @@ import type { Outcome, Reported } from "../wire.gen.js";
 import type { Core } from "./core.js";
 import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
-import { blobFailure, failure, parked, resultText, snoozed, spawned, type Said } from "./outcome.js";
+import { blobFailure, failure, asked, parked, resultText, snoozed, spawned, type Said } from "./outcome.js";
 import { Output } from "./output.js";
 import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel, type ReceivedSignal } from "./types.js";
@@ -128,9 +128,10 @@ function contextOf(core: Core, run: Run, line: Line, output: Output, item: Item,
     output: (data) => output.write(data),
     progress: (percent, message) => line.progress(percent, message),
     checkpoint: (document) => line.checkpoint(document),
-    token: (name) => line.token(name),
+    token: (name, options) => line.token(name, options?.for),
     snooze: snoozed,
-    wait: parked,
+    wait: (names, options) => parked(names, options),
+    ask: asked,
     spawn: spawned,
   };
 }

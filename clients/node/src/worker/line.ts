@@ -84,10 +84,10 @@ export class Line {
     return this.#inTurn(() => this.#save(document));
   }
 
-  /** Makes a token for the signal of a name. */
-  async token(name: string): Promise<string> {
+  /** Makes a token for the signal of a name, or a link to the question of that name. */
+  async token(name: string, to?: string): Promise<string> {
     const { text, hash } = newWaitToken(this.run.id);
-    await this.#inTurn(() => this.#record({ event: "token", wait_token: { name, hash } }));
+    await this.#inTurn(() => this.#record({ event: "token", wait_token: to === undefined ? { name, hash } : { name, hash, for: to } }));
     return text;
   }
 

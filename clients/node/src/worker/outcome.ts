@@ -2,7 +2,7 @@ import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
 import { cut, toJson } from "../text.js";
 import type { Report, WaitFor } from "../wire.gen.js";
 import { maxChildren, maxDelayMs, maxErrorBytes, maxNameBytes, maxSpawnBytes } from "./limits.js";
-import { Ended, type Child, type SpawnOptions, type RunWaitOptions } from "./types.js";
+import { Ended, type Child, type Question, type SpawnOptions, type RunWaitOptions } from "./types.js";
 
 /** What a report says beyond which run it is about. */
 export type Said = Omit<Report, "id" | "token" | "worker" | "session">;
@@ -14,12 +14,23 @@ export function snoozed(delayMs: number, reason = ""): Ended {
   return new Ended({ event: "snooze", delay_ms: delay, reason: cut(reason, maxNameBytes) });
 }
 
+/** Makes the end of a run that asks people. */
+export function asked(name: string, question: Question, options: RunWaitOptions): Ended {
+  const { who, remind, ...ask } = question;
+  return parked(name, options, {
+    ...ask,
+    ...(who && { who: { users: who.users, roles: who.roles, not_submitter: who.notSubmitter } }),
+    ...(remind && { remind: { every_ms: remind.everyMs, type: remind.type, params: remind.params, most: remind.most } }),
+  });
+}
+
 /** Makes the end of a run that waits for signals. */
-export function parked(names: string | readonly string[], options: RunWaitOptions): Ended {
+export function parked(names: string | readonly string[], options: RunWaitOptions, ask?: object): Ended {
   const { forMs, until, all, fail, complete } = options;
   if ((forMs === undefined) === (until === undefined)) throw badSpawn("the wait must say how long it is: give forMs or until");
   const wait: WaitFor = { names: typeof names === "string" ? [names] : [...names], then: "continue" };
   if (all) wait.all = true;
+  if (ask) wait.ask = ask;
   if (until !== undefined) wait.until = until.toISOString();
   else wait.for_ms = Math.max(Math.ceil(forMs!), 1);
   if (fail !== undefined) {

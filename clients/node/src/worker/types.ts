@@ -42,6 +42,8 @@ export interface ReceivedSignal {
   readonly msg_id?: string;
   /** Somebody has presented a token. */
   readonly token?: boolean;
+  /** The number of the question that it answers: see answerOf. */
+  readonly answer?: number;
   readonly by?: string;
   readonly at: string;
 }
@@ -61,6 +63,11 @@ export interface SpawnOptions {
   childPolicy?: "fail" | "continue";
 }
 
+export interface TokenOptions {
+  /** Whom it is given to: the token is a link then, by which he answers the question of that name, at BASE/#/answer/TOKEN. */
+  for?: string;
+}
+
 /** How long a wait is, one of forMs and until, and what becomes of the item then: it runs again, unless fail or complete says otherwise. */
 export interface RunWaitOptions {
   forMs?: number;
@@ -71,6 +78,41 @@ export interface RunWaitOptions {
   fail?: { code?: string; error?: string };
   /** At the deadline the item completes, with a result of at most 4 KiB of JSON. */
   complete?: { result?: unknown };
+}
+
+/** A question to people: docs/guides/APPROVALS.md. */
+export interface Question {
+  /** What is asked, in a line of plain text. */
+  title: string;
+  /** More of it, in Markdown. */
+  text?: string;
+  /** Default: approve and reject. */
+  choices?: readonly Choice[];
+  /** A JSON schema of an object: the value that an answer has. */
+  form?: object;
+  /** What is to be approved, and the form's first values. */
+  proposal?: unknown;
+  who?: { users?: readonly string[]; roles?: readonly string[]; notSubmitter?: boolean };
+  /** An item of a type is submitted again and again while the question is open. */
+  remind?: { everyMs: number; type: string; params?: unknown; most?: number };
+}
+
+export type Choice = "approve" | "reject" | "edit" | "answer";
+
+/** An answer to a question. */
+export interface Answer<V = any> {
+  readonly choice: Choice;
+  /** The form as it was filled in, or the proposal, changed or not. */
+  readonly value?: V;
+  /** Of the choice answer: the answer. */
+  readonly comment?: string;
+  /** The name of the login, or of whom the link was for; where nobody logs in, who he says he is. */
+  readonly by?: string;
+}
+
+/** The answer to the question of a name that the item's last wait has asked; undefined if nobody has answered. */
+export function answerOf<V = any>(item: Item, name: string): Answer<V> | undefined {
+  return item.waited?.signals.find((s) => s.name === name && s.answer)?.payload as Answer<V> | undefined;
 }
 
 /** What a handler returns to end its run without completing the item. */
@@ -106,11 +148,13 @@ export interface Context {
    * does, and with "mailbox_full" beyond 100 that nobody has presented. The token outlives the run. Give it away, then
    * `return ctx.wait(name, ...)`.
    */
-  token(name: string): Promise<string>;
+  token(name: string, options?: TokenOptions): Promise<string>;
   /** `return ctx.snooze(ms)` puts the item off, with no attempt used. */
   snooze(delayMs: number, reason?: string): Ended;
   /** `return ctx.wait("approved", { forMs })` waits for a signal, with no slot held and no attempt used. The next run finds it in item.waited. */
   wait(names: string | readonly string[], options: RunWaitOptions): Ended;
+  /** `return ctx.ask("ok", { title }, { forMs })` asks people. The next run finds the answer by answerOf(item, "ok"). */
+  ask(name: string, question: Question, options: RunWaitOptions): Ended;
   /** `return ctx.spawn(children)` ends the run in children, made together with its end or not at all. */
   spawn(children: readonly Child[], options?: SpawnOptions): Ended;
 }
