@@ -5,6 +5,7 @@ Every reply may get further fields; readers ignore what they do not know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -417,7 +418,7 @@ class Question:
         doc: dict[str, Any] = {"title": self.title, "text": self.text, "choices": list(self.choices), "form": self.form, "proposal": self.proposal}
         doc["who"] = {"users": list(self.users), "roles": list(self.roles), "not_submitter": self.not_submitter}
         if self.remind_every is not None:
-            doc["remind"] = {"every_ms": int(self.remind_every / timedelta(milliseconds=1)), "type": self.remind, "params": self.remind_params, "most": self.remind_most}
+            doc["remind"] = {"every_ms": math.ceil(self.remind_every / timedelta(milliseconds=1)), "type": self.remind, "params": self.remind_params, "most": self.remind_most}
         return doc
 
 
