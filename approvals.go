@@ -25,7 +25,7 @@ type Approvals struct {
 	Cursor string // the NextCursor of the page before
 }
 
-// Approvals returns a page of the questions that items ask now, those asked last first, without
+// Approvals returns a page of the questions that items ask now, those last touched first, without
 // their text, form and proposal. Who has not the role read sees those that he may answer.
 func (c *Client) Approvals(ctx context.Context, q Approvals) (ApprovalPage, error) {
 	return ask[ApprovalPage](ctx, c, wire.APIApprovals, wire.Approvals{Type: q.Type, Mine: q.Mine, Limit: q.Limit, Cursor: q.Cursor, MinPosition: c.Position()})
@@ -39,7 +39,7 @@ func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
 
 // Answer answers a question.
 type Answer struct {
-	Number  int           // of the question; 0: the one that is open
+	Number  int           // of the question; 0: the last that the item has asked, which is looked up first
 	Choice  events.Choice // approve, reject, edit or answer
 	Value   any           // the form as it is filled in, or the changed proposal: as JSON at most 32 KiB; nil: none
 	Comment string        // at most 4 KiB; of the choice answer: the answer
@@ -55,6 +55,13 @@ func (c *Client) Answer(ctx context.Context, id string, a Answer) (Answered, err
 	var err error
 	if req.Value, err = encodeDocument("the value of the answer", "is", a.Value); err != nil {
 		return Answered{}, err
+	}
+	if req.Number == 0 {
+		asked, err := c.Approval(ctx, id)
+		if err != nil {
+			return Answered{}, err
+		}
+		req.Number = asked.Number
 	}
 	r, err := ask[Answered](ctx, c, wire.APIAnswer, req)
 	c.ObservePosition(r.Position)

@@ -46,6 +46,18 @@ func (a *approvalAPI) list(ctx context.Context, c *call, req wire.Approvals) (an
 	return reply, err
 }
 
+// sees reports whether whoever asks may know of an item's question, and that there is an item.
+func (c *call) sees(as *asked) bool {
+	if c.roles.Has(access.RolesOf(access.Read)) {
+		return true
+	}
+	if as.question == nil {
+		return false
+	}
+	of := events.Asked{Who: as.question.Who}
+	return of.MayAnswer(c.answerer(), as.item.SubmittedBy) == nil
+}
+
 // asked is an item with the last question that it has asked.
 type asked struct {
 	item     *events.Item
@@ -102,14 +114,10 @@ func (a *approvalAPI) show(ctx context.Context, c *call, req wire.ShowApproval) 
 	if err != nil {
 		return nil, err
 	}
-	who := c.answerer()
-	if as.question != nil && !c.roles.Has(access.RolesOf(access.Read)) {
-		of := events.Asked{Who: as.question.Who}
-		if of.MayAnswer(who, as.item.SubmittedBy) != nil {
-			return nil, noItem(id) // as if it were not there
-		}
+	if !c.sees(&as) {
+		return nil, noItem(id)
 	}
-	return as.show(who)
+	return as.show(c.answerer())
 }
 
 // answer answers a question, in the state that the projection has: what the form is can't change
@@ -123,8 +131,13 @@ func (a *approvalAPI) answer(ctx context.Context, c *call, req wire.Answer) (any
 	if err != nil {
 		return nil, err
 	}
-	if q := as.question; q != nil && cmd.Number == 0 {
-		cmd.Number = q.Number
+	switch q := as.question; {
+	case !c.sees(&as):
+		return nil, noItem(cmd.ID)
+	case cmd.Number == 0:
+		return nil, events.Refuse(events.CodeBadRequest, "the answer does not say which question it is to: give the number of the one that you have read")
+	case q == nil || cmd.Number > q.Number: // its form, if it is asked meanwhile, is not known here
+		return nil, events.Refuse(events.CodeWrongState, "item %s has not asked question %d", cmd.ID, cmd.Number)
 	}
 	if err := as.fits(cmd.Number, cmd.Answer); err != nil {
 		return nil, err

@@ -154,8 +154,10 @@ func (s *Service) forwarded(m *nats.Msg) {
 		return
 	}
 	id, ok := maker(m.Header)
-	if c.actor, c.roles = id.Name, access.All; ok {
-		c.roles = id.Roles
+	if c.actor, c.roles = id.Name, access.All; m.Header.Get(headerRoles) != "" {
+		c.roles = id.Roles // none, if they can't be read
+	}
+	if ok {
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles)
 	}
 	h.serve(c)

@@ -19,7 +19,7 @@ import (
 // tokens has one of each role, named like it.
 func tokens() (text string, of map[access.Role]string) {
 	of = map[access.Role]string{}
-	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate, access.Approve} {
 		of[r] = "0123456789-abcdef-" + r.String()
 		text += r.String() + " " + of[r] + " */" + r.String() + "\n"
 	}

@@ -37,7 +37,7 @@ const (
 func guarded(t *testing.T, change ...func(*config.Config)) *Engine {
 	t.Helper()
 	c := config.Default()
-	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate, access.Approve} {
 		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: r.String(), Password: testPassword, Roles: access.InDefault(access.RolesOf(r))})
 	}
 	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond

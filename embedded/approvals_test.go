@@ -118,10 +118,12 @@ func TestApprovalsWithUsers(t *testing.T) {
 	}
 	_, err := bob.Approval(ctx, id)
 	refused(events.CodeNotFound, err)
-	_, err = bob.Answer(ctx, id, streamwright.Answer{Choice: "approve"})
-	refused(events.CodeForbidden, err)
-	_, err = eve.Answer(ctx, id, streamwright.Answer{Choice: "approve"})
-	refused(events.CodeForbidden, err) // she has submitted it
+	for _, c := range []*streamwright.Client{bob, eve} { // she has submitted it
+		_, err = c.Answer(ctx, id, streamwright.Answer{Number: 1, Choice: "approve"})
+		refused(events.CodeNotFound, err)
+	}
+	_, err = ada.Answer(ctx, id, streamwright.Answer{Number: 2, Choice: "edit", Value: expense{Sum: 800}})
+	refused(events.CodeWrongState, err)
 	_, err = eve.Signal(ctx, id, streamwright.Signal{Name: "ok"})
 	refused(events.CodeWrongState, err)
 	_, err = ada.Answer(ctx, id, streamwright.Answer{Choice: "edit", Value: expense{Sum: 800}})
@@ -205,6 +207,8 @@ func TestApprovalsWithUsers(t *testing.T) {
 	expect("the link in another namespace", status, http.StatusNotFound, text)
 	status, text = do(http.MethodPost, at, `{"result":{"choice":"edit","value":{"sum":"x"}}}`, "")
 	expect("a value that does not match", status, http.StatusBadRequest, text, "sum")
+	status, text = do(http.MethodPost, at, `{"result":{"choice":"edit","value":{"sum":1e9999999}}}`, "")
+	expect("a number that takes for ever", status, http.StatusBadRequest, text, "out of range")
 	status, text = do(http.MethodPost, at, `{"result":{"choice":"approve"}}`, "")
 	expect("an answer", status, http.StatusOK, text, id)
 	if it, err := client("ops", "acme").Wait(ctx, id); err != nil || string(it.Result) != `{"answered":true,"by":"bob@example.com","choice":"approve","comment":"","sum":80}` {

@@ -86,7 +86,7 @@ func TestNoDoorLeadsToAnotherNamespace(t *testing.T) {
 		t.Run(string(ns), func(t *testing.T) {
 			doors.Try(t, func(t *testing.T) doors.Server {
 				var users []config.NATSUser
-				for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+				for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate, access.Approve} {
 					users = append(users, config.NATSUser{Name: r.String(), Password: testPassword, Roles: access.Memberships{}.With(ns, access.RolesOf(r))})
 				}
 				e, spy := withNamespaces(t, users, "acme", "beta")

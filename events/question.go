@@ -14,7 +14,8 @@ const (
 	MaxForm          = 16 << 10 // of its form
 	MaxProposal      = 32 << 10 // of its proposal
 	MaxAnswerComment = 4 << 10  // of an answer's comment
-	MaxAnswerers     = 100      // users that a question names
+	MaxAnswerers     = 100      // users and roles that a question names
+	MaxAnswererBytes = 4 << 10  // of their names together
 	MaxReminders     = 1000     // of one question
 	MaxReminderParam = 16 << 10 // bytes of the params that a question gives its reminders
 	// MinRemindEvery is the least time between two reminders.
@@ -78,13 +79,13 @@ func (a *Asked) MayAnswer(who Answerer, submitter string) error {
 	case of.NotSubmitter && submitter != "" && who.Name == submitter:
 		return Refuse(CodeForbidden, "%s has submitted the item, and may not answer its question", submitter)
 	case of.NotSubmitter && submitter == "" && who.Known:
-		return Refuse(CodeForbidden, "whoever submitted the item may not answer its question, and the log does not say who that was: submit it by a request with a login")
+		return Refuse(CodeForbidden, "the log does not say who submitted the item, so nobody with a login may answer its question: submit it with a login")
 	case len(of.Users) == 0 && len(of.Roles) == 0, slices.Contains(of.Users, who.Name) && who.Name != "":
 		return nil
 	case slices.ContainsFunc(who.Roles, func(r string) bool { return slices.Contains(of.Roles, r) }):
 		return nil
 	}
-	return Refuse(CodeForbidden, "the question is for %s%s", strings.Join(slices.Concat(of.Users, of.Roles), ", "), map[bool]string{false: ": say in by who answers"}[who.Known || who.Name != ""])
+	return Refuse(CodeForbidden, "the question is for %s%s", strings.Join(of.Names(), " or "), map[bool]string{false: ": say in by who answers"}[who.Known || who.Name != ""])
 }
 
 // Fills reports whether an answer of a choice has a value of its own: that of a form, or a
@@ -97,6 +98,15 @@ func (q *Question) Fills(c Choice) bool {
 		return q.Form != nil && !slices.Contains(q.Choices, ChoiceEdit)
 	}
 	return false
+}
+
+// Names names those who may answer, roles as such; none: everybody.
+func (a *Answerers) Names() []string {
+	names := slices.Clone(a.Users)
+	for _, r := range a.Roles {
+		names = append(names, "whoever has the role "+r)
+	}
+	return names
 }
 
 // Remind has the engine submit an item again and again while a question is open.

@@ -18,10 +18,14 @@ type WaitToken struct {
 
 	Signal int    `json:"signal,omitempty"` // the number of the signal that it has become; 0: nobody has presented it
 	Answer string `json:"answer,omitempty"` // [DigestAnswer] of that
-	// Question is the number of the question that the link's answer, or another's, has answered.
+	// Question is the number of the question that the link was for, once that is over: the link's
+	// answer, another's, or none.
 	Question int       `json:"question,omitempty"`
 	At       time.Time `json:"at,omitzero"` // of that
 }
+
+// Open reports whether the token may still be presented.
+func (t *WaitToken) Open() bool { return t.Signal == 0 && t.Question == 0 }
 
 // SignalError is what somebody who presents a token says instead of a result.
 type SignalError struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Approvals asks for the questions that items ask now, those asked last first.
+// Approvals asks for the questions that items ask now, those last touched first.
 type Approvals struct {
 	Type        string   `json:"type,omitempty"`                    // only of items of this type
 	Mine        bool     `json:"mine,omitempty"`                    // only those that whoever asks may answer
@@ -73,10 +73,10 @@ type AnsweredShown struct {
 
 // Answer answers a question.
 type Answer struct {
-	ID      string          `json:"id"`               // of the item
-	Number  int             `json:"number,omitempty"` // of the question; 0: the one that is open
-	Choice  events.Choice   `json:"choice"`           // approve, reject, edit or answer
-	Value   json.RawMessage `json:"value,omitempty"`  // what the form is filled in with, or the changed proposal: at most 32 KiB
+	ID      string          `json:"id"`              // of the item
+	Number  int             `json:"number"`          // of the question
+	Choice  events.Choice   `json:"choice"`          // approve, reject, edit or answer
+	Value   json.RawMessage `json:"value,omitempty"` // what the form is filled in with, or the changed proposal: at most 32 KiB
 	Comment string          `json:"comment,omitempty"`
 	By      string          `json:"by,omitempty"` // where nobody logs in: who answers
 }

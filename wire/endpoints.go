@@ -227,7 +227,7 @@ var endpoints = func() []Endpoint {
 		}},
 		{Name: APIApprovals, Roles: approves | reads, ReadOnly: true, Request: typeOf[Approvals](), Reply: typeOf[ApprovalsReply](), Routes: []Route{
 			{ID: "approvals", Method: get, Path: v1 + "/approvals", Tag: "approvals",
-				Summary: "List the questions that items ask", About: "Those asked last first. Without the role read, they are those that one may answer. A page may be shorter than the limit, even empty, and still have a next_cursor."},
+				Summary: "List the questions that items ask", About: "Those last touched first: asked, reminded of, signalled. Without the role read, they are those that one may answer. A page may be shorter than the limit, even empty, and still have a next_cursor."},
 		}},
 		{Name: APIApproval, Roles: approves | reads, ReadOnly: true, Refuses: missing, Request: typeOf[ShowApproval](), Reply: typeOf[Approval](), Routes: []Route{
 			{ID: "show-approval", Method: get, Path: v1 + "/approvals/{id}", Tag: "approvals",

@@ -17,7 +17,7 @@ func approvalsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals [ID]",
 		Short: "List the questions that items ask people, or show one",
-		Long: `List the questions that items ask, those asked last first, or show the last
+		Long: `List the questions that items ask, those last touched first, or show the last
 that one item has asked. Without the role read you see those that you may
 answer. To answer one, use engine answer.`,
 		Example: "  engine approvals --mine\n  engine approvals 01JD3V6YB2M4C9W8ZK5T7QXRNE",

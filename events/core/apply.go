@@ -292,6 +292,7 @@ func foldQueued(a *applier, _ *entry, it *events.Item, b *events.Queued) error {
 	case isWaitEnd(b.Reason):
 		it.Reason = b.Reason
 		endWait(it, events.WaitEnd(b.Reason), b.Signals)
+		return a.unanswered(it)
 	}
 	return nil
 }

@@ -118,10 +118,14 @@ func (c Recount) decide(d *decider) (Decision, error) {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	late := d.tooLate(countedFrom(it))
+	r := &events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
+	if at := d.remindsTooLate(it); late == 0 && !at.IsZero() {
+		r.Limit = at
+		return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
+	}
 	if late == 0 {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
-	r := &events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
 	if it.State != events.StateQueued {
 		r.Limit = it.TimerAt().Add(-late)
 		ev := d.event(it, r)
@@ -155,6 +159,17 @@ func countedFrom(it *events.Item) time.Time {
 	return time.Time{}
 }
 
+// remindsTooLate returns when the next reminder of an item's question is to come, if it was counted
+// from a time that is still to come; else zero.
+func (d *decider) remindsTooLate(it *events.Item) time.Time {
+	if w := it.Wait(); w != nil && w.Ask != nil && !w.Ask.RemindAt.IsZero() {
+		if at := d.now.Add(w.Ask.RemindEvery.Duration); w.Ask.RemindAt.After(at) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
 // tooLate returns by how much what was counted from a moment is too late: that moment
 // is still to come, so the clock was wrong then and was set back since.
 func (d *decider) tooLate(from time.Time) time.Duration {
@@ -164,8 +179,9 @@ func (d *decider) tooLate(from time.Time) time.Duration {
 	return max(d.state.meta.SetBackBy, from.Sub(d.now))
 }
 
-// moveRun moves a run, whose limit becomes at.
-func moveRun(it *events.Item, at time.Time) {
+// moveRun moves a run, whose limit becomes at; or a wait; or, of one that was counted rightly as of
+// now, the next reminder alone.
+func moveRun(it *events.Item, at, now time.Time) {
 	by := at.Sub(it.TimerAt())
 	switch it.State {
 	case events.StateClaimed:
@@ -175,7 +191,12 @@ func moveRun(it *events.Item, at time.Time) {
 	case events.StateWaiting:
 		s := ownSignals(it)
 		w := *s.Wait
-		w.Since, w.Until, s.Wait = w.Since.Add(by), w.Until.Add(by), &w
+		if s.Wait = &w; !w.Delayed || !w.Since.After(now) {
+			ask := *w.Ask
+			ask.RemindAt, w.Ask = at, &ask
+			return
+		}
+		w.Since, w.Until = w.Since.Add(by), w.Until.Add(by)
 		if w.Ask != nil && !w.Ask.RemindAt.IsZero() {
 			ask := *w.Ask
 			ask.RemindAt, w.Ask = ask.RemindAt.Add(by), &ask

@@ -132,7 +132,7 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 	w.do(PresentToken{ID: waits, Hash: aTokenHash(1), Error: &events.SignalError{Code: long(events.MaxNameLen), Message: long(events.MaxErrorText)}})
 	w.do(Park{Run: last, For: time.Hour, Wait: events.WaitTerms{Names: names, All: true, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}})
 	asks := w.submit(Submit{Type: typ})
-	w.do(Park{Run: w.run(asks), For: time.Hour, Wait: events.WaitTerms{Names: names, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}, Ask: largestQuestion(long, typ)})
+	w.do(Park{Run: w.run(asks), For: time.Hour, Wait: events.WaitTerms{Names: names, Then: events.WaitFail, Code: long(events.MaxNameLen), Error: long(events.MaxErrorText)}, Ask: largestQuestion(long, typ[1:])})
 	w.now = w.now.Add(events.MinRemindEvery)
 	w.do(Due{ID: asks, NewID: w.newID()})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(events.MaxNameLen)})
@@ -159,11 +159,11 @@ func (w *world) largestFlow(typ events.Type, long func(int) string) {
 
 func largestQuestion(long func(int) string, reminder events.Type) *events.Question {
 	q := &events.Question{
-		Title: long(events.MaxTitle), Text: long(events.MaxQuestionText), Choices: events.Choices[:],
+		Title: strings.Repeat("x", events.MaxTitle), Text: long(events.MaxQuestionText), Choices: events.Choices[:],
 		Form: json.RawMessage(`"` + strings.Repeat("x", events.MaxForm-2) + `"`), Proposal: json.RawMessage(`"` + strings.Repeat("x", events.MaxProposal-2) + `"`),
 		Remind: &events.Remind{Every: events.DurationOf(events.MinRemindEvery), Type: reminder, Params: json.RawMessage(`"` + strings.Repeat("x", events.MaxReminderParam-2) + `"`)},
 	}
-	for range events.MaxAnswerers {
+	for range events.MaxAnswererBytes / events.MaxNameLen {
 		q.Who.Users = append(q.Who.Users, long(events.MaxNameLen))
 	}
 	return q

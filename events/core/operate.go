@@ -98,7 +98,7 @@ func foldReplayed(a *applier, e *entry, it *events.Item, b *events.Replayed) err
 	if b.Params == nil {
 		return nil
 	}
-	it.Digest = "" // the content is not the submitter's any more
+	it.Digest, it.SubmittedBy = "", a.ev.By // the content is not the submitter's any more
 	a.cacheBytes += len(b.Params) - len(e.params)
 	e.params, e.paramsAt = b.Params, a.ev.Seq
 	a.setDocument(events.DocParams, it.ID, b.Params)
@@ -208,7 +208,7 @@ func foldRescheduled(a *applier, _ *entry, it *events.Item, b *events.Reschedule
 		putOff(it, b.AvailableAt, time.Time{})
 	}
 	if !b.Limit.IsZero() {
-		moveRun(it, b.Limit)
+		moveRun(it, b.Limit, a.ev.At)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -26,7 +27,7 @@ func (d *decider) checkQuestion(it *events.Item, c *Park) (err error) {
 		return err
 	}
 	switch {
-	case q.Title == "" || strings.ContainsAny(q.Title, "\n\r"):
+	case q.Title == "" || strings.ContainsFunc(q.Title, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return events.Refuse(events.CodeBadRequest, "the question must have a title of one line: what is asked")
 	case len(q.Text) > events.MaxQuestionText:
 		return events.Refuse(events.CodeTooLarge, "the question's text has %d bytes: at most %d", len(q.Text), events.MaxQuestionText)
@@ -49,7 +50,7 @@ func (d *decider) checkQuestion(it *events.Item, c *Park) (err error) {
 	if q.Number = 1; it.Signals != nil {
 		q.Number = it.Signals.Asked + 1
 	}
-	return d.checkRemind(q.Remind, q)
+	return d.checkRemind(it, q)
 }
 
 func optionalDocument(what string, doc json.RawMessage, limit int) (json.RawMessage, error) {
@@ -89,6 +90,13 @@ func checkAnswerers(who *events.Answerers) error {
 	if n := len(who.Users) + len(who.Roles); n > events.MaxAnswerers {
 		return events.Refuse(events.CodeTooLarge, "the question names %d users and roles: at most %d; use a role", n, events.MaxAnswerers)
 	}
+	bytes := 0
+	for _, name := range slices.Concat(who.Users, who.Roles) {
+		bytes += len(name)
+	}
+	if bytes > events.MaxAnswererBytes {
+		return events.Refuse(events.CodeTooLarge, "the names of those who may answer have %d bytes together: at most %d; use a role", bytes, events.MaxAnswererBytes)
+	}
 	as := events.Answerers{NotSubmitter: who.NotSubmitter} // as it comes back from its JSON
 	as.Users, as.Roles = append(as.Users, who.Users...), append(as.Roles, who.Roles...)
 	*who = as
@@ -103,7 +111,8 @@ func checkAnswerers(who *events.Answerers) error {
 	return nil
 }
 
-func (d *decider) checkRemind(r *events.Remind, q *events.Question) (err error) {
+func (d *decider) checkRemind(it *events.Item, q *events.Question) (err error) {
+	r := q.Remind
 	if r == nil {
 		return nil
 	}
@@ -121,8 +130,11 @@ func (d *decider) checkRemind(r *events.Remind, q *events.Question) (err error) 
 	if err := d.checkAllowed(r.Type); err != nil {
 		return err
 	}
-	if r.Type == events.BatchType {
+	switch r.Type {
+	case events.BatchType:
 		return errBatchType
+	case it.Type:
+		return events.Refuse(events.CodeBadType, "the question's reminders are of the type %s, whose items ask: choose another type, whose worker reminds", r.Type)
 	}
 	r.Params, err = optionalDocument("the params of the question's reminders", r.Params, events.MaxReminderParam)
 	return err
@@ -196,7 +208,8 @@ func (d *decider) answer(it *events.Item, number int, given events.Answer, as *e
 	}
 	w := it.Wait()
 	if was := box.Answer(number); was != nil {
-		if checkAnswer(q, &given) == nil && payloadDigest(&given) == was.Digest {
+		bare := q == nil && given.Value == nil && given.Choice == was.Choice && given.By == was.By // what was approved is not kept any more
+		if bare || checkAnswer(q, &given) == nil && payloadDigest(&given) == was.Digest {
 			return Decision{ID: it.ID, Repeat: true}, nil
 		}
 		return Decision{}, events.Refuse(events.CodeAlreadyCompleted, "%s has answered at %s: %s; that counts", nameOr(was.By, "somebody"), was.At.Format(time.RFC3339), was.Choice)
@@ -336,13 +349,32 @@ func foldAnswer(box *events.Mailbox, s *events.Signals, b *events.Signalled, at 
 	digest := events.DigestAnswer(b.Payload, nil)
 	box.Answered = append(slices.Clip(box.Answered), events.Answered{Number: b.Answer, Signal: b.Number, Choice: a.Choice, By: a.By, At: at, Digest: digest})
 	box.Answered = box.Answered[max(0, len(box.Answered)-events.MaxAnswered):]
+	useLinks(box, s, b.Name, events.WaitToken{Signal: b.Number, Question: b.Answer, At: at})
+	return nil
+}
+
+// useLinks ends the links to a question that is over, as of says.
+func useLinks(box *events.Mailbox, s *events.Signals, name string, of events.WaitToken) {
 	box.Tokens = slices.Clone(box.Tokens)
 	for i := range box.Tokens {
-		if t := &box.Tokens[i]; t.For != "" && t.Name == b.Name && t.Signal == 0 {
-			t.Signal, t.Question, t.At = b.Number, b.Answer, at
+		if t := &box.Tokens[i]; t.For != "" && t.Name == name && t.Open() {
+			t.Signal, t.Question, t.At = of.Signal, of.Question, of.At
 			s.Tokens--
 		}
 	}
 	forgetTokens(box)
-	return nil
+}
+
+// unanswered ends the links to the question of a wait that has ended without an answer.
+func (a *applier) unanswered(it *events.Item) error {
+	w := it.Waited()
+	if w == nil || w.Ask == nil || it.Signals.Tokens == 0 {
+		return nil
+	}
+	box, err := a.mailbox(it)
+	if err != nil || box.Answer(w.Ask.Number) != nil {
+		return err
+	}
+	useLinks(&box, ownSignals(it), w.Names[0], events.WaitToken{Question: w.Ask.Number, At: a.ev.At})
+	return a.setMailbox(it, &box)
 }

@@ -246,6 +246,91 @@ func TestLinks(t *testing.T) {
 	w.readBack()
 }
 
+// A link is for one question: when that is over without an answer, so is the link, and it counts no
+// more.
+func TestLinksEndWithTheirQuestion(t *testing.T) {
+	yes := json.RawMessage(`{"choice":"approve"}`)
+	for name, end := range map[string]func(*world, events.ID){
+		"the deadline":   func(w *world, id events.ID) { w.now = w.now.Add(time.Hour); w.do(Due{ID: id, NewID: w.newID()}) },
+		"another signal": func(w *world, id events.ID) { w.do(Signal{ID: id, Name: "stop"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.submit(Submit{})
+			r := w.run(id)
+			w.do(GiveToken{Run: r, Name: "ok", Hash: aTokenHash(1), For: "bob"})
+			w.do(GiveToken{Run: r, Name: "ok", Hash: aTokenHash(2)})
+			w.ask(r, events.Question{})
+			end(w, id)
+			if it := w.item(id); it.Signals.Tokens != 1 {
+				t.Errorf("%d tokens are open, want the one that is no link", it.Signals.Tokens)
+			}
+			w.ask(w.run(id), events.Question{})
+			for number := range 3 {
+				w.refused(events.CodeWrongState, PresentToken{ID: id, Hash: aTokenHash(1), Number: number, Result: yes})
+			}
+			w.readBack()
+		})
+	}
+}
+
+// The same answer again is a repeat, also when the item asks the next question.
+func TestRepeatedAnswerToAnEarlierQuestion(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	w.ask(w.run(id), events.Question{Proposal: json.RawMessage(`{"sum":3}`)})
+	first := Answer{ID: id, Number: 1, Answer: approve(), Who: by("ada")}
+	w.do(first)
+	w.ask(w.run(id), events.Question{})
+	if !w.do(first).Repeat {
+		t.Error("it is another")
+	}
+	first.Who = by("bob")
+	w.refused(events.CodeAlreadyCompleted, first)
+}
+
+// Whoever replays an item with other params has submitted what it asks about.
+func TestWhoReplaysWithOtherParams(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{By: "eve"})
+	w.do(Cancel{ID: id})
+	w.do(By{"bob", Replay{ID: id, Params: json.RawMessage(`{"sum":9}`)}})
+	w.ask(w.run(id), events.Question{Who: events.Answerers{NotSubmitter: true}})
+	w.refused(events.CodeForbidden, Answer{ID: id, Answer: approve(), Who: by("bob")})
+	w.do(Answer{ID: id, Answer: approve(), Who: by("eve")})
+}
+
+// A reminder that was counted by a clock which was ahead comes by the clock as it is.
+func TestRemindersAfterTheClockWasSetBack(t *testing.T) {
+	for name, until := range map[string]time.Time{"a delay": {}, "a time": time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.submit(Submit{})
+			right := w.now
+			w.now = w.now.Add(48 * time.Hour)
+			p := Park{Run: w.run(id), Wait: events.WaitTerms{Names: []string{"ok"}, Then: events.WaitContinue, Until: until}, Ask: &events.Question{Title: "Pay?", Remind: &events.Remind{Every: events.DurationOf(10 * time.Minute), Type: "remind"}}}
+			if until.IsZero() {
+				p.For = time.Hour
+			}
+			w.do(p)
+			w.now = right.Add(time.Minute)
+			w.do(Own{Owner: "o", Version: "v", Clock: &AcceptClock{At: w.now, By: "ops"}})
+			w.do(Recount{ID: id})
+			it := w.item(id)
+			if at := it.Wait().Ask.RemindAt; at.After(w.now.Add(10*time.Minute)) || !at.After(w.now) {
+				t.Errorf("the reminder comes at %s, now is %s", at, w.now)
+			}
+			if !until.IsZero() && !it.Wait().Until.Equal(until) {
+				t.Errorf("the deadline that somebody named was moved to %s", it.Wait().Until)
+			}
+			if !w.do(Recount{ID: id}).Repeat {
+				t.Error("it is counted twice")
+			}
+			w.readBack()
+		})
+	}
+}
+
 // Reminders come by their interval, as items with what they remind of, until their number, the
 // deadline or the answer. One that is refused is not the last.
 func TestReminders(t *testing.T) {
@@ -337,6 +422,8 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 		"many users":      {events.CodeTooLarge, func(p *Park) { p.Ask.Who.Users = make([]string, events.MaxAnswerers+1) }},
 		"too often":       {events.CodeBadTime, func(p *Park) { p.Ask.Remind = &events.Remind{Every: events.Millis(1), Type: "remind"} }},
 		"no reminder":     {events.CodeBadType, func(p *Park) { p.Ask.Remind = &events.Remind{Every: events.Millis(5000)} }},
+		"of its own":      {events.CodeBadType, func(p *Park) { p.Ask.Remind = &events.Remind{Every: events.Millis(5000), Type: "email"} }},
+		"strange title":   {events.CodeBadRequest, func(p *Park) { p.Ask.Title = "pay\u202eme" }},
 		"too many": {events.CodeBadRequest, func(p *Park) {
 			p.Ask.Remind = &events.Remind{Every: events.Millis(5000), Type: "remind", Most: events.MaxReminders + 1}
 		}},

@@ -261,6 +261,13 @@ func (l *letters) apply(ev events.Event) {
 					panic("a signal was taken for an answer")
 				}
 			}
+			if name := l.asks[ev.ID]; name != "" && l.answers[ev.ID][l.asked[ev.ID]] == 0 {
+				for hash, of := range l.names[ev.ID] { // what they were for is over
+					if of == name && l.tokens[ev.ID][hash] == 0 {
+						l.tokens[ev.ID][hash] = -1
+					}
+				}
+			}
 			l.taken[ev.ID] = b.Signals
 		}
 	case *events.Parked:
@@ -306,8 +313,10 @@ func (s *sim) checkMailboxes() {
 		tokens, open := map[string]int{}, 0
 		for _, t := range box.Tokens {
 			tokens[t.Hash] = t.Signal
-			if t.Signal == 0 {
+			if t.Open() {
 				open++
+			} else if t.Signal == 0 {
+				tokens[t.Hash] = -1
 			}
 		}
 		if !maps.Equal(tokens, s.letters.tokens[id]) || it.Signals != nil && it.Signals.Tokens != open {

@@ -303,7 +303,7 @@ func signalOf(b *events.Signalled) events.Signal {
 
 // mailbox returns an item's signals. The slices in it are the state's.
 func (s *State) mailbox(it *events.Item) (box events.Mailbox, err error) {
-	if s := it.Signals; s == nil || s.Last == 0 && s.Tokens == 0 {
+	if s := it.Signals; s == nil || s.Last == 0 && s.Tokens == 0 && s.Asked == 0 {
 		return box, nil
 	}
 	doc, err := s.Document(events.DocMailbox, it.ID)

@@ -182,7 +182,7 @@ func forgetTokens(box *events.Mailbox) {
 func forgetToken(box *events.Mailbox) bool {
 	presented, oldest := 0, -1
 	for i, t := range box.Tokens {
-		if t.Signal == 0 {
+		if t.Open() {
 			continue
 		}
 		presented++

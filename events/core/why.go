@@ -173,7 +173,7 @@ func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 		names = names[1:]
 		o.Message = fmt.Sprintf("it asks %q since %s, which %s may answer (`engine answer %s approve`, or the page's approvals)", w.Ask.Title, w.Since.Format(time.RFC3339), answerers(&w.Ask.Who), it.ID)
 		box, _ := s.mailbox(it) // without it the rest is true all the same
-		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Signal == 0 && t.For != "" && t.Name == w.Names[0] }) {
+		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Open() && t.For != "" && t.Name == w.Names[0] }) {
 			o.Message += ", or whoever holds a link to it"
 		}
 		if len(names) > 0 {
@@ -184,7 +184,7 @@ func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 	} else {
 		o.Message = fmt.Sprintf("it waits for the signal %s since %s, which anyone may send who has the role submit or operate (`engine signal %s NAME`)", nameList(w.Names, w.All), w.Since.Format(time.RFC3339), it.ID)
 		box, _ := s.mailbox(it) // without it the rest is true all the same
-		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Signal == 0 && slices.Contains(w.Names, t.Name) }) {
+		if slices.ContainsFunc(box.Tokens, func(t events.WaitToken) bool { return t.Open() && slices.Contains(w.Names, t.Name) }) {
 			o.Message += ", or whoever holds a token for it"
 		}
 	}
@@ -206,8 +206,8 @@ func explainWait(s *State, it *events.Item, w *events.Wait) events.BlockReason {
 // answerers names those who may answer a question.
 func answerers(who *events.Answerers) string {
 	text := "whoever has the role approve or operate"
-	if all := slices.Concat(who.Users, who.Roles); len(all) > 0 {
-		text = strings.Join(all, " or ")
+	if names := who.Names(); len(names) > 0 {
+		text = strings.Join(names, " or ")
 	}
 	if who.NotSubmitter {
 		text += ", but not the one who submitted it,"

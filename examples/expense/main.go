@@ -4,7 +4,7 @@
 //	engine serve &
 //	go run ./examples/expense
 //
-// It prints the link to each question. Answer by it, on the page under Work, Questions, or with
+// It prints the link to each question. Answer by it, on the page under Work, Approvals, or with
 //
 //	engine answer ID approve --by bob
 package main

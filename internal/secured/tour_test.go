@@ -17,7 +17,7 @@ import (
 )
 
 // users are those that every server has, by what they are for.
-var users = []string{"engine", "publish", "submit", "work", "read", "operate"}
+var users = []string{"engine", "publish", "submit", "work", "read", "operate", "approve"}
 
 // natsServer runs a nats-server with a configuration.
 func natsServer(t *testing.T, text string) *natsserver.Server {

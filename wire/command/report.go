@@ -16,7 +16,8 @@ type Report struct {
 	// Submissions are what Prepare has made of a spawn's children. They may be changed
 	// before Command.
 	Submissions []core.Submit
-	declared    int // how many children there are behind ChildrenRef; see InParts
+	question    *events.Question // of a wait; see Prepare
+	declared    int              // how many children there are behind ChildrenRef; see InParts
 }
 
 // Reports returns the reports of a list, which it does not copy. Prepare has yet to be
@@ -29,11 +30,15 @@ func Reports(list []wire.Report) []Report {
 	return out
 }
 
-// Prepare checks a spawn and its children, and gives them fresh ids by newID, whose ids
+// Prepare checks what a wait asks, or a spawn and its children, and gives these fresh ids by newID, whose ids
 // rise. It must have been called before Command; for any other report it does nothing.
 // Whoever takes a report from outside calls it, so that the checks don't hold up
 // decisions. maxParams bounds the params of a child in bytes.
 func (r *Report) Prepare(newID func() events.ID, maxParams int) (err error) {
+	if r.Event == wire.ReportWait && r.Wait != nil {
+		r.question, err = question(r.Wait.Ask)
+		return err
+	}
 	if r.Event != wire.ReportSpawn {
 		return nil
 	}
@@ -198,11 +203,10 @@ func (r *Report) wait(run core.Run) (core.Command, error) {
 	if w == nil {
 		return nil, events.Refuse(events.CodeBadRequest, "the report has no wait: say what the item waits for")
 	}
-	ask, err := question(w.Ask)
-	if err != nil {
-		return nil, err
+	if len(w.Ask) > 0 && r.question == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the wait has a question that was not checked")
 	}
-	return core.Park{Run: run, For: w.For.Duration, Ask: ask, Wait: events.WaitTerms{
+	return core.Park{Run: run, For: w.For.Duration, Ask: r.question, Wait: events.WaitTerms{
 		Names: w.Names, All: w.All, Until: w.Until, Then: w.Then, Code: w.Code, Error: events.CutText(w.Error, events.MaxErrorText), Result: w.Result,
 	}}, nil
 }

@@ -10,12 +10,14 @@ import (
 
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"type":"object","properties":{"sum":{"type":"integer"}}}`:              "",
-		`{"type":"object","$ref":"#/$defs/a","$defs":{"a":{"minProperties":1}}}`: "",
+		`{"type":"object","properties":{"sum":{"type":"integer"}}}`:                                           "",
+		`{"type":"object","$ref":"#/$defs/a","$defs":{"a":{"minProperties":1}}}`:                              "write out",
+		`{"type":"object","multipleOf":1e9999999}`:                                                            "out of range",
+		`{"type":"object","properties":{"a":{"pattern":".{0,900}.{0,900}.{0,900}.{0,900}.{0,900}.{0,900}"}}}`: "patterns",
 		`{"type":"string"}`: `"type": "object"`,
 		`true`:              `"type": "object"`,
-		`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1/x"}}}`: "must be whole in itself",
-		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`: "must be whole in itself",
+		`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1/x"}}}`: "write out",
+		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`: "write out",
 		`{"type":"object","properties":{"a":{"pattern":"("}}}`:               "regex",
 		`{"type":"object","$schema":"https://example.com/mine"}`:             "must be whole in itself",
 	} {
@@ -39,6 +41,9 @@ func TestValidate(t *testing.T) {
 		`{"sum":3,"when":"tomorrow"}`:                 "when: ",
 		`{"sum":3,"more":1}`:                          "more",
 		`[]`:                                          "object",
+		`{"sum":1e9999999}`:                           "out of range",
+		`{"sum":1e-401}`:                              "out of range",
+		`{"sum":1e2}`:                                 "",
 	} {
 		err := Validate(schema, json.RawMessage(text))
 		if want == "" && err != nil || want != "" && (events.CodeOf(err) != events.CodeBadRequest || !strings.Contains(err.Error(), want)) {

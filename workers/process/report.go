@@ -71,7 +71,7 @@ type asks struct {
 // question reads it.
 func (a *asks) question() (workers.Question, error) {
 	q := workers.Question{Title: a.Title, Text: a.Text, Choices: a.Choices, Form: orNil(a.Form), Proposal: orNil(a.Proposal), Who: a.Who}
-	if r := &a.Remind; r.Every != "" {
+	if r := &a.Remind; r.Every != "" || r.Type != "" {
 		every, err := time.ParseDuration(r.Every)
 		if err != nil {
 			return q, fmt.Errorf("every of remind: %w", err)

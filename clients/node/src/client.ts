@@ -348,7 +348,7 @@ export class Client {
     return this.#ask<wire.TokenPresented>("token", { token, result: answer.result, error: answer.error }, this.#patience(options));
   }
 
-  /** The questions that items ask, those asked last first. Without the role read: those that one may answer; `mine`: only those. */
+  /** The questions that items ask, those last touched first. Without the role read: those that one may answer; `mine`: only those. */
   async *approvals(filter: wire.Approvals = {}, options: RequestOptions = {}): AsyncGenerator<wire.Approval, void, void> {
     for (let cursor = filter.cursor; ; ) {
       const request: wire.Approvals = { limit: 1000, ...filter };
@@ -366,12 +366,13 @@ export class Client {
   }
 
   /**
-   * Answers the question that an item asks, once. The same answer again does nothing more. It rejects with "already_completed" if
+   * Answers the question that an item asks, once; without its number the last, which is looked up first. The same answer again does nothing more. It rejects with "already_completed" if
    * somebody was first, "forbidden", "bad_request" for a value that does not match the form, "wrong_state" if nothing is asked, and
    * "ended".
    */
-  async answer(id: string, answer: Omit<wire.Answer, "id">, options: RequestOptions = {}): Promise<wire.AnswerReply> {
-    return this.#ask<wire.AnswerReply>("answer", { id, ...answer }, this.#patience(options));
+  async answer(id: string, answer: Omit<wire.Answer, "id" | "number"> & { number?: number }, options: RequestOptions = {}): Promise<wire.AnswerReply> {
+    const number = answer.number ?? (await this.approval(id, options)).number;
+    return this.#ask<wire.AnswerReply>("answer", { id, ...answer, number }, this.#patience(options));
   }
 
   /** Asks that an item be not run, or no longer. was_running: its handler is being told. */

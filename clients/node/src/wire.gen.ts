@@ -37,8 +37,8 @@ export interface Answer {
   comment?: string;
   /** of the item */
   id: string;
-  /** of the question; 0: the one that is open */
-  number?: number;
+  /** of the question */
+  number: number;
   /** what the form is filled in with, or the changed proposal: at most 32 KiB */
   value?: unknown;
 }
@@ -105,7 +105,7 @@ export interface Approval {
   why_not?: string;
 }
 
-/** Approvals asks for the questions that items ask now, those asked last first. */
+/** Approvals asks for the questions that items ask now, those last touched first. */
 export interface Approvals {
   /** the next_cursor of the page before */
   cursor?: string;

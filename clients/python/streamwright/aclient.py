@@ -146,7 +146,7 @@ class AsyncClient:
         return await self._do(self._api.present_token(token, result, error))
 
     async def approvals(self, **filters: Any) -> AsyncIterator[Approval]:
-        """Yield the questions that items ask, those asked last first; filters: type, mine (those that you may answer)."""
+        """Yield the questions that items ask, those last touched first; filters: type, mine (those that you may answer)."""
         while True:
             page, cursor = await self._do(self._api.approvals(filters))
             for approval in page:
@@ -163,8 +163,9 @@ class AsyncClient:
         """Answer the question that an item asks: approve, edit, reject or answer. False: you had answered so before.
 
         Raises Conflict with the code `already_completed` if somebody was first, Denied if you may not answer, Invalid if the value does
-        not match the form. `by` says who answers where nobody logs in.
+        not match the form. `number` is that of the question, else of the last, which is looked up first. `by` says who answers where nobody logs in.
         """
+        number = number or (await self.approval(id)).number
         return await self._do(self._api.answer(id, choice, value, comment, number, by))
 
     async def wait_all(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:

@@ -149,7 +149,7 @@ class Client:
         return self._do(self._api.present_token(token, result, error))
 
     def approvals(self, **filters: Any) -> Iterator[Approval]:
-        """Yield the questions that items ask, those asked last first; filters: type, mine (those that you may answer)."""
+        """Yield the questions that items ask, those last touched first; filters: type, mine (those that you may answer)."""
         while True:
             page, cursor = self._do(self._api.approvals(filters))
             yield from page
@@ -165,8 +165,9 @@ class Client:
         """Answer the question that an item asks: approve, edit, reject or answer. False: you had answered so before.
 
         Raises Conflict with the code `already_completed` if somebody was first, Denied if you may not answer, Invalid if the value does
-        not match the form. `by` says who answers where nobody logs in.
+        not match the form. `number` is that of the question, else of the last, which is looked up first. `by` says who answers where nobody logs in.
         """
+        number = number or (self.approval(id)).number
         return self._do(self._api.answer(id, choice, value, comment, number, by))
 
     def wait_all(self, ids: Iterable[str], timeout: timedelta | None = None) -> Waited:
