@@ -69,7 +69,7 @@ func (r *flowRig) answer(id string, a streamwright.Answer) {
 	r.t.Helper()
 	need.Eventually(r.t, "the question to be asked", func() bool {
 		_, err := r.c.Answer(r.ctx, id, a)
-		if err != nil && streamwright.CodeOf(err) != events.CodeWrongState {
+		if code := streamwright.CodeOf(err); err != nil && code != events.CodeNotFound && code != events.CodeWrongState {
 			r.t.Fatal(err)
 		}
 		return err == nil
