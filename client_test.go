@@ -252,7 +252,7 @@ func TestWaitForMany(t *testing.T) {
 	if w, err := c.WaitAny(ctx, ids); err != nil || !slices.Equal(order(w), ids[2:]) || len(w.Pending) != 2 {
 		t.Errorf("any: %+v, %v", w, err)
 	}
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	w, err := c.WaitAll(short, ids)
 	wantCode(t, err, events.CodeTimeout)

@@ -113,7 +113,7 @@ func TestLinksThatLeadNowhere(t *testing.T) {
 	link := <-over
 	w.await(late, events.StateCompleted)
 	p.follow("#/answer/" + link)
-	p.see(".empty", "ended without an answer")
+	p.see(".notice", "The question is over")
 }
 
 // follow goes to another link, for which the page is loaded anew.
