@@ -54,8 +54,7 @@ func (c *call) sees(as *asked) bool {
 	if as.question == nil {
 		return false
 	}
-	of := events.Asked{Who: as.question.Who}
-	return of.MayAnswer(c.answerer(), as.item.SubmittedBy) == nil
+	return as.question.Who.MayAnswer(c.answerer(), as.item.SubmittedBy) == nil
 }
 
 // asked is an item with the last question that it has asked.
@@ -72,7 +71,7 @@ func (a *approvalAPI) asked(ctx context.Context, id events.ID) (asked, error) {
 	})
 }
 
-// show shows the question; whole, unless it is not open and nobody has answered it.
+// show shows the question, whole, and how it was answered, if it was.
 func (as *asked) show(who events.Answerer) (wire.Approval, error) {
 	q, it := as.question, as.item
 	if q == nil {
@@ -82,8 +81,7 @@ func (as *asked) show(who events.Answerer) (wire.Approval, error) {
 	if !open {
 		shown = wire.Approval{ID: it.ID.String(), Type: string(it.Type), Number: q.Number, Title: q.Title, Choices: q.Choices, Who: q.Who,
 			SubmittedBy: it.SubmittedBy, Tenant: it.Tenant, WhyNot: "it is no longer open"}
-		was := events.Asked{Who: q.Who}
-		if err := was.MayAnswer(who, it.SubmittedBy); err != nil {
+		if err := q.Who.MayAnswer(who, it.SubmittedBy); err != nil {
 			shown.WhyNot = wire.FromError(err).Message
 		}
 		if by := as.box.Answer(q.Number); by != nil {
@@ -157,11 +155,20 @@ func (a *approvalAPI) current(ctx context.Context, id events.ID) (asked, error) 
 	return a.asked(ctx, id)
 }
 
+// ofToken is current of the item that a token names, of which nobody is told that it is not there.
+func (a *approvalAPI) ofToken(ctx context.Context, id events.ID) (asked, error) {
+	as, err := a.current(ctx, id)
+	if events.CodeOf(err) == events.CodeNotFound {
+		err = core.ErrNoToken
+	}
+	return as, err
+}
+
 // fits holds the value of an answer against the form of the question with a number, if that is
 // open. Whatever else is wrong with it, the core says.
 func (as *asked) fits(number int, given events.Answer) error {
-	q, w := as.question, as.item.Wait()
-	if q == nil || q.Number != number || w == nil || w.Ask == nil || w.Ask.Number != number || q.Form == nil || len(given.Value) == 0 || !q.Fills(given.Choice) {
+	q := as.question
+	if q == nil || q.Number != number || as.item.Wait().Asks() != number || q.Form == nil || len(given.Value) == 0 || !q.Fills(given.Choice) {
 		return nil
 	}
 	return form.Validate(q.Form, given.Value)
@@ -173,10 +180,8 @@ func (a *approvalAPI) link(ctx context.Context, _ *call, req wire.ShowLink) (any
 	if !ok {
 		return nil, core.ErrNoToken
 	}
-	as, err := a.current(ctx, id)
-	if events.CodeOf(err) == events.CodeNotFound {
-		return nil, core.ErrNoToken
-	} else if err != nil {
+	as, err := a.ofToken(ctx, id)
+	if err != nil {
 		return nil, err
 	}
 	t := as.box.Token(wire.HashWaitToken(req.Token))
@@ -190,7 +195,7 @@ func (a *approvalAPI) link(ctx context.Context, _ *call, req wire.ShowLink) (any
 	case as.item.State.Terminal():
 		return nil, events.Refuse(events.CodeEnded, "what was asked ended without an answer by this link")
 	default:
-		open = w != nil && w.Ask != nil && w.Names[0] == t.Name
+		open = w.Asks() != 0 && w.Names[0] == t.Name
 	}
 	if !open {
 		if was := as.box.Answer(t.Question); was != nil {
@@ -217,10 +222,8 @@ func (a *approvalAPI) token(ctx context.Context, _ *call, req wire.PresentToken)
 	if err != nil {
 		return nil, err
 	}
-	as, err := a.current(ctx, cmd.ID)
-	if events.CodeOf(err) == events.CodeNotFound {
-		return nil, core.ErrNoToken
-	} else if err != nil {
+	as, err := a.ofToken(ctx, cmd.ID)
+	if err != nil {
 		return nil, err
 	}
 	var given events.Answer

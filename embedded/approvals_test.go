@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -154,23 +153,7 @@ func TestApprovalsWithUsers(t *testing.T) {
 
 	do := func(method, path, body, login string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if login != "" {
-			req.Header.Set("Authorization", "Bearer "+login)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return overHTTP(t, ctx, method, e.HTTPURL()+path, body, login)
 	}
 	expect := func(what string, status, want int, text string, parts ...string) {
 		t.Helper()

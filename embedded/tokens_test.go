@@ -42,23 +42,7 @@ func TestTokensNeedNoLogin(t *testing.T) {
 	awaitNamespace(t, e, "acme")
 	send := func(method, path, body, login string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if login != "" {
-			req.Header.Set("Authorization", "Bearer "+login)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return overHTTP(t, ctx, method, e.HTTPURL()+path, body, login)
 	}
 	post := func(path, body string) (int, string) { return send(http.MethodPost, path, body, "") }
 	for _, of := range []struct {
@@ -144,4 +128,27 @@ func TestTokensNeedNoLogin(t *testing.T) {
 	if status, text := post("/api/v1/work", `{"type":"order"}`); status != http.StatusUnauthorized {
 		t.Errorf("without a login: %d %s", status, text)
 	}
+}
+
+// overHTTP makes a request, with a token for its login if there is one, and returns its status and
+// body.
+func overHTTP(t *testing.T, ctx context.Context, method, url, body, login string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if login != "" {
+		req.Header.Set("Authorization", "Bearer "+login)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }

@@ -80,6 +80,14 @@ func (it *Item) Wait() *Wait {
 	return it.Signals.Wait
 }
 
+// Asks returns the number of what the wait, which may be nil, asks; 0 for nothing.
+func (w *Wait) Asks() int {
+	if w == nil || w.Ask == nil {
+		return 0
+	}
+	return w.Ask.Number
+}
+
 // timerAt returns when something is due for the wait: its deadline, or a reminder.
 func (w *Wait) timerAt() time.Time {
 	if a := w.Ask; a != nil && !a.RemindAt.IsZero() && a.RemindAt.Before(w.Until) {

@@ -73,19 +73,18 @@ type Answerer struct {
 
 // MayAnswer refuses (CodeForbidden) somebody who may not answer the question, of an item that
 // submitter has submitted; empty: that is not known.
-func (a *Asked) MayAnswer(who Answerer, submitter string) error {
-	of := &a.Who
+func (a *Answerers) MayAnswer(who Answerer, submitter string) error {
 	switch {
-	case of.NotSubmitter && submitter != "" && who.Name == submitter:
+	case a.NotSubmitter && submitter != "" && who.Name == submitter:
 		return Refuse(CodeForbidden, "%s has submitted the item, and may not answer its question", submitter)
-	case of.NotSubmitter && submitter == "" && who.Known:
+	case a.NotSubmitter && submitter == "" && who.Known:
 		return Refuse(CodeForbidden, "the log does not say who submitted the item, so nobody with a login may answer its question: submit it with a login")
-	case len(of.Users) == 0 && len(of.Roles) == 0, slices.Contains(of.Users, who.Name) && who.Name != "":
+	case len(a.Users) == 0 && len(a.Roles) == 0, slices.Contains(a.Users, who.Name) && who.Name != "":
 		return nil
-	case slices.ContainsFunc(who.Roles, func(r string) bool { return slices.Contains(of.Roles, r) }):
+	case slices.ContainsFunc(who.Roles, func(r string) bool { return slices.Contains(a.Roles, r) }):
 		return nil
 	}
-	return Refuse(CodeForbidden, "the question is for %s%s", strings.Join(of.Names(), " or "), map[bool]string{false: ": say in by who answers"}[who.Known || who.Name != ""])
+	return Refuse(CodeForbidden, "the question is for %s%s", strings.Join(a.Names(), " or "), map[bool]string{false: ": say in by who answers"}[who.Known || who.Name != ""])
 }
 
 // Fills reports whether an answer of a choice has a value of its own: that of a form, or a

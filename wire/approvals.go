@@ -100,7 +100,7 @@ func ApprovalOf(it *events.Item, who events.Answerer) (Approval, bool) {
 		ID: it.ID.String(), Type: string(it.Type), Name: w.Names[0], Number: w.Ask.Number, Title: w.Ask.Title, Choices: w.Ask.Choices, Who: w.Ask.Who,
 		Since: w.Since, Until: w.Until, Then: w.Then, SubmittedBy: it.SubmittedBy, Tenant: it.Tenant, Reminded: w.Ask.Reminded, MayAnswer: true,
 	}
-	if err := w.Ask.MayAnswer(who, it.SubmittedBy); err != nil {
+	if err := w.Ask.Who.MayAnswer(who, it.SubmittedBy); err != nil {
 		a.MayAnswer, a.WhyNot = false, FromError(err).Message
 	}
 	return a, true

@@ -47,7 +47,7 @@ func Nodes(source string) []Node {
 	return t.children(markdown.Parser().Parse(text.NewReader(t.source)), 0, false)
 }
 
-// tree is what is made of a source.
+// tree builds the nodes of a source.
 type tree struct {
 	source []byte
 	left   int // nodes that may still be made

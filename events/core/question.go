@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,12 +91,8 @@ func checkAnswerers(who *events.Answerers) error {
 	if n := len(who.Users) + len(who.Roles); n > events.MaxAnswerers {
 		return events.Refuse(events.CodeTooLarge, "the question names %d users and roles: at most %d; use a role", n, events.MaxAnswerers)
 	}
-	bytes := 0
-	for _, name := range slices.Concat(who.Users, who.Roles) {
-		bytes += len(name)
-	}
-	if bytes > events.MaxAnswererBytes {
-		return events.Refuse(events.CodeTooLarge, "the names of those who may answer have %d bytes together: at most %d; use a role", bytes, events.MaxAnswererBytes)
+	if n := len(strings.Join(slices.Concat(who.Users, who.Roles), "")); n > events.MaxAnswererBytes {
+		return events.Refuse(events.CodeTooLarge, "the names of those who may answer have %d bytes together: at most %d; use a role", n, events.MaxAnswererBytes)
 	}
 	as := events.Answerers{NotSubmitter: who.NotSubmitter} // as it comes back from its JSON
 	as.Users, as.Roles = append(as.Users, who.Users...), append(as.Roles, who.Roles...)
@@ -144,10 +141,7 @@ func (d *decider) checkRemind(it *events.Item, q *events.Question) (err error) {
 func asked(q *events.Question, at time.Time) *events.Asked {
 	a := &events.Asked{Number: q.Number, Title: q.Title, Choices: q.Choices, Who: q.Who}
 	if r := q.Remind; r != nil {
-		a.RemindEvery, a.RemindMost = r.Every, r.Most
-		if a.RemindMost == 0 {
-			a.RemindMost = events.MaxReminders
-		}
+		a.RemindEvery, a.RemindMost = r.Every, cmp.Or(r.Most, events.MaxReminders)
 		a.RemindAt = at.Add(r.Every.Duration)
 	}
 	return a
@@ -185,7 +179,7 @@ func (c Answer) decide(d *decider) (Decision, error) {
 	}
 	c.Answer.By = c.Who.Name
 	return d.answer(it, c.Number, c.Answer, &events.Signalled{}, func(ask *events.Asked) error {
-		return ask.MayAnswer(c.Who, it.SubmittedBy)
+		return ask.Who.MayAnswer(c.Who, it.SubmittedBy)
 	})
 }
 
@@ -212,9 +206,9 @@ func (d *decider) answer(it *events.Item, number int, given events.Answer, as *e
 		if bare || checkAnswer(q, &given) == nil && payloadDigest(&given) == was.Digest {
 			return Decision{ID: it.ID, Repeat: true}, nil
 		}
-		return Decision{}, events.Refuse(events.CodeAlreadyCompleted, "%s has answered at %s: %s; that counts", nameOr(was.By, "somebody"), was.At.Format(time.RFC3339), was.Choice)
+		return Decision{}, events.Refuse(events.CodeAlreadyCompleted, "%s has answered at %s: %s; that counts", cmp.Or(was.By, "somebody"), was.At.Format(time.RFC3339), was.Choice)
 	}
-	if w == nil || w.Ask == nil || q == nil || w.Ask.Number != number {
+	if q == nil || w.Asks() != number {
 		return Decision{}, notAsked(it, number)
 	}
 	if err := may(w.Ask); err != nil {
@@ -228,13 +222,6 @@ func (d *decider) answer(it *events.Item, number int, given events.Answer, as *e
 	}
 	as.Name, as.Answer = w.Names[0], number
 	return d.deliver(it, &box, as)
-}
-
-func nameOr(name, unknown string) string {
-	if name == "" {
-		return unknown
-	}
-	return name
 }
 
 // notAsked refuses an answer to a question that is not open.

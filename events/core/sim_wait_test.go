@@ -118,7 +118,7 @@ func (s *sim) question() *events.Question {
 // answer answers a question, mostly one that is open.
 func (s *sim) answer() Command {
 	c := Answer{ID: s.anID(), Number: pick(s, "number", 0, 0, 1, 2), Who: events.Answerer{Name: pick(s, "who answers", "", "ada", "bob"), Known: s.chance("known", 50)}}
-	if asks := s.one("asks something", func(it *events.Item) bool { return asks(it.Wait()) != 0 }); !asks.IsZero() && s.chance("one that is open", 80) {
+	if asks := s.one("asks something", func(it *events.Item) bool { return it.Wait().Asks() != 0 }); !asks.IsZero() && s.chance("one that is open", 80) {
 		c.ID = asks
 	}
 	if s.chance("an operator", 80) {
@@ -168,7 +168,7 @@ func (s *sim) present() Command {
 	}
 	if asks := s.one("has a link to what it asks", func(it *events.Item) bool {
 		w := it.Wait()
-		return asks(w) != 0 && s.letters.links[it.ID][w.Names[0]] != ""
+		return w.Asks() != 0 && s.letters.links[it.ID][w.Names[0]] != ""
 	}); !asks.IsZero() && s.chance("a link", 60) {
 		it := s.oracle.items[asks].cur
 		c.ID, c.Hash, c.Number = asks, s.letters.links[asks][it.Wait().Names[0]], it.Wait().Ask.Number-pick(s, "another's", 0, 0, 0, 1)
@@ -326,10 +326,10 @@ func (s *sim) checkMailboxes() {
 			s.t.Fatalf("%s counts %+v, and holds %d signals of %d bytes", id, sig, len(got), bytes)
 		}
 		if w := it.Wait(); w != nil {
-			if taken, whole := takes(&w.WaitTerms, asks(w), box.Unread); whole {
+			if taken, whole := takes(&w.WaitTerms, w.Asks(), box.Unread); whole {
 				s.t.Fatalf("%s waits for %v, and signals %v have come", id, w.Names, taken)
 			}
-			if n := asks(w); n != 0 {
+			if n := w.Asks(); n != 0 {
 				q, err := s.oracle.Question(it)
 				if s.must(err); q == nil || q.Number != n || q.Title != w.Ask.Title || box.Answer(n) != nil {
 					s.t.Fatalf("%s asks %d, and its question is %+v, answered %+v", id, n, q, box.Answer(n))

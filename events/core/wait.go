@@ -170,7 +170,7 @@ func (d *decider) waitOver(it *events.Item, w *events.Wait) (Decision, error) {
 		if err != nil {
 			return Decision{}, err
 		}
-		taken, _ := takes(&w.WaitTerms, asks(w), box.Unread)
+		taken, _ := takes(&w.WaitTerms, w.Asks(), box.Unread)
 		dec.Events = []events.Event{d.event(it, d.woken(it, events.WaitTimedOut, taken))}
 	}
 	return dec, nil
@@ -230,7 +230,7 @@ func (d *decider) deliver(it *events.Item, box *events.Mailbox, b *events.Signal
 	}
 	b.Number = had.Last + 1
 	s, w := signalOf(b), it.Wait()
-	if asks(w) != 0 && b.Answer == 0 && b.Name == w.Names[0] {
+	if w.Asks() != 0 && b.Answer == 0 && b.Name == w.Names[0] {
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s asks a question whose answer is the signal %q: answer that (`engine answer`, or POST /api/v1/approvals/{id})", it.ID, b.Name)
 	}
 	if full := had.Unread >= events.MaxUnread || had.Bytes+s.Size() > events.MaxMailboxBytes; full && b.Answer == 0 { // an answer has room: there is only one
@@ -238,19 +238,11 @@ func (d *decider) deliver(it *events.Item, box *events.Mailbox, b *events.Signal
 	}
 	dec := Decision{ID: it.ID, Events: []events.Event{d.event(it, b)}}
 	if w != nil {
-		if taken, whole := takes(&w.WaitTerms, asks(w), append(slices.Clip(box.Unread), s)); whole {
+		if taken, whole := takes(&w.WaitTerms, w.Asks(), append(slices.Clip(box.Unread), s)); whole {
 			dec.Events = append(dec.Events, d.event(it, d.woken(it, events.WaitSignalled, taken)))
 		}
 	}
 	return dec, nil
-}
-
-// asks returns the number of what a wait asks, 0 for nothing.
-func asks(w *events.Wait) int {
-	if w == nil || w.Ask == nil {
-		return 0
-	}
-	return w.Ask.Number
 }
 
 // check checks a signal, and gives its payload the form in which it is kept.

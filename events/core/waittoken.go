@@ -115,7 +115,7 @@ func (c PresentToken) answer(d *decider, it *events.Item, t *events.WaitToken) (
 	case number != 0:
 	case it.State.Terminal():
 		return Decision{}, events.Refuse(events.CodeEnded, "what was asked ended at %s without this answer", it.FinishedAt.Format(time.RFC3339))
-	case w == nil || w.Ask == nil || w.Names[0] != t.Name:
+	case w.Asks() == 0 || w.Names[0] != t.Name:
 		return Decision{}, ErrNotAskedNow
 	case c.Number != w.Ask.Number:
 		return Decision{}, events.Refuse(events.CodeWrongState, "another question is asked now: load it again")
@@ -124,7 +124,7 @@ func (c PresentToken) answer(d *decider, it *events.Item, t *events.WaitToken) (
 	}
 	dec, err := d.answer(it, number, given, &events.Signalled{Token: c.Hash}, func(ask *events.Asked) error {
 		if ask.Who.NotSubmitter && it.SubmittedBy == t.For {
-			return ask.MayAnswer(events.Answerer{Name: t.For, Known: true}, it.SubmittedBy)
+			return ask.Who.MayAnswer(events.Answerer{Name: t.For, Known: true}, it.SubmittedBy)
 		}
 		return nil // whoever gave the link has chosen him
 	})
