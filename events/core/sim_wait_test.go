@@ -130,7 +130,7 @@ func (s *sim) answer() Command {
 
 // anAnswer is an answer to what an item asks, mostly one that fits.
 func (s *sim) anAnswer(id events.ID) events.Answer {
-	if e := s.oracle.items[id]; e != nil && s.chance("an answer that fits", 80) {
+	if e := s.oracle.items[id]; e != nil && e.cur != nil && s.chance("an answer that fits", 80) { // not pruned
 		q, err := s.oracle.Question(e.cur)
 		if s.must(err); q != nil {
 			a := events.Answer{Choice: pick(s, "choice of it", q.Choices...), Comment: "fine"}
