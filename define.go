@@ -54,6 +54,26 @@ func (d *Definition[P, R]) Item(params P, opts ...ItemOption) Item {
 	return it
 }
 
+// Child returns the item as a child for [workers.Spawn]. What is wrong with it fails the item
+// that spawns it.
+func (d *Definition[P, R]) Child(params P, opts ...ItemOption) workers.Child {
+	it := d.Item(params, opts...)
+	sub, err := it.Submission()
+	child := workers.Child{Type: it.Type, With: sub}
+	switch {
+	case err != nil:
+		child.Params = unfit{err}
+	case sub.Params != nil:
+		child.Params = sub.Params
+	}
+	return child
+}
+
+// unfit is what can't be submitted, for which its error stands.
+type unfit struct{ error }
+
+func (u unfit) MarshalJSON() ([]byte, error) { return nil, u.error }
+
 // Submit submits an item, as [Client.Submit] does.
 func (d *Definition[P, R]) Submit(ctx context.Context, c *Client, params P, opts ...ItemOption) (Submitted, error) {
 	return c.Submit(ctx, d.Item(params, opts...))
@@ -89,7 +109,7 @@ func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, e
 
 // Handle makes w run fn for the items of this type. Params that do not fit P
 // fail the item for good, with code bad_params. A handler spawns children or snoozes by
-// returning a [workers.Spawn] or [workers.Snooze] as its error:
+// returning a [workers.Spawn] or a [workers.Snooze] as its error:
 //
 //	return Thumbnail{}, workers.Snooze(time.Minute).Because("the upload has not ended")
 //

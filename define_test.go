@@ -178,8 +178,10 @@ func TestDefinitionSpawnsAndSnoozes(t *testing.T) {
 			switch {
 			case !snoozed.Swap(true):
 				return thumbnail{}, fmt.Errorf("not yet: %w", workers.Snooze(time.Millisecond))
+			case it.Params.Path == "unfit":
+				return thumbnail{}, workers.Spawn(crop.Child(it.Params, func(it *streamwright.Item) { it.Delay = -1 }))
 			case it.Continuation == nil:
-				return thumbnail{}, workers.Spawn{Children: []workers.Child{{Type: "crop", Params: it.Params}}, Continue: true}
+				return thumbnail{}, workers.Spawn(crop.Child(it.Params)).Then("")
 			}
 			got, err := workers.Results[thumbnail](it.Continuation)
 			return thumbnail{"of " + got[0].Path}, err
@@ -197,6 +199,13 @@ func TestDefinitionSpawnsAndSnoozes(t *testing.T) {
 	}
 	if got, err := resize.Wait(ctx, c, sub.ID); err != nil || got.Path != "of cat" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	sub, err = resize.Submit(ctx, c, picture{Path: "unfit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resize.Wait(ctx, c, sub.ID); err == nil || !strings.Contains(err.Error(), "must not be negative") {
+		t.Errorf("a child with a bad delay: %v", err)
 	}
 	if n := failures.Load(); n > 0 {
 		t.Errorf("middleware saw %d failures", n)

@@ -59,7 +59,7 @@ func TestItemsAreAssigned(t *testing.T) {
 			}
 			return workers.Snooze(10 * time.Millisecond), nil
 		case string(it.Raw) == `"spawn"` && it.Continuation == nil:
-			return workers.Spawn{Children: []workers.Child{{Type: "email", Params: "child"}}, Continuation: "end"}, nil
+			return workers.Spawn(workers.Child{Type: "email", Params: "child"}).Then("end"), nil
 		case string(it.Raw) == `"fail"` && it.Attempt == 1:
 			return nil, errors.New("once")
 		}

@@ -43,11 +43,11 @@ type member struct {
 func (f *family) handle(w *workers.Worker) {
 	workers.Handle(w, "parent", func(_ context.Context, it *workers.Item[int]) (any, error) {
 		if it.Continuation == nil {
-			spawn := workers.Spawn{Continuation: "join"}
+			var children []workers.Child
 			for n := range f.size {
-				spawn.Children = append(spawn.Children, workers.Child{Type: "child", Params: member{n, f.pad}})
+				children = append(children, workers.Child{Type: "child", Params: member{n, f.pad}})
 			}
-			return spawn, nil
+			return workers.Spawn(children...).Then("join"), nil
 		}
 		f.joins.Add(1)
 		for i, child := range it.Continuation.Children {

@@ -101,7 +101,7 @@ func TestATreeIsOneTrace(t *testing.T) {
 		if it.Continuation != nil {
 			return "bound", nil
 		}
-		return workers.Spawn{Children: []workers.Child{{Type: "page"}}, Continuation: "bind"}, nil
+		return workers.Spawn(workers.Child{Type: "page"}).Then("bind"), nil
 	})
 	workers.HandleRaw(w, "page", func(context.Context, *workers.RawItem) (any, error) { return "printed", nil })
 	if err := w.Start(testContext(t)); err != nil {

@@ -123,7 +123,7 @@ func TestDrain(t *testing.T) {
 			if it.Continuation != nil {
 				return len(it.Continuation.Children), nil
 			}
-			return workers.Spawn{Continue: true, Children: []workers.Child{{Type: "welcome", Params: mail{"child 1"}}, {Type: "welcome", Params: mail{"child 2"}}}}, nil
+			return workers.Spawn(welcome.Child(mail{"child 1"}), welcome.Child(mail{"child 2"})).Then(""), nil
 		})
 	})
 	if n := e.Drain(); n != 0 {

@@ -46,7 +46,7 @@
 //
 // # Spawns, snoozes, waits, progress and checkpoints
 //
-// A handler that returns a [Spawn], a [Snoozed] or a [Waits], as its result or as its error, ends
+// A handler that returns a [Spawned], a [Snoozed] or a [Waits], as its result or as its error, ends
 // its run without completing the item: middleware sees a result and no error, and the
 // counts tell them apart from failures. Meanwhile [Progress] tells how far the
 // run has come, at most once in [ProgressEvery], and [Checkpoint] saves what

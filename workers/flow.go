@@ -15,31 +15,48 @@ import (
 // recorded.
 const FailBadSpawn = "bad_spawn"
 
-// Spawn, returned as a handler's result or as its error, ends the run in children: items that
-// are made together with the end of the run, or not at all. The item waits for
-// them. When the last has ended, it runs again for its continuation (see
-// [RawItem].Continuation), or, without one, completes.
-//
-//	return workers.Spawn{Children: pages, Continuation: "bind"}, nil
-type Spawn struct {
+// Spawned, returned as a handler's result or as its error, ends the run in children; see
+// [Spawn].
+type Spawned struct {
 	// Children are 1 to events.MaxChildren items, with at most
 	// wire.MaxSpawnBytes of JSON together. Up to events.MaxWholeSpawn of them are
 	// made at once; more are made in parts behind the end of the run, none twice
 	// and none left out. Those that set no priority, tenant or
 	// trace have their parent's.
 	Children []Child
-	// Continuation names what the item is to do once they have ended. Continue
-	// asks for a run with no name; a name alone is enough.
+	// Continues says that the item runs again once they have ended, and Continuation what
+	// for; see Then.
+	Continues    bool
 	Continuation string
-	Continue     bool
 	// Policy decides what a dead or cancelled child does; empty: ChildFail.
 	Policy ChildPolicy
+}
+
+// Spawn ends the run in children: items that are made together with the end of the run, or
+// not at all. The item waits for them, and completes when the last has ended, unless it runs
+// again then: see Then.
+//
+//	return workers.Spawn(pages...).Then("bind"), nil
+func Spawn(children ...Child) Spawned { return Spawned{Children: children} }
+
+// Then has the item run again once the children have ended, with their outcomes in the order
+// of the children (see [RawItem].Continuation and [Results]). The continuation is a name of at most
+// 256 bytes that tells it what to do; it may be empty.
+func (s Spawned) Then(continuation string) Spawned {
+	s.Continues, s.Continuation = true, continuation
+	return s
+}
+
+// OnFailure sets what a dead or cancelled child does to the item.
+func (s Spawned) OnFailure(p ChildPolicy) Spawned {
+	s.Policy = p
+	return s
 }
 
 // ChildPolicy says what a dead or cancelled child does to its parent.
 type ChildPolicy = events.ChildPolicy
 
-// The values of [Spawn].Policy.
+// What a child that has not completed does.
 const (
 	ChildFail     = events.ChildFail     // the parent is dead at once, its other children are cancelled; the default
 	ChildContinue = events.ChildContinue // it is left to the continuation
@@ -83,66 +100,43 @@ func (s Snoozed) Error() string {
 	return text
 }
 
-// Error makes a Spawn an error, so that a handler with a result of its own type can
+// Error makes a Spawned an error, so that a handler with a result of its own type can
 // return it.
-func (s Spawn) Error() string {
+func (s Spawned) Error() string {
 	return fmt.Sprintf("the handler ends the run in %d children", len(s.Children))
 }
 
-// ending makes the result of a spawn, a snooze or a wait that h returns as its error: it is
-// no failure.
+// end is what a handler returns, as its result or as its error, to end the run in neither a
+// result nor a failure: a [Spawned], a [Snoozed] or a [Waits].
+type end interface {
+	error
+	outcome() (Outcome, error)
+}
+
+// ending makes an end that h returns as its error its result: it is no failure.
 func ending(h Handler) Handler {
 	return func(ctx context.Context, item *RawItem) (any, error) {
 		result, err := h(ctx, item)
-		if err == nil {
-			return result, nil
-		}
-		if end, ok := endOf(err); ok {
+		if end, ok := errors.AsType[end](err); ok {
 			return end, nil
 		}
 		return result, err
 	}
 }
 
-// endOf returns the end of a run that err is, if it is no failure.
-func endOf(err error) (any, bool) {
-	if end, ok := errors.AsType[Spawn](err); ok {
-		return end, true
-	}
-	if end, ok := errors.AsType[*Spawn](err); ok {
-		return end, true
-	}
-	if end, ok := errors.AsType[Snoozed](err); ok {
-		return end, true
-	}
-	if end, ok := errors.AsType[*Snoozed](err); ok {
-		return end, true
-	}
-	if end, ok := errors.AsType[Waits](err); ok {
-		return end, true
-	}
-	return nil, false
-}
-
-func (s *Snoozed) outcome() (Outcome, error) {
-	if s == nil {
-		return Outcome{}, errors.New("the handler returned a nil *Snoozed")
-	}
+func (s Snoozed) outcome() (Outcome, error) {
 	if s.Delay <= 0 || s.Delay > events.MaxDelay {
 		return Outcome{}, badSpawn("the snooze of %v is outside 1 ms to ten years", s.Delay)
 	}
-	return Outcome{Snooze: s, report: &wire.Report{
+	return Outcome{Snooze: &s, report: &wire.Report{
 		Event: wire.ReportSnooze, Reason: events.CutText(s.Reason, events.MaxNameLen),
 		ReportFlow: wire.ReportFlow{Delay: events.DurationOf(s.Delay)},
 	}}, nil
 }
 
-func (s *Spawn) outcome() (Outcome, error) {
-	if s == nil {
-		return Outcome{}, errors.New("the handler returned a nil *Spawn")
-	}
+func (s Spawned) outcome() (Outcome, error) {
 	rep := &wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: make([]wire.Submit, len(s.Children)), ChildPolicy: s.Policy}}
-	if s.Continue || s.Continuation != "" {
+	if s.Continues {
 		rep.Continuation = &wire.ContinueWith{Name: s.Continuation}
 	}
 	for i, child := range s.Children {
@@ -155,7 +149,7 @@ func (s *Spawn) outcome() (Outcome, error) {
 	if err := checkSpawn(rep); err != nil {
 		return Outcome{}, badSpawn("%w", err)
 	}
-	return Outcome{Spawn: s, report: rep}, nil
+	return Outcome{Spawn: &s, report: rep}, nil
 }
 
 // submission returns the child as it goes over the wire.

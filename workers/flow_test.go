@@ -28,15 +28,14 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 	w := r.worker(Config{})
 	HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) {
 		high := wire.Priority(8)
-		return Spawn{Continuation: "join", Policy: events.ChildContinue, Children: []Child{
-			{Type: "a", Params: map[string]int{"n": 1}},
-			{Type: "b", Params: json.RawMessage(`[2]`), With: wire.Submit{Type: "ignored", Priority: &high}},
-			{Type: "c"},
-		}}, nil
+		return Spawn(
+			Child{Type: "a", Params: map[string]int{"n": 1}},
+			Child{Type: "b", Params: json.RawMessage(`[2]`), With: wire.Submit{Type: "ignored", Priority: &high}},
+			Child{Type: "c"},
+		).Then("join").OnFailure(ChildContinue), nil
 	})
 	HandleRaw(w, "later", func(context.Context, *RawItem) (any, error) {
-		s := Snooze(1500 * time.Microsecond).Because("not yet")
-		return &s, nil
+		return Snooze(1500 * time.Microsecond).Because("not yet"), nil
 	})
 	r.start(w)
 	rep := r.outcome(r.submit("parent", `{}`), 1)
@@ -63,15 +62,15 @@ func TestBadEndsFailTheItem(t *testing.T) {
 	child := Child{Type: "a"}
 	big := Child{Type: "a", Params: strings.Repeat("x", wire.MaxSpawnBytes/20)}
 	for name, result := range map[string]any{
-		"no children":    Spawn{},
-		"too many":       Spawn{Children: slices.Repeat([]Child{child}, events.MaxChildren+1)},
-		"bad type":       Spawn{Children: []Child{child, {Type: "A"}}},
-		"bad params":     Spawn{Children: []Child{{Type: "a", Params: func() {}}}},
-		"too large":      Spawn{Children: slices.Repeat([]Child{big}, 20)},
-		"policy":         Spawn{Children: []Child{child}, Policy: "never"},
+		"no children":    Spawn(),
+		"too many":       Spawn(slices.Repeat([]Child{child}, events.MaxChildren+1)...),
+		"bad type":       Spawn(child, Child{Type: "A"}),
+		"bad params":     Spawn(Child{Type: "a", Params: func() {}}),
+		"too large":      Spawn(slices.Repeat([]Child{big}, 20)...),
+		"policy":         Spawn(child).OnFailure("never"),
 		"no delay":       Snoozed{},
 		"delay too long": Snooze(events.MaxDelay + time.Hour),
-		"long name":      Spawn{Children: []Child{child}, Continuation: strings.Repeat("x", 300)},
+		"long name":      Spawn(child).Then(strings.Repeat("x", 300)),
 	} {
 		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, item)
 		if out.Err == nil || out.Code != FailBadSpawn || out.Retryable || out.Spawn != nil || out.Snooze != nil {
@@ -101,7 +100,7 @@ func TestRefusedSpawns(t *testing.T) {
 			return nil
 		}
 		w := r.worker(Config{})
-		HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) { return Spawn{Children: []Child{{Type: "a"}}}, nil })
+		HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) { return Spawn(Child{Type: "a"}), nil })
 		r.start(w)
 		id := r.submit("parent", `{}`)
 		need.Eventually(t, "the refusal", refused.Load)

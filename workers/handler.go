@@ -11,7 +11,7 @@ import (
 
 // Handler runs one work item. The result is recorded as JSON (nil: none; a
 // json.RawMessage as it is), at most Config.MaxDocument; beyond 256 KiB it goes
-// to the object store and the item keeps a reference. A [Spawn], a [Snoozed] or a [Waits] ends
+// to the object store and the item keeps a reference. A [Spawned], a [Snoozed] or a [Waits] ends
 // the run otherwise, returned as the result or as the error. Any other error makes the
 // attempt failed; it is retried unless marked by [Permanent].
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
@@ -43,7 +43,7 @@ type registration struct {
 // Handle makes w run fn for items of a type, with their params decoded into a
 // P. Params that do not fit P fail the item for good, with code bad_params. A handler
 // without a result has the R any, and returns nil. One that ends a run otherwise returns a
-// [Snoozed], a [Spawn] or a [Waits] as its error.
+// [Snoozed], a [Spawned] or a [Waits] as its error.
 //
 // It returns an error, and adds nothing, for a mistake (a bad or repeated type name,
 // a nil function) and after Start ([ErrNotNew]). Start returns mistakes once more, so

@@ -24,7 +24,7 @@ type Outcome struct {
 	Code       string          // of a failure
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
-	Spawn      *Spawn          // of a run that ends in children
+	Spawn      *Spawned        // of a run that ends in children
 	Snooze     *Snoozed        // of a run that puts its item off
 	Wait       *Waits          // of a run that ends in a wait
 
@@ -33,7 +33,7 @@ type Outcome struct {
 
 // Invoke calls h once and returns the outcome: a panic, a result that is no
 // JSON or too large, and an error after the context's timeout are failures
-// with a code of their own. The item's output is stored before it returns. A [Spawn], a
+// with a code of their own. The item's output is stored before it returns. A [Spawned], a
 // [Snoozed] and a [Waits] are no results but ends of their own.
 func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	item.output = newOutput(ctx, item)
@@ -73,16 +73,7 @@ func timedOut(err error) error {
 // success is the outcome of a handler that returned no error; most bounds its
 // result, in bytes.
 func success(result any, most int) (Outcome, error) {
-	switch end := result.(type) {
-	case Spawn:
-		return end.outcome()
-	case *Spawn:
-		return end.outcome()
-	case Snoozed:
-		return end.outcome()
-	case *Snoozed:
-		return end.outcome()
-	case Waits:
+	if end, ok := result.(end); ok {
 		return end.outcome()
 	}
 	doc, err := encodeResult(result, most)

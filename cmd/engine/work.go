@@ -249,7 +249,7 @@ func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 			out.Namespace = string(item.Namespace)
 		}
 		switch end := result.(type) {
-		case workers.Spawn:
+		case workers.Spawned:
 			out.Spawned, result = len(end.Children), nil
 		case workers.Snoozed:
 			out.SnoozedMS, result = events.DurationOf(end.Delay).Milliseconds(), nil

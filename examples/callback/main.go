@@ -77,11 +77,11 @@ func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 // ended it runs again, for the continuation.
 func countBook(_ context.Context, it *workers.Item[Book]) (Count, error) {
 	if it.Continuation == nil {
-		spawn := workers.Spawn{Continuation: "add_up", Policy: workers.ChildContinue}
+		var pages []workers.Child
 		for _, text := range it.Params.Pages {
-			spawn.Children = append(spawn.Children, workers.Child{Type: string(page.Type()), Params: text})
+			pages = append(pages, page.Child(text))
 		}
-		return Count{}, spawn
+		return Count{}, workers.Spawn(pages...).Then("add_up").OnFailure(workers.ChildContinue)
 	}
 	var count Count
 	for _, child := range it.Continuation.Children {

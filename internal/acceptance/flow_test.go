@@ -32,11 +32,11 @@ func grow(_ context.Context, it *workers.Item[plan]) (any, error) {
 	case len(p.Below) == 0:
 		return p.Name, nil
 	case it.Continuation == nil:
-		s := workers.Spawn{Continuation: "sum", Policy: p.Policy}
+		var below []workers.Child
 		for _, b := range p.Below {
-			s.Children = append(s.Children, workers.Child{Type: "node", Params: b})
+			below = append(below, workers.Child{Type: "node", Params: b})
 		}
-		return s, nil
+		return workers.Spawn(below...).Then("sum").OnFailure(p.Policy), nil
 	}
 	var parts []string
 	for _, child := range it.Continuation.Children {
@@ -243,7 +243,7 @@ func TestCancelOfAParentCancelsWhatIsBelow(t *testing.T) {
 	r.worker(workers.Config{Concurrency: 8}, "node", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		if depth := string(it.Raw); depth < "2" {
 			next := depth[0] - '0' + 1
-			return workers.Spawn{Children: []workers.Child{{Type: "node", Params: next}, {Type: "node", Params: next}}}, nil
+			return workers.Spawn(workers.Child{Type: "node", Params: next}, workers.Child{Type: "node", Params: next}), nil
 		}
 		running <- struct{}{}
 		<-ctx.Done()

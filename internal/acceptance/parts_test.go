@@ -45,11 +45,11 @@ func parent(size int) workers.Handler {
 			}
 			return len(it.Continuation.Children), nil
 		}
-		spawn := workers.Spawn{Continuation: "join"}
+		var children []workers.Child
 		for n := range size {
-			spawn.Children = append(spawn.Children, workers.Child{Type: "child", Params: n})
+			children = append(children, workers.Child{Type: "child", Params: n})
 		}
-		return spawn, nil
+		return workers.Spawn(children...).Then("join"), nil
 	}
 }
 

@@ -39,11 +39,11 @@ func fanOut(ctx context.Context, c *streamwright.Client, regions []string) (stri
 
 func makeReport(_ context.Context, it *workers.Item[report]) (any, error) {
 	if it.Continuation == nil { // the first run: one child for each region
-		spawn := workers.Spawn{Continuation: "join", Policy: workers.ChildContinue}
+		var extracts []workers.Child
 		for _, region := range it.Params.Regions {
-			spawn.Children = append(spawn.Children, workers.Child{Type: "extract", Params: region})
+			extracts = append(extracts, workers.Child{Type: "extract", Params: region})
 		}
-		return spawn, nil
+		return workers.Spawn(extracts...).Then("join").OnFailure(workers.ChildContinue), nil
 	}
 	total := 0 // all children have ended
 	for _, child := range it.Continuation.Children {

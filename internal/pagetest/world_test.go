@@ -192,8 +192,8 @@ func (w *world) handlers() map[string]workers.Handler {
 			if it.Continuation != nil {
 				return "bound", nil
 			}
-			kids := []workers.Child{{Type: "email", Params: map[string]int{"page": 1}}, {Type: "transcode", Params: map[string]int{"page": 2}}}
-			return workers.Spawn{Children: kids, Continuation: "bind"}, nil
+			email, film := workers.Child{Type: "email", Params: map[string]int{"page": 1}}, workers.Child{Type: "transcode", Params: map[string]int{"page": 2}}
+			return workers.Spawn(email, film).Then("bind"), nil
 		},
 	}
 }

@@ -91,7 +91,7 @@ func orNil(doc json.RawMessage) any {
 
 // ending is the end that a child has asked for. At most one field is set.
 type ending struct {
-	result     any // a workers.Spawn, workers.Snoozed or workers.Waits
+	result     any // a workers.Spawned, workers.Snoozed or workers.Waits
 	retryAfter time.Duration
 	err        error // it could not be read
 }
@@ -247,23 +247,24 @@ func duration(name, text string) (time.Duration, error) {
 }
 
 func (r *reporter) spawn(s *said) error {
-	end := workers.Spawn{Policy: s.Spawn.ChildPolicy}
+	children := make([]workers.Child, len(s.Spawn.Children))
+	for i, sub := range s.Spawn.Children {
+		children[i] = workers.Child{Type: sub.Type, With: sub}
+		if len(sub.Params) > 0 {
+			children[i].Params = sub.Params
+		}
+	}
+	end := workers.Spawn(children...).OnFailure(s.Spawn.ChildPolicy)
 	switch c := s.Spawn.Continuation; {
 	case len(c) == 0, bytes.Equal(c, []byte("null")), bytes.Equal(c, []byte("false")):
 	case bytes.Equal(c, []byte("true")):
-		end.Continue = true
+		end = end.Then("")
 	default:
-		if err := json.Unmarshal(c, &end.Continuation); err != nil {
+		var name string
+		if err := json.Unmarshal(c, &name); err != nil {
 			return errors.New("the continuation of a spawn must be its name, or true")
 		}
-		end.Continue = true
-	}
-	for _, sub := range s.Spawn.Children {
-		child := workers.Child{Type: sub.Type, With: sub}
-		if len(sub.Params) > 0 {
-			child.Params = sub.Params
-		}
-		end.Children = append(end.Children, child)
+		end = end.Then(name)
 	}
 	r.end = &ending{result: end}
 	return nil

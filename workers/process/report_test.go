@@ -80,10 +80,10 @@ func TestEndsThatAChildAsksFor(t *testing.T) {
 		{`echo '{"retry_after":"10s"}' >&3; exit 65`, func(h *heard) bool { return h.Code == FailDataError && !h.Retryable }},
 		{`echo '{"spawn":{"children":[{"type":"a","params":{"n":1},"priority":8},{"type":"b"}],"continuation":"join","child_policy":"continue"}}' >&3`, func(h *heard) bool {
 			s := h.Spawn
-			return s != nil && len(s.Children) == 2 && s.Children[0].Type == "a" && *s.Children[0].With.Priority == 8 && s.Continuation == "join" && s.Continue && s.Policy == events.ChildContinue
+			return s != nil && len(s.Children) == 2 && s.Children[0].Type == "a" && *s.Children[0].With.Priority == 8 && s.Continuation == "join" && s.Continues && s.Policy == events.ChildContinue
 		}},
-		{`echo '{"spawn":{"children":[{"type":"a"}],"continuation":true}}' >&3`, func(h *heard) bool { return h.Spawn != nil && h.Spawn.Continue && h.Spawn.Continuation == "" }},
-		{`echo '{"spawn":{"children":[{"type":"a"}]}}' >&3`, func(h *heard) bool { return h.Spawn != nil && !h.Spawn.Continue }},
+		{`echo '{"spawn":{"children":[{"type":"a"}],"continuation":true}}' >&3`, func(h *heard) bool { return h.Spawn != nil && h.Spawn.Continues && h.Spawn.Continuation == "" }},
+		{`echo '{"spawn":{"children":[{"type":"a"}]}}' >&3`, func(h *heard) bool { return h.Spawn != nil && !h.Spawn.Continues }},
 		{`echo '{"spawn":{"children":[{"type":"A"}]}}' >&3`, func(h *heard) bool { return h.Code == workers.FailBadSpawn && !h.Retryable }},
 	} {
 		if h := report(t, c.script, nil); !c.check(h) {

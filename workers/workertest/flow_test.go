@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 	"github.com/streamwright/streamwright/workers/workertest"
 )
@@ -35,7 +34,7 @@ func bind(ctx context.Context, it *workers.Item[book]) (any, error) {
 			return nil, err
 		}
 	}
-	return workers.Spawn{Continuation: "cover", Policy: events.ChildContinue, Children: []workers.Child{{Type: "glue", Params: at}}}, nil
+	return workers.Spawn(workers.Child{Type: "glue", Params: at}).Then("cover").OnFailure(workers.ChildContinue), nil
 }
 
 func TestFlowOfAHandler(t *testing.T) {

@@ -27,7 +27,7 @@ type Result struct {
 	Logs       []Record        // all logged, in order
 	Output     []byte          // all written to the item's output
 
-	Spawn       *workers.Spawn    // of a run that ended in children
+	Spawn       *workers.Spawned  // of a run that ended in children
 	Snooze      *workers.Snoozed  // of a run that put its item off
 	Wait        *workers.Waits    // of a run that ended in a wait
 	Progress    []Progress        // all reported, in order; a worker sends one a second
