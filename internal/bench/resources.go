@@ -93,18 +93,32 @@ func (r *rig) measureDisk(ctx context.Context) error {
 	if r.Nodes > 1 {
 		return nil // each node's folder is as one alone
 	}
-	alone := &rig{Options: r.Options, d: r.d, slots: r.slots, t: &table{w: io.Discard}, dir: filepath.Join(r.dir, "disk")}
-	alone.Items = min(r.Items, 50_000)
-	err := alone.start(ctx)
+	alone, err := r.alone(ctx, "disk")
 	if err == nil {
+		alone.Items = min(r.Items, 50_000)
 		q := alone.queue("disk", r.slots)
 		_, err = alone.workOff(ctx, "", q, func() error { return alone.bulk(ctx, q, 0, alone.Items) })
 	}
 	if err = errors.Join(err, alone.stop()); err != nil {
 		return err
 	}
-	var log, store float64
-	err = filepath.WalkDir(alone.dir, func(path string, e fs.DirEntry, err error) error {
+	log, store, err := alone.disk()
+	r.t.row("disk an item until pruned, log", log, "bytes")
+	r.t.row("disk an item until pruned, store", store, "bytes")
+	r.t.row("disk an item until pruned, log and store", log+store, "bytes")
+	return err
+}
+
+// alone starts an engine with a folder of its own, which writes no figures. It is to be stopped
+// also when the start fails.
+func (r *rig) alone(ctx context.Context, name string) (*rig, error) {
+	alone := &rig{Options: r.Options, d: r.d, slots: r.slots, t: &table{w: io.Discard}, dir: filepath.Join(r.dir, name)}
+	return alone, alone.start(ctx)
+}
+
+// disk returns the bytes in the data folder for each item, of a rig that has been stopped.
+func (r *rig) disk() (log, store float64, err error) {
+	err = filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -113,7 +127,7 @@ func (r *rig) measureDisk(ctx context.Context) error {
 			return err
 		}
 		path = filepath.ToSlash(path)
-		switch bytes := float64(info.Size()) / float64(alone.Items); {
+		switch bytes := float64(info.Size()) / float64(r.Items); {
 		case strings.Contains(path, "/streams/WORK_EVENTS_"):
 			log += bytes
 		case strings.Contains(path, "/store/"):
@@ -121,8 +135,5 @@ func (r *rig) measureDisk(ctx context.Context) error {
 		}
 		return nil
 	})
-	r.t.row("disk an item until pruned, log", log, "bytes")
-	r.t.row("disk an item until pruned, store", store, "bytes")
-	r.t.row("disk an item until pruned, log and store", log+store, "bytes")
-	return err
+	return log, store, err
 }
