@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -207,13 +208,43 @@ func (a *assigner) send(granted []*table.Dispatch) error {
 		if err != nil {
 			return err
 		}
+		left, err := a.left(it)
+		if err != nil {
+			return err
+		}
 		d.Sent = true
-		a.out.Assign(d, it, params)
+		a.out.Assign(d, it, params, &left)
 	}
 	if len(granted) > 0 {
 		a.out.FlushAssigned()
 	}
 	return nil
+}
+
+// left returns what earlier runs of an item have left for the next one.
+func (a *assigner) left(it *events.Item) (left wire.Left, err error) {
+	if it.HasCheckpoint {
+		if left.Checkpoint, err = a.state.Document(events.DocCheckpoint, it.ID); err != nil {
+			return left, err
+		}
+	}
+	if r := it.Relations; r != nil && r.HasChildren {
+		doc, err := a.state.Document(events.DocOutcomes, it.ID)
+		if err != nil {
+			return left, err
+		}
+		left.Continuation = &wire.Continuation{Name: r.Continuation, Children: doc}
+	}
+	w := it.Waited()
+	if w == nil {
+		return left, nil
+	}
+	left.Waited = &wire.EndedWait{Ended: w.Ended}
+	given, err := a.state.Given(it)
+	if err == nil && len(given) > 0 {
+		left.Waited.Signals, err = json.Marshal(given)
+	}
+	return left, err
 }
 
 // registryChanged takes in the seats of the registered workers. What a worker that has left

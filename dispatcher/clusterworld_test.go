@@ -48,11 +48,11 @@ type nodeOut struct {
 var _ effects = (*nodeOut)(nil)
 
 // Assign sends an item to its worker: the message may be late, be lost, or come twice.
-func (o *nodeOut) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+func (o *nodeOut) Assign(d *table.Dispatch, it *events.Item, _ []byte, left *wire.Left) {
 	c, n := o.n.c, o.n
 	c.oracle.assigned(n, d, it)
 	c.trace("n%d assigns %s to %s under %s", n.n, it.ID, d.Worker, d.Token)
-	m := &simRun{worker: string(d.Worker), session: d.Session, id: it.ID, token: d.Token, typ: it.Type, attempt: int(it.Attempt)}
+	m := &simRun{worker: string(d.Worker), session: d.Session, id: it.ID, token: d.Token, typ: it.Type, attempt: int(it.Attempt), left: *left}
 	from := n.at
 	times := 1
 	if !c.calm {

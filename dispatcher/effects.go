@@ -16,7 +16,7 @@ type effects interface {
 	ackEffects
 	// Assign has a claimed item sent to its worker, and FlushAssigned sends what Assign was
 	// given. What is lost is found out by the item's own timer.
-	Assign(d *table.Dispatch, it *events.Item, params []byte)
+	Assign(d *table.Dispatch, it *events.Item, params []byte, left *wire.Left)
 	FlushAssigned()
 	// Control sends a worker a control message.
 	Control(w events.WorkerID, c wire.Control)

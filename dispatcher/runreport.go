@@ -1,8 +1,6 @@
 package dispatcher
 
 import (
-	"encoding/json"
-
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -70,14 +68,10 @@ func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, e
 	if endsRun(cmd) {
 		l.assigner.reported(d)
 	}
-	answer := wire.Reported{
+	return wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, Timeout: events.DurationOf(it.Timeout),
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
-	}
-	if _, starts := cmd.(core.Start); starts {
-		err = l.bringAlong(&answer, it)
-	}
-	return answer, err
+	}, nil
 }
 
 // nameChildren gives the children of a spawn fresh ids.
@@ -96,36 +90,4 @@ func endsRun(c core.Command) bool {
 		return true
 	}
 	return false
-}
-
-// bringAlong adds to the answer of a start what earlier runs of the item have left for this
-// one.
-func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
-	if it.HasCheckpoint {
-		doc, err := l.state.Document(events.DocCheckpoint, it.ID)
-		if err != nil {
-			return err
-		}
-		answer.Checkpoint = doc
-	}
-	if r := it.Relations; r != nil && r.HasChildren {
-		doc, err := l.state.Document(events.DocOutcomes, it.ID)
-		if err != nil {
-			return err
-		}
-		answer.Continuation = &wire.Continuation{Name: r.Continuation, Children: doc}
-	}
-	if w := it.Waited(); w != nil {
-		given, err := l.state.Given(it)
-		if err != nil {
-			return err
-		}
-		answer.Waited = &wire.EndedWait{Ended: w.Ended}
-		if len(given) > 0 {
-			if answer.Waited.Signals, err = json.Marshal(given); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

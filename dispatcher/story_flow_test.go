@@ -130,8 +130,8 @@ func (st *story) flowCommand(td *datadriven.TestData) string {
 	}
 }
 
-// broughtAlong is what the answer of a claim has for the run.
-func (st *story) broughtAlong(a *wire.Reported) string {
+// broughtAlong is what earlier runs have left for the run.
+func (st *story) broughtAlong(a *wire.Left) string {
 	var b strings.Builder
 	if a.Checkpoint != nil {
 		fmt.Fprintf(&b, ", from checkpoint %s", a.Checkpoint)

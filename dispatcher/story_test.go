@@ -287,7 +287,11 @@ func (st *story) runReport(td *datadriven.TestData) string {
 	case !a[0].OK:
 		return "refused: " + string(a[0].Error.Code) + "\n"
 	}
-	return fmt.Sprintf("ok, %s%s\n", a[0].State, st.broughtAlong(&a[0]))
+	left := ""
+	if r.Event == wire.ReportStart {
+		left = st.broughtAlong(&m.left)
+	}
+	return fmt.Sprintf("ok, %s%s\n", a[0].State, left)
 }
 
 func (st *story) heartbeat(td *datadriven.TestData) string {

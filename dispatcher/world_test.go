@@ -38,16 +38,17 @@ type simRun struct {
 	lane     string
 	attempt  int
 	priority events.Priority
+	left     wire.Left
 }
 
 func newWorld(now func() time.Time) *world {
 	return &world{now: now, everSent: map[events.Token]events.WorkerID{}}
 }
 
-func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte) {
+func (w *world) Assign(d *table.Dispatch, it *events.Item, _ []byte, left *wire.Left) {
 	w.pushes++
 	w.everSent[d.Token] = d.Worker
-	w.sent = append(w.sent, &simRun{string(d.Worker), d.Session, it.ID, d.Token, it.Type, it.Lane(), int(it.Attempt), it.Priority})
+	w.sent = append(w.sent, &simRun{string(d.Worker), d.Session, it.ID, d.Token, it.Type, it.Lane(), int(it.Attempt), it.Priority, *left})
 }
 
 func (w *world) FlushAssigned() {}

@@ -17,14 +17,12 @@ type Assigned struct {
 	Timeout events.Duration   `json:"timeout_ms,omitzero"`
 	Trace   string            `json:"traceparent,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	// Ask says that earlier runs have left something for this one: the worker reports
-	// the start before it runs the item, and the answer has it.
-	Ask bool `json:"ask,omitempty"`
+	Left
 	// Bytes is the length of Params, for readers that are no JSON parsers.
 	Bytes  int             `json:"bytes"`
 	Params json.RawMessage `json:"params"`
 }
 
-// MaxAssignedBytes is the size from which a message of assigned items takes no further
-// one.
+// MaxAssignedBytes bounds a message of assigned items, of which one alone may be larger: with
+// the largest params and all that can be left for it an item has less than 2 MiB.
 const MaxAssignedBytes = 256 << 10

@@ -12,14 +12,17 @@ import (
 func assigned() []wire.Assigned {
 	return []wire.Assigned{
 		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNE", Type: "email", Token: "a1", Attempt: 1, Lease: events.Millis(30_000), Timeout: events.Millis(60_000), Params: json.RawMessage(`{"n":"]}"}`)},
-		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNF", Type: "email", Token: "a2", Attempt: 3, Lease: events.Millis(30_000), Trace: "00-1-2-01", Ask: true, Params: json.RawMessage(`null`)},
+		{ID: "01JD3V6YB2M4C9W8ZK5T7QXRNF", Type: "email", Token: "a2", Attempt: 3, Lease: events.Millis(30_000), Trace: "00-1-2-01", Params: json.RawMessage(`null`)},
 	}
 }
 
 func TestAssigned(t *testing.T) {
 	labelled := assigned()
 	labelled[1].Labels, labelled[1].Trace = map[string]string{"k<": `v"`}, "ü"
-	for name, list := range map[string][]wire.Assigned{"plain": assigned(), "with labels": labelled} {
+	again := assigned()
+	again[0].Left = wire.Left{Checkpoint: json.RawMessage(`[1, 2]`), Continuation: &wire.Continuation{Name: "n", Children: json.RawMessage(`[]`)}}
+	again[1].Left = wire.Left{Waited: &wire.EndedWait{Ended: events.WaitSignalled, Signals: json.RawMessage(`[{"name":"go"}]`)}}
+	for name, list := range map[string][]wire.Assigned{"plain": assigned(), "with labels": labelled, "run before": again} {
 		var b []byte
 		for i := range list {
 			b = wire.AppendAssigned(b, &list[i])

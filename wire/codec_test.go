@@ -106,7 +106,7 @@ func TestLists(t *testing.T) {
 	}
 	reported := []Reported{
 		{OK: true, Attempt: 1, Deadline: time.Unix(1e9, 5).UTC(), Timeout: events.Millis(300), State: events.StateRunning, Position: "12"}, {},
-		{Error: &Error{Code: "c", Message: "<m>", RetryAfter: events.Millis(5)}}, {OK: true, Checkpoint: json.RawMessage(`[1, 2]`), Continuation: &Continuation{Name: "n", Children: json.RawMessage(`[]`)}},
+		{Error: &Error{Code: "c", Message: "<m>", RetryAfter: events.Millis(5)}},
 	}
 	data, err = EncodeReported(nil, reported)
 	if got, ok := DecodeReported(nil, data); err != nil || !ok || !reflect.DeepEqual(got, reported) {

@@ -349,21 +349,10 @@ func (x *Reported) appendJSON(w *quickjson.Writer) {
 		w.Name(`,"error":`)
 		x.Error.appendJSON(w)
 	}
-	if len(x.Checkpoint) > 0 {
-		w.Document(`,"checkpoint":`, x.Checkpoint)
-	}
-	if x.Continuation != nil {
-		w.Name(`,"continuation":`)
-		x.Continuation.appendJSON(w)
-	}
-	if x.Waited != nil {
-		w.Name(`,"waited":`)
-		x.Waited.appendJSON(w)
-	}
 	w.Close(at)
 }
 
-var reportedFields = []string{"ok", "attempt", "deadline", "timeout_ms", "state", "position", "error", "checkpoint", "continuation", "waited"}
+var reportedFields = []string{"ok", "attempt", "deadline", "timeout_ms", "state", "position", "error"}
 
 func (x *Reported) readJSON(r *quickjson.Reader) {
 	for o := r.Object(reportedFields); r.Next(&o); {
@@ -383,14 +372,6 @@ func (x *Reported) readJSON(r *quickjson.Reader) {
 		case 6:
 			x.Error = new(Error)
 			x.Error.readJSON(r)
-		case 7:
-			x.Checkpoint = r.Raw()
-		case 8:
-			x.Continuation = new(Continuation)
-			x.Continuation.readJSON(r)
-		case 9:
-			x.Waited = new(EndedWait)
-			x.Waited.readJSON(r)
 		}
 	}
 }
@@ -409,13 +390,23 @@ func (x *Assigned) appendJSON(w *quickjson.Writer) {
 	if len(x.Labels) > 0 {
 		w.Any(`,"labels":`, x.Labels)
 	}
-	w.OptBool(`,"ask":`, x.Ask)
+	if len(x.Left.Checkpoint) > 0 {
+		w.Document(`,"checkpoint":`, x.Left.Checkpoint)
+	}
+	if x.Left.Continuation != nil {
+		w.Name(`,"continuation":`)
+		x.Left.Continuation.appendJSON(w)
+	}
+	if x.Left.Waited != nil {
+		w.Name(`,"waited":`)
+		x.Left.Waited.appendJSON(w)
+	}
 	w.Int(`,"bytes":`, int64(x.Bytes))
 	w.Document(`,"params":`, x.Params)
 	w.Close(at)
 }
 
-var assignedFields = []string{"id", "type", "token", "attempt", "lease_ms", "timeout_ms", "traceparent", "labels", "ask", "bytes", "params"}
+var assignedFields = []string{"id", "type", "token", "attempt", "lease_ms", "timeout_ms", "traceparent", "labels", "checkpoint", "continuation", "waited", "bytes", "params"}
 
 func (x *Assigned) readJSON(r *quickjson.Reader) {
 	for o := r.Object(assignedFields); r.Next(&o); {
@@ -437,10 +428,16 @@ func (x *Assigned) readJSON(r *quickjson.Reader) {
 		case 7:
 			x.Labels = r.Texts()
 		case 8:
-			x.Ask = r.Bool()
+			x.Left.Checkpoint = r.Raw()
 		case 9:
-			x.Bytes = int(r.Int(64))
+			x.Left.Continuation = new(Continuation)
+			x.Left.Continuation.readJSON(r)
 		case 10:
+			x.Left.Waited = new(EndedWait)
+			x.Left.Waited.readJSON(r)
+		case 11:
+			x.Bytes = int(r.Int(64))
+		case 12:
 			x.Params = r.Raw()
 		}
 	}

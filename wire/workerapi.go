@@ -52,8 +52,7 @@ type Polled struct {
 }
 
 // PolledItem is an item that the worker runs. Its start is reported within
-// 5 seconds, or with its end. If earlier runs have left a checkpoint, children that have
-// ended or a wait that has, the item has started, and has a Deadline.
+// 5 seconds, or with its end. In a repeated poll it has started, and has a Deadline.
 type PolledItem struct {
 	ID      string            `json:"id"`
 	Type    string            `json:"type"`
@@ -64,10 +63,8 @@ type PolledItem struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	Trace   string            `json:"traceparent,omitempty"`
 
-	Deadline     time.Time       `json:"deadline,omitzero"`
-	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
-	Continuation *Continuation   `json:"continuation,omitempty"`
-	Waited       *EndedWait      `json:"waited,omitempty"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Left
 
 	Params json.RawMessage `json:"params"` // last, for readers that are no JSON parsers
 }

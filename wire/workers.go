@@ -188,12 +188,38 @@ type Reported struct {
 	State    events.ItemState `json:"state,omitempty"`
 	Position Position         `json:"position,omitempty"`
 	Error    *Error           `json:"error,omitempty"`
-	// Checkpoint, Continuation and Waited come with a start: the data that an
-	// earlier run of the item saved; if the item has spawned, how its children
-	// ended; and if it has waited, how that ended.
+}
+
+// Left is what earlier runs of an item have left for this one: the data that one of them has
+// saved; if the item has spawned, how its children ended; and if it has waited, how that ended.
+type Left struct {
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
 	Waited       *EndedWait      `json:"waited,omitempty"`
+}
+
+// Clone returns a copy that shares nothing with it.
+func (l *Left) Clone() Left {
+	c := Left{Checkpoint: slices.Clone(l.Checkpoint)}
+	if l.Continuation != nil {
+		c.Continuation = &Continuation{l.Continuation.Name, slices.Clone(l.Continuation.Children)}
+	}
+	if l.Waited != nil {
+		c.Waited = &EndedWait{l.Waited.Ended, slices.Clone(l.Waited.Signals)}
+	}
+	return c
+}
+
+// Size is about what it takes in a message, in bytes.
+func (l *Left) Size() int {
+	n := len(l.Checkpoint)
+	if l.Continuation != nil {
+		n += len(l.Continuation.Children)
+	}
+	if l.Waited != nil {
+		n += len(l.Waited.Signals)
+	}
+	return n
 }
 
 // Continuation tells a run how the children of an earlier run ended.

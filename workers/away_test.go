@@ -160,27 +160,6 @@ func TestUnavailableIsAskedAgain(t *testing.T) {
 	r.untilIdle()
 }
 
-func TestUnansweredStartIsForgotten(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	r := newRig(t)
-	r.lease = shortLease
-	w := r.worker(Config{Concurrency: 1})
-	Handle(w, "add", add)
-	r.start(w)
-	r.away()
-	it := r.add("add", `{}`, func(a *wire.Assigned) { a.Ask = true })
-	first := it.id
-	r.mu.Lock()
-	r.send(it, w.session.id)
-	r.mu.Unlock()
-	need.Eventually(t, "the start under way", func() bool { return w.Stats().Running == 1 })
-	need.Eventually(t, "the slot back", func() bool { return w.Stats().Running == 0 })
-	r.back()
-	r.resubmit(first)
-	r.outcome(first, 1)
-}
-
 func TestWorkerIDInUse(t *testing.T) {
 	r := newRig(t)
 	one, two := r.worker(Config{ID: "me"}), r.worker(Config{ID: "me"})

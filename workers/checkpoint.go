@@ -74,20 +74,20 @@ func (it *RawItem) LoadCheckpoint(v any) (found bool, err error) {
 	return true, nil
 }
 
-// takeFlow gives an item what the engine's grant says beyond the plain.
-func takeFlow(item *RawItem, reply *wire.Reported) error {
-	item.Checkpoint = reply.Checkpoint
-	if err := takeWaited(item, reply.Waited); err != nil {
+// takeLeft gives an item what earlier runs have left for this one.
+func takeLeft(item *RawItem, left *wire.Left) error {
+	item.Checkpoint = left.Checkpoint
+	if err := takeWaited(item, left.Waited); err != nil {
 		return err
 	}
-	if reply.Continuation == nil {
+	if left.Continuation == nil {
 		return nil
 	}
-	item.Continuation = &Continuation{Name: reply.Continuation.Name}
-	if len(reply.Continuation.Children) == 0 {
+	item.Continuation = &Continuation{Name: left.Continuation.Name}
+	if len(left.Continuation.Children) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(reply.Continuation.Children, &item.Continuation.Children); err != nil {
+	if err := json.Unmarshal(left.Continuation.Children, &item.Continuation.Children); err != nil {
 		return fmt.Errorf("read how the children have ended: %w", err)
 	}
 	return nil

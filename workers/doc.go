@@ -29,15 +29,13 @@
 // an item for the worker, within its slots and the limits of its types, and sends it.
 //
 //	held      waits for a slot that another namespace's run has
-//	asking    has a slot; earlier runs have left something, which the answer to the start has
 //	running   the handler runs
 //	settling  the handler has returned and left its slot; the outcome is on its way
 //	returning handed back before its start; the release is on its way
 //	gone      the outcome is answered
 //
-// A run begins at once, unless it asks. Its start is reported after 2 ms, or together with
-// whatever is reported before: a short run is one message. If the start of a run that asks
-// is refused (stale_token, wrong_state, not_found), the run is dropped.
+// A run begins at once, with what earlier ones have left. Its start is reported after 2 ms, or
+// together with whatever is reported before: a short run is one message.
 //
 // The worker hands back what it can't run: what comes while it ends, drains, is unhealthy
 // or replaced, or has no slot free. Heartbeats name the runs, and so keep their leases.
@@ -71,8 +69,7 @@
 // whatever is there (at most [MaxReports] and about [MaxReportBytes]), so a
 // lone report leaves at once, and a busy worker batches by itself while the
 // requests before are outstanding. Reports are idempotent; what got no answer
-// (engine restarting, connection gone) is asked again with backoff: a start that a run
-// waits for as long as its lease may hold, an outcome until there is a definitive
+// (engine restarting, connection gone) is asked again with backoff, until there is a definitive
 // answer or the worker has stopped.
 //
 // # When the engine, or the connection, is away

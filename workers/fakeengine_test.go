@@ -259,7 +259,7 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		if it.state != events.StateRunning {
 			return no(events.CodeWrongState)
 		}
-		return wire.Reported{OK: true, Attempt: it.attempt, Timeout: events.DurationOf(f.timeout), Checkpoint: it.checkpoint, Continuation: it.continuation}
+		return wire.Reported{OK: true, Attempt: it.attempt, Timeout: events.DurationOf(f.timeout)}
 	}
 	if !f.quiet {
 		it.reports = append(it.reports, r)
@@ -362,7 +362,7 @@ func (f *fakeEngine) send(it *fakeItem, session string) {
 		it.life.ofType[it.typ]++
 	}
 	a := wire.Assigned{ID: it.id, Type: it.typ, Token: it.token, Attempt: it.attempt + 1, Lease: events.DurationOf(f.lease), Timeout: events.DurationOf(f.timeout),
-		Ask: it.checkpoint != nil || it.continuation != nil, Bytes: len(it.params), Params: json.RawMessage(it.params)}
+		Left: wire.Left{Checkpoint: it.checkpoint, Continuation: it.continuation}, Bytes: len(it.params), Params: json.RawMessage(it.params)}
 	it.more(&a)
 	b, err := json.Marshal([]wire.Assigned{a})
 	if err == nil {

@@ -33,7 +33,7 @@ func (w *Worker) useGrants(now time.Time) {
 	for range w.table.share.granted() {
 		r, reason := w.table.oldestHeld(), w.refuses()
 		if r != nil && reason == "" {
-			w.receiver.enter(r, now)
+			w.begin(r, now)
 			continue
 		}
 		if r != nil {

@@ -121,7 +121,7 @@ func (l *line) record(run, call context.Context, what wire.Report) error {
 // drop forgets a mid-run report of a run that has ended, and a checkpoint or a token that
 // nobody waits for any more. It reports whether it dropped rep. REQUIRES: mu.
 func (l *line) drop(rep *report) bool {
-	if !rep.midRun() || rep.asks() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
+	if !rep.midRun() || !rep.given && (l.run.state == running || rep.last && l.run.state == settling) {
 		return false
 	}
 	l.settle(rep, ErrLeaseLost)

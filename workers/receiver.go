@@ -96,21 +96,8 @@ func (b *receiver) take(a *wire.Assigned, now time.Time) {
 	case !w.table.share.take():
 		w.hold(r)
 	default:
-		b.enter(r, now)
+		w.begin(r, now)
 	}
-}
-
-// enter has a run that has been given a slot begin, or ask what earlier ones have left.
-// REQUIRES: mu.
-func (b *receiver) enter(r *run, now time.Time) {
-	w := b.w
-	if r.msg.Ask {
-		w.table.setState(r, asking)
-		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportStart}))
-		return
-	}
-	w.begin(r, &wire.Reported{OK: true}, now)
-	b.begun(r)
 }
 
 // begun has the start of a run reported, unless it ends at once. REQUIRES: mu.

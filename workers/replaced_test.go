@@ -56,8 +56,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	}
 }
 
-// A start that is refused for the id is handed back at once, and its refusal ends
-// the other runs without waiting for a heartbeat.
+// A start that is refused for the id ends all runs without waiting for a heartbeat.
 func TestIDTakenIsToldByAStart(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
@@ -75,7 +74,7 @@ func TestIDTakenIsToldByAStart(t *testing.T) {
 		return nil
 	}
 	r.mu.Unlock()
-	it := r.add("wait", `{}`, func(a *wire.Assigned) { a.Ask = true })
+	it := r.add("wait", `{}`)
 	second := it.id
 	r.mu.Lock()
 	r.send(it, w.session.id)

@@ -164,8 +164,7 @@ type sender struct {
 // send asks the engine about the batch and passes the answers on.
 func (s *sender) send() {
 	w := s.q.w
-	asked := time.Now()
-	s.batch = w.reports.dropLapsed(s.batch, asked)
+	s.batch = w.reports.dropLapsed(s.batch, time.Now())
 	if len(s.batch) == 0 {
 		return
 	}
@@ -179,7 +178,7 @@ func (s *sender) send() {
 		s.q.addLater(s.batch)
 		return
 	}
-	s.q.addLater(w.reports.answered(s.batch, s.replies, asked))
+	s.q.addLater(w.reports.answered(s.batch, s.replies))
 }
 
 // ask sends the batch and reads the replies, one for each.
@@ -217,8 +216,8 @@ func (s *sender) ask() error {
 	return nil
 }
 
-// dropLapsed forgets runs whose start the engine has not answered, and items handed back
-// before it, once their lease is over: the engine has taken them back.
+// dropLapsed forgets items that were handed back before their start, once their lease is over:
+// the engine has taken them back.
 func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 	q.w.mu.Lock()
 	defer q.w.unlock()
@@ -228,7 +227,7 @@ func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 		if r.line.drop(rep) {
 			continue
 		}
-		if (r.state == asking || r.state == returning) && r.lapsed(now) {
+		if r.state == returning && r.lapsed(now) {
 			q.w.log.Warn("an item's lease ran out before the engine answered", "item", r.msg.ID, "type", string(r.reg.typ))
 			q.w.table.setState(r, gone)
 			continue
@@ -240,7 +239,7 @@ func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 }
 
 // answered acts on the engine's answers and returns what must be asked again.
-func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time.Time) (again []*report) {
+func (q *reporter) answered(batch []*report, replies []wire.Reported) (again []*report) {
 	q.w.mu.Lock()
 	defer q.w.unlock()
 	for i, rep := range batch {
@@ -251,9 +250,6 @@ func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time
 			code = events.CodeInternal
 		}
 		switch {
-		case code == events.CodeWorkerIDInUse && rep.asks():
-			q.w.session.needed() // the answer to that says what to do with the runs
-			q.w.handBack(rep.run, "replaced")
 		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
 			// Not the item's fault: at worst its lease runs out and another
 			// worker gets it.
@@ -261,8 +257,6 @@ func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time
 			again = append(again, rep)
 		case standing.Transient(code):
 			again = append(again, rep)
-		case rep.asks():
-			q.startAnswered(rep.run, &replies[i], code, asked)
 		case rep.midRun():
 			rep.run.line.answered(rep, &replies[i], code)
 		default:
@@ -271,28 +265,6 @@ func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time
 	}
 	q.w.noteDrained()
 	return again
-}
-
-// asks reports whether a run waits for the answer to its start before it begins.
-func (r *report) asks() bool { return r.Event == wire.ReportStart && r.run.state == asking }
-
-// startAnswered acts on the definitive answer to the start of a run that waits for it.
-// REQUIRES: mu.
-func (q *reporter) startAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
-	if code != "" {
-		q.w.stats.LeasesLost++
-		q.w.log.Debug("the start of a run was refused", "item", r.msg.ID, "type", string(r.reg.typ), "err", reply.Error)
-		q.w.table.setState(r, gone)
-		return
-	}
-	switch reason := q.w.refuses(); {
-	case r.letGo:
-		q.w.letGo(r)
-	case reason != "":
-		q.w.handBack(r, reason)
-	default:
-		q.w.begin(r, reply, asked)
-	}
 }
 
 // outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.

@@ -15,7 +15,6 @@ type runState uint8
 
 const (
 	held      runState = iota // waits for a slot that the run of another namespace has
-	asking                    // holds a slot; its start is reported, not answered
 	running                   // holds a slot
 	settling                  // outcome reported, not answered
 	returning                 // handed back before its start, not answered
@@ -63,11 +62,6 @@ func newRun(a *wire.Assigned, types map[events.Type]*registration, now time.Time
 // lapsed reports whether the lease has run out if nothing has kept it.
 func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
 
-// timeout returns the attempt's time limit; 0: none is known.
-func (r *run) timeout(reply *wire.Reported) time.Duration {
-	return cmp.Or(reply.Timeout, r.msg.Timeout).Duration
-}
-
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
 type runTable struct {
 	concurrency int
@@ -86,7 +80,7 @@ func (t *runTable) add(r *run) {
 // setState moves r and keeps the counts. REQUIRES: Worker.mu.
 func (t *runTable) setState(r *run, s runState) {
 	t.count(r, -1)
-	left := r.inSlot() && s != asking && s != running
+	left := r.state == running
 	r.state = s
 	if s == gone {
 		delete(t.runs, r.msg.Token)
@@ -100,15 +94,13 @@ func (t *runTable) setState(r *run, s runState) {
 
 func (t *runTable) count(r *run, by int) {
 	t.counts[r.state] += by
-	if r.state == held || r.inSlot() {
+	if r.state == held || r.state == running {
 		r.reg.inSlots += by
 	}
 }
 
-func (r *run) inSlot() bool { return r.state == asking || r.state == running }
-
 // busy returns the number of slots taken. REQUIRES: mu.
-func (t *runTable) busy() int { return t.counts[asking] + t.counts[running] }
+func (t *runTable) busy() int { return t.counts[running] }
 
 // full reports whether more slots are taken, or waited for, than there are, of all or of a
 // type. REQUIRES: mu.
@@ -165,20 +157,19 @@ func (w *Worker) letGo(r *run) {
 	w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: "cancelled"}))
 }
 
-// begin starts the handler of a run. reply is the engine's answer to the report of its
-// start, which was sent at asked. REQUIRES: mu.
-func (w *Worker) begin(r *run, reply *wire.Reported, asked time.Time) {
+// begin starts the handler of a run that has been given a slot. REQUIRES: mu.
+func (w *Worker) begin(r *run, now time.Time) {
 	item := &RawItem{
-		ID: r.id, Namespace: w.cfg.Names.InNamespace(), Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
+		ID: r.id, Namespace: w.cfg.Names.InNamespace(), Type: r.reg.typ, Attempt: events.Attempt(r.msg.Attempt),
 		Raw: r.msg.Params, Labels: r.msg.Labels, Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
 	}
-	if err := takeFlow(item, reply); err != nil {
+	if err := takeLeft(item, &r.msg.Left); err != nil {
 		w.log.Error("what earlier runs left can't be read in full", "item", r.msg.ID, "type", string(r.reg.typ), "err", err)
 	}
-	if timeout := r.timeout(reply); timeout > 0 {
+	if timeout := r.msg.Timeout.Duration; timeout > 0 {
 		// Counted from before the engine has heard of the start, so that this worker's own
 		// report of a timeout comes before the engine's timer.
-		item.Deadline = asked.Add(timeout)
+		item.Deadline = now.Add(timeout)
 	}
 	ctx, cancel := context.WithCancelCause(w.base)
 	r.cancel, r.attempt = cancel, item.Attempt
@@ -188,6 +179,7 @@ func (w *Worker) begin(r *run, reply *wire.Reported, asked time.Time) {
 	w.table.setState(r, running)
 	w.handlers.Add(1)
 	go w.execute(ctx, r, item)
+	w.receiver.begun(r)
 }
 
 // execute runs the handler and reports what came of it.

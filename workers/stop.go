@@ -95,7 +95,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives
 // up on any that do not return then.
 func (w *Worker) finishHandlers(ctx context.Context) error {
-	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[asking] == 0 || !w.reportable()) }
+	none := func() bool { return w.table.counts[running] == 0 }
 	if w.await(ctx, none) {
 		return nil
 	}
@@ -108,8 +108,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 	w.unlock()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.abandonAfter)
 	defer cancel()
-	// A start that is still unanswered is no reason to wait.
-	if w.await(last, func() bool { return w.table.counts[running] == 0 }) {
+	if w.await(last, none) {
 		return nil
 	}
 	w.mu.Lock()

@@ -175,7 +175,7 @@ func SignalOf[T any](it *RawItem, name string) (payload T, ok bool, err error) {
 	return payload, true, nil
 }
 
-// takeWaited gives an item what the engine's grant says of its last wait.
+// takeWaited tells an item how its last wait has ended.
 func takeWaited(item *RawItem, w *wire.EndedWait) error {
 	if w == nil {
 		return nil

@@ -226,23 +226,6 @@ func TestFailures(t *testing.T) {
 	r.untilIdle()
 }
 
-// An item that asks what earlier runs left does not run if its start is refused.
-func TestRefusedStartDoesNotRun(t *testing.T) {
-	t.Parallel()
-	for _, code := range []events.Code{events.CodeStaleToken, events.CodeWrongState, events.CodeNotFound} {
-		t.Run(string(code), func(t *testing.T) {
-			r := newRig(t)
-			w := r.worker(Config{})
-			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
-			r.refuse = func(wire.Report) *wire.Error { return &wire.Error{Code: code} }
-			r.start(w)
-			r.submit("x", `{}`, func(a *wire.Assigned) { a.Ask = true })
-			need.Eventually(t, "the refusal", func() bool { return w.Stats().LeasesLost == 1 })
-			r.untilIdle()
-		})
-	}
-}
-
 func TestRefusedResultFails(t *testing.T) {
 	r := newRig(t)
 	w := r.worker(Config{})

@@ -61,13 +61,7 @@ func (p *poll) hold(taken []handed, items []wire.PolledItem) {
 	h := &batch{poll: p.id, items: items}
 	for i := range items {
 		it := &items[i]
-		h.bytes += itemOverhead + len(it.Params) + len(it.Checkpoint)
-		if it.Continuation != nil {
-			h.bytes += len(it.Continuation.Children)
-		}
-		if it.Waited != nil {
-			h.bytes += len(it.Waited.Signals)
-		}
+		h.bytes += itemOverhead + len(it.Params) + it.Left.Size()
 		h.runs = append(h.runs, taken[i].run)
 		taken[i].run.batch = h
 	}

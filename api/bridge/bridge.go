@@ -24,9 +24,9 @@ const (
 	MaxWorkers = 1000 // unless Config says another number
 	// MaxItems bounds the items that a poll returns.
 	MaxItems = 100
-	// MaxPollBytes bounds the params of a poll's items together.
+	// MaxPollBytes bounds the documents of a poll's items together.
 	MaxPollBytes = 8 << 20
-	// DefaultMaxLoadedBytes bounds the params that have arrived and are not handed out,
+	// DefaultMaxLoadedBytes bounds the documents that have arrived and are not handed out,
 	// over all workers; what comes beyond goes back.
 	DefaultMaxLoadedBytes = 256 << 20
 	// MaxWait bounds how long a poll waits; DefaultWait applies if it does not say.
@@ -102,7 +102,7 @@ type Bridge struct {
 	listening map[string]*session  // by the session's name at the engine
 	idle      []*nats.Subscription // to be ended
 	list      []wire.Assigned      // reused
-	loaded    int                  // bytes of the params of runs that are not handed out
+	loaded    int                  // bytes of the documents of runs that are not handed out
 	held      batches              // that may be asked for again
 }
 

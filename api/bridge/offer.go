@@ -194,12 +194,12 @@ func (s *session) arrive(a *wire.Assigned, now time.Time) {
 	switch {
 	case s.Draining || b.stopping:
 		s.release(r, "no_poll")
-	case b.loaded > 0 && b.loaded+len(a.Params) > b.cfg.MaxLoadedBytes:
+	case b.loaded > 0 && b.loaded+len(a.Params)+a.Left.Size() > b.cfg.MaxLoadedBytes:
 		// Not again at once: another engine's worker, or this one's in a while.
 		s.benched = later(s.benched, now.Add(longPause))
 		s.release(r, "no_room")
 	default:
-		r.loaded = len(a.Params)
+		r.loaded = len(a.Params) + a.Left.Size()
 		b.loaded += r.loaded
 		s.inbox = append(s.inbox, r)
 		if s.polling == nil {

@@ -188,12 +188,12 @@ func (p *poll) gathered(want int, now time.Time) bool {
 func (s *session) takeInbox(want int) (taken []handed) {
 	bytes := 0
 	for _, r := range s.inbox {
-		bytes += len(r.item.Params)
+		bytes += len(r.item.Params) + r.item.Left.Size()
 		if len(taken) == want || len(taken) > 0 && bytes > MaxPollBytes {
 			break
 		}
 		s.runs[r.token] = r
-		taken = append(taken, handed{r, *r.item, r.ask})
+		taken = append(taken, handed{r, *r.item, false})
 	}
 	if s.inbox = s.inbox[len(taken):]; len(s.inbox) == 0 {
 		s.inbox = nil

@@ -144,8 +144,7 @@ func (s *session) start(taken []handed) (granted []handed, err error) {
 				s.startRefused(h.run, reply.Error)
 				continue
 			}
-			it := &h.item
-			it.Deadline, it.Timeout, it.Checkpoint, it.Continuation, it.Waited = reply.Deadline, reply.Timeout, reply.Checkpoint, reply.Continuation, reply.Waited
+			h.item.Deadline = reply.Deadline
 		}
 		granted = append(granted, h)
 	}

@@ -14,7 +14,6 @@ type run struct {
 	id    string
 	token string
 	lease time.Duration // as announced
-	ask   bool          // earlier runs have left something for this one
 
 	// Guarded by Bridge.mu.
 	item      *wire.PolledItem // until it is handed out
@@ -27,13 +26,13 @@ type run struct {
 
 // readRun makes the run of an item.
 func readRun(a *wire.Assigned, now time.Time) *run {
-	params := slices.Clone(a.Params) // of the message
+	params, left := slices.Clone(a.Params), a.Left.Clone() // of the message
 	if len(params) == 0 {
 		params = json.RawMessage("null")
 	}
-	return &run{id: a.ID, token: a.Token, renewed: now, lease: a.Lease.Duration, ask: a.Ask, item: &wire.PolledItem{
+	return &run{id: a.ID, token: a.Token, renewed: now, lease: a.Lease.Duration, item: &wire.PolledItem{
 		ID: a.ID, Type: a.Type, Token: a.Token, Attempt: a.Attempt, Lease: a.Lease, Timeout: a.Timeout,
-		Params: params, Labels: a.Labels, Trace: a.Trace,
+		Params: params, Labels: a.Labels, Trace: a.Trace, Left: left,
 	}}
 }
 

@@ -20,8 +20,8 @@ type parcel struct {
 
 // Assign adds a claimed item to the message for its worker. Items of a type that are claimed
 // together go in one message, within wire.MaxAssignedBytes.
-func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
-	if p.filled >= wire.MaxAssignedBytes {
+func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte, left *wire.Left) {
+	if p.filled > 0 && p.filled+len(params)+left.Size() >= wire.MaxAssignedBytes {
 		p.FlushAssigned()
 	}
 	to := recipient{it.Type, d.Session}
@@ -33,8 +33,7 @@ func (p *Pusher) Assign(d *table.Dispatch, it *events.Item, params []byte) {
 	before := len(par.body)
 	par.body = wire.AppendAssigned(par.body, &wire.Assigned{
 		ID: it.ID.String(), Type: string(it.Type), Token: d.Token.String(), Attempt: int(it.Attempt), Lease: events.DurationOf(d.Lease),
-		Timeout: events.DurationOf(it.Timeout), Trace: p.trace(it, d.Token), Labels: it.Labels,
-		Ask: it.HasCheckpoint || it.Relations != nil && it.Relations.HasChildren || it.Waited() != nil, Params: params,
+		Timeout: events.DurationOf(it.Timeout), Trace: p.trace(it, d.Token), Labels: it.Labels, Left: *left, Params: params,
 	})
 	p.filled += len(par.body) - before
 }

@@ -12,7 +12,7 @@ const me = { worker: `node-${process.pid}`, session: crypto.randomUUID(), types:
 async function handle(item, signal) {
   await sleep(item.params.takes_ms ?? 0, undefined, { signal }); // stands for the work
   if (!item.params.to) throw new Error("nobody to send it to");
-  return { sent: item.params.to, resumed: item.left?.checkpoint };
+  return { sent: item.params.to, resumed: item.checkpoint };
 }
 
 const passing = ["unavailable", "timeout", "not_owner", "internal", "queue_full"];
@@ -66,10 +66,9 @@ async function run(item) {
     if (reply.error) abort.abort(); // the run does not count any more
     return reply;
   };
-  const late = item.ask || draining ? undefined : setTimeout(report, 2, "start");
+  const late = draining ? undefined : setTimeout(report, 2, "start");
   let outcome = ["release", { reason: "stopped" }];
   try {
-    if (item.ask) item.left = await report("start"); // its checkpoint and continuation
     if (!draining && !abort.signal.aborted) outcome = ["complete", { start: true, result: await handle(item, abort.signal) }];
   } catch (err) {
     if (!abort.signal.aborted) outcome = ["fail", { start: true, error: String(err), code: "node_error" }];

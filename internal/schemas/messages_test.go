@@ -159,7 +159,8 @@ func TestAssignedItemsAreValid(t *testing.T) {
 	}
 	all := wire.Assigned{
 		ID: "01M841CVKQ3Q8DF3RSQ4DG7BGG", Type: "email", Token: "k", Attempt: 1, Lease: events.Millis(1), Timeout: events.Millis(1),
-		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Labels: map[string]string{"a": "b"}, Ask: true, Params: []byte(`{"n":1}`),
+		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Labels: map[string]string{"a": "b"}, Params: []byte(`{"n":1}`),
+		Left: wire.Left{Checkpoint: []byte(`[1]`), Continuation: &wire.Continuation{Name: "n", Children: []byte(`[]`)}, Waited: &wire.EndedWait{Ended: events.WaitSignalled, Signals: []byte(`[]`)}},
 	}
 	least := wire.Assigned{ID: all.ID, Type: "email", Token: "k", Attempt: 1, Lease: events.Millis(1)}
 	for _, a := range []wire.Assigned{all, least} {

@@ -136,11 +136,11 @@ export interface AskShown {
 
 /** Assigned is an item that the engine has claimed for a session of a worker, and sends to Names.RunOf. A message has an array of them. */
 export interface Assigned {
-  /** Ask says that earlier runs have left something for this one: the worker reports the start before it runs the item, and the answer has it. */
-  ask?: boolean;
   attempt: number;
   /** Bytes is the length of Params, for readers that are no JSON parsers. */
   bytes: number;
+  checkpoint?: unknown;
+  continuation?: Continuation;
   id: string;
   labels?: { [key: string]: string };
   lease_ms: number;
@@ -149,6 +149,7 @@ export interface Assigned {
   token: string;
   traceparent?: string;
   type: string;
+  waited?: EndedWait;
 }
 
 /** Attention is one kind of trouble: how many types or workers have it, and those of them that have most. */
@@ -1500,9 +1501,6 @@ export interface Report {
 /** Reported answers a Report. */
 export interface Reported {
   attempt?: number;
-  /** Checkpoint, Continuation and Waited come with a start: the data that an earlier run of the item saved; if the item has spawned, how its children ended; and if it has waited, how that ended. */
-  checkpoint?: unknown;
-  continuation?: Continuation;
   deadline?: string;
   error?: Error;
   ok: boolean;
@@ -1511,7 +1509,6 @@ export interface Reported {
   state?: ItemState;
   /** Timeout bounds the attempt, from its start. */
   timeout_ms?: number;
-  waited?: EndedWait;
 }
 
 /** Reschedule changes a queued item's order. */

@@ -132,7 +132,7 @@ export class Core {
     return this.replaced ? "replaced" : "";
   }
 
-  /** Reports the start of an item, whose answer it needs to run. */
+  /** Reports the start of an item that may have waited too long in this process, before it runs. */
   ask(run: Run): void {
     this.setState(run, "starting");
     this.reports.add(run, { event: "start" });
@@ -146,7 +146,7 @@ export class Core {
 
   // Answers.
 
-  startAnswered(run: Run, reply: wire.Reported, code: string, asked: number): void {
+  startAnswered(run: Run, code: string, asked: number): void {
     if (run.state !== "starting") return; // it was handed back meanwhile
     if (code !== "") {
       this.log.debug(`the start of item ${run.id} was refused: ${code}`);
@@ -156,7 +156,7 @@ export class Core {
     const unwanted = this.unwanted;
     if (unwanted !== "") return this.handBack(run, unwanted);
     this.begin(run);
-    void execute(this, run, reply, asked);
+    void execute(this, run, asked);
   }
 
   /** Counts a run as running. */

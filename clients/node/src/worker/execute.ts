@@ -1,7 +1,7 @@
 import { blobRef, maxInlineBytes } from "../documents.js";
 import { RunStopped, StreamwrightError, WorkError } from "../errors.js";
 import { cut, maxTimer, toJson } from "../text.js";
-import type { Outcome, Reported } from "../wire.gen.js";
+import type { Outcome } from "../wire.gen.js";
 import type { Core } from "./core.js";
 import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
@@ -11,7 +11,7 @@ import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel, type ReceivedSignal } from "./types.js";
 
 /** Runs the handler of a run that has begun, or was asked for, at that time, and reports what came of it. It never rejects. */
-export async function execute(core: Core, run: Run, reply: Reported, asked: number): Promise<void> {
+export async function execute(core: Core, run: Run, asked: number): Promise<void> {
   const abort = new AbortController();
   run.abort = abort;
   if (run.stop !== undefined) run.end(run.stop);
@@ -19,12 +19,12 @@ export async function execute(core: Core, run: Run, reply: Reported, asked: numb
   core.lines.set(run, line);
   // Counted from when the item came or its start was sent, so that this worker's own
   // report of a timeout comes before the engine's timer.
-  const timeout = reply.timeout_ms || run.assigned.timeout_ms || 0;
+  const timeout = run.assigned.timeout_ms || 0;
   const disarm = timeout > 0 ? arm(abort, asked + timeout) : () => {};
   const began = now();
   let outcome: Said;
   try {
-    outcome = await outcomeOf(core, run, line, reply, abort.signal, timeout > 0 ? new Date(Date.now() + asked + timeout - began) : undefined);
+    outcome = await outcomeOf(core, run, line, abort.signal, timeout > 0 ? new Date(Date.now() + asked + timeout - began) : undefined);
   } catch (thrown) {
     outcome = failure(thrown, abort.signal);
   }
@@ -44,8 +44,8 @@ function arm(abort: AbortController, at: number): () => void {
   return () => clearTimeout(timer);
 }
 
-async function outcomeOf(core: Core, run: Run, line: Line, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Said> {
-  const item = await itemOf(core, run, reply, signal, deadline);
+async function outcomeOf(core: Core, run: Run, line: Line, signal: AbortSignal, deadline: Date | undefined): Promise<Said> {
+  const item = await itemOf(core, run, signal, deadline);
   const output = new Output(core, run, signal);
   const result = await run.registration.handler(item, contextOf(core, run, line, output, item, signal));
   await output.end();
@@ -75,7 +75,7 @@ async function withChildrenStored(core: Core, run: Run, report: Said): Promise<S
 }
 
 /** The item as its handler sees it, with its params, wherever they are. */
-async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Item> {
+async function itemOf(core: Core, run: Run, signal: AbortSignal, deadline: Date | undefined): Promise<Item> {
   const { assigned } = run;
   let { text } = assigned;
   let params: unknown = JSON.parse(text);
@@ -89,7 +89,7 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
     if (signal.aborted || err instanceof WorkError) throw err;
     throw blobFailure("the params could not be had", err instanceof StreamwrightError && err.code === "too_large" ? new StreamwrightError("bad_params", err.message) : err);
   }
-  const continuation = reply.continuation;
+  const { checkpoint, continuation, waited } = assigned;
   return {
     id: run.id,
     namespace: core.names.namespace,
@@ -100,9 +100,9 @@ async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal
     labels: assigned.labels ?? {},
     deadline,
     trace: assigned.traceparent,
-    checkpoint: reply.checkpoint,
+    checkpoint,
     continuation: continuation && { name: continuation.name ?? "", children: (continuation.children ?? []) as Outcome[] },
-    waited: reply.waited && { timedOut: reply.waited.ended === "timed_out", signals: (reply.waited.signals ?? []) as ReceivedSignal[] },
+    waited: waited && { timedOut: waited.ended === "timed_out", signals: (waited.signals ?? []) as ReceivedSignal[] },
   };
 }
 

@@ -73,7 +73,7 @@ export class Receiver {
     if (ahead.length === 0) return;
     core.reports.addNow(ahead.map((run) => this.#start(run)));
     setImmediate(() => { // the starts are on the wire
-      for (const run of ahead) void execute(core, run, { ok: true }, at);
+      for (const run of ahead) void execute(core, run, at);
     });
   }
 
@@ -86,12 +86,12 @@ export class Receiver {
     core.runs.set(run.token, run);
     const unwanted = core.unwanted || (core.busy >= core.concurrency ? "no_slot" : "");
     if (unwanted !== "") return core.handBack(run, unwanted);
-    if (a.ask || this.#stalled) return core.ask(run);
+    if (this.#stalled) return core.ask(run);
     core.begin(run);
     if (!run.registration.quick) return void ahead.push(run);
     this.#started.push(run);
     this.#timer ??= setTimeout(() => this.#report(), startAfterMs);
-    void execute(core, run, { ok: true }, at);
+    void execute(core, run, at);
   }
 
   /** Reports the starts that are due. */

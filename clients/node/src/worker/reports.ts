@@ -149,7 +149,7 @@ export class Reports {
     }
     if (transient.has(code)) return false;
     if (p.midRun) p.midRun(code === "" ? undefined : new StreamwrightError(code, error!.message));
-    else if (p.said.event === "start") core.startAnswered(p.run, reply, code, asked);
+    else if (p.said.event === "start") core.startAnswered(p.run, code, asked);
     else core.outcomeAnswered(p, reply, code);
     return true;
   }
