@@ -79,7 +79,7 @@ func (o *outputPrinter) show(chunk streamwright.OutputChunk) error {
 	}
 	switch {
 	case chunk.Reset && (o.any || o.after > 0):
-		o.a.Notef("\n--- attempt %d begins; what is above is void ---", chunk.Attempt)
+		o.a.Notef("\n--- a run begins (attempt %d): its output takes the place of what is above ---", chunk.Attempt)
 		o.bytes = 0
 	case o.any && chunk.Offset > o.bytes, !o.any && o.after == 0 && chunk.Offset > 0:
 		o.a.Notef("\n--- %d bytes are no longer kept ---", chunk.Offset-o.bytes)

@@ -66,7 +66,7 @@ func TestOutputOfAKilledWorker(t *testing.T) {
 	if old = bytes.TrimSuffix(bytes.ReplaceAll(old, []byte("first\n"), nil), []byte("firs")); !ok || len(bytes.Trim(old, "first")) > 0 {
 		t.Errorf("behind what the first run wrote: %d bytes of %d, and %.100q", len(rest), len(all), old)
 	}
-	if got := said.String(); !strings.Contains(got, "--- attempt 2 begins; what is above is void ---") {
+	if got := said.String(); !strings.Contains(got, "--- a run begins (attempt 2): its output takes the place of what is above ---") {
 		t.Errorf("it said %q", got)
 	}
 	if got := cli(t, s.url(), "output", id).wants(t, 0); got.out != string(all) || got.errs != "" {
