@@ -202,6 +202,30 @@ func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
 	}
 }
 
+// What earlier runs have left comes with the item.
+func TestARunHasWhatEarlierOnesLeft(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	HandleRaw(w, "steps", func(_ context.Context, it *RawItem) (any, error) {
+		if string(it.Checkpoint) != `{"step":7}` || it.Continuation == nil || it.Continuation.Name != "join" || len(it.Continuation.Children) != 1 ||
+			it.Waited == nil || !it.Waited.TimedOut || len(it.Waited.Signals) != 1 || it.Waited.Signals[0].Name != "go" {
+			t.Errorf("got %s, %+v, %+v", it.Checkpoint, it.Continuation, it.Waited)
+		}
+		return nil, nil
+	})
+	r.start(w)
+	id := r.submit("steps", `{}`, func(a *wire.Assigned) {
+		a.Left = wire.Left{
+			Checkpoint: json.RawMessage(`{"step":7}`), Continuation: &wire.Continuation{Name: "join", Children: json.RawMessage(`[{"state":"completed"}]`)},
+			Waited: &wire.EndedWait{Ended: events.WaitTimedOut, Signals: json.RawMessage(`[{"name":"go"}]`)},
+		}
+	})
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	r.untilIdle()
+}
+
 // A checkpoint waits out an engine that is away, and comes before the outcome.
 func TestCheckpointIsDurableBeforeItReturns(t *testing.T) {
 	t.Parallel()

@@ -103,9 +103,8 @@ describe("assigned items", { timeout: 120_000 }, () => {
     assert.equal(wire.assigned.length, 2);
   });
 
-  it("have their start answered before they run if earlier runs have left something", async () => {
+  it("bring what earlier runs have left", async () => {
     const { client } = await start();
-    const wire = tap(client);
     const seen: unknown[] = [];
     await work(client, {
       types: {
@@ -120,8 +119,6 @@ describe("assigned items", { timeout: 120_000 }, () => {
     const id = (await client.submit({ type: "retried" })).id!;
     assert.equal((await client.wait(id)).result, 2);
     assert.deepEqual(seen, [undefined, { page: 1 }]);
-    const second = wire.reports.slice(wire.reports.findIndex((r) => r.event === "fail") + 1);
-    assert.deepEqual(second.map((r) => r.event), ["start", "complete"]);
   });
 
   it("need one report if they are quick, and have their start reported if they are not", async () => {
