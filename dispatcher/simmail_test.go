@@ -346,46 +346,38 @@ type mailTold struct {
 // judge says what is wrong with an answer. What has been, the log had when it was asked: so a
 // repeat is told the same as before, and nobody is told what was never true.
 func (m *mail) judge(a mailTold) error {
-	var item events.ID
 	var truth, before bool // what the command is for has come, and had when it was asked
 	var other bool         // another has, which excludes it
-	var must bool          // it could not be refused
+	var must bool          // it could not be refused so
+	code := events.CodeOf(a.err)
 	note := func(b *mailbox, at events.Seq) {
 		truth = truth || at != 0 && at <= a.now
 		before = before || at != 0 && at <= a.asked && b.keeps(a)
 	}
 	switch c := a.cmd.(type) {
 	case core.Signal:
-		item = c.ID
-		for _, b := range m.lives[item] {
+		for _, b := range m.lives[c.ID] {
 			note(b, b.has(c.MsgID))
-			must = must || b.keeps(a) && b.alive != 0 && b.alive <= a.asked && events.CodeOf(a.err) == events.CodeEnded
+			must = must || b.keeps(a) && (code == events.CodeNotFound || code == events.CodeEnded && b.lives(a))
 		}
 	case core.Submit:
 		if c.Signal == nil {
 			return nil
 		}
-		item = c.ID
 		for _, id := range m.came[c.Signal.MsgID] {
 			for _, b := range m.lives[id] {
 				at := b.has(c.Signal.MsgID)
 				truth = truth || at != 0 && at <= a.now
-				before = before || at != 0 && at <= a.asked && b.keeps(a) && m.box(item).keeps(a)
+				before = before || at != 0 && at <= a.asked && b.keeps(a) && m.box(c.ID).keeps(a)
 			}
-		}
-		if events.CodeOf(a.err) == events.CodeNotFound {
-			return nil // of what it was merged into, if that is gone
 		}
 	case core.GiveToken:
-		item = c.ID
-		for _, b := range m.lives[item] {
-			if t := b.tokens[c.Hash]; t != nil {
-				truth = truth || t.given <= a.now
-			}
+		for _, b := range m.lives[c.ID] {
+			t := b.tokens[c.Hash]
+			truth = truth || t != nil && t.given <= a.now
 		}
 	case core.PresentToken:
-		item = c.ID
-		for _, b := range m.lives[item] {
+		for _, b := range m.lives[c.ID] {
 			t := b.tokens[c.Hash]
 			if t == nil || t.given > a.asked {
 				continue
@@ -402,32 +394,29 @@ func (m *mail) judge(a mailTold) error {
 			}
 			if same {
 				note(b, at)
-			} else {
-				other = other || at != 0 && at <= a.now
+			} else if at != 0 {
+				other = other || at <= a.now
+				must = must || b.keeps(a) && at <= a.asked && code != events.CodeAlreadyCompleted
 			}
-			must = must || b.keeps(a) && (events.CodeOf(a.err) == events.CodeNotFound || at != 0 && at <= a.asked && !same && events.CodeOf(a.err) != events.CodeAlreadyCompleted ||
-				events.CodeOf(a.err) == events.CodeEnded && b.alive != 0 && b.alive <= a.asked)
+			must = must || b.keeps(a) && (code == events.CodeNotFound || code == events.CodeEnded && b.lives(a))
 		}
 	case core.Answer:
-		item = c.ID
-		for _, b := range m.lives[item] {
+		for _, b := range m.lives[c.ID] {
+			must = must || b.keeps(a) && code == events.CodeNotFound
 			if c.Number > len(b.asked) {
 				continue
 			}
 			q := b.asked[c.Number-1]
 			if b.answered(c.Number, c.Who.Name, c.Answer, a.err == nil) {
 				note(b, q.answered)
-			} else if q.answered != 0 && q.answered <= a.now {
-				other = true
-				must = must || q.answered <= a.asked && b.keeps(a) && events.CodeOf(a.err) != events.CodeAlreadyCompleted
+			} else if q.answered != 0 {
+				other = other || q.answered <= a.now
+				must = must || b.keeps(a) && q.answered <= a.asked && code != events.CodeAlreadyCompleted
 			}
 			must = must || b.keeps(a) && q.isOpen(a)
 		}
 	default:
 		return nil
-	}
-	for _, b := range m.lives[item] {
-		must = must || events.CodeOf(a.err) == events.CodeNotFound && b.created <= a.asked && b.keeps(a)
 	}
 	switch {
 	case a.err == nil && !truth:
@@ -452,6 +441,9 @@ func (m *mail) judge(a mailTold) error {
 func (b *mailbox) keeps(a mailTold) bool {
 	return b.created <= a.asked && (b.pruned == 0 || b.pruned > a.now)
 }
+
+// lives reports whether it had not ended all that time.
+func (b *mailbox) lives(a mailTold) bool { return b.alive != 0 && b.alive <= a.asked }
 
 // has is where the signal of a message id has come; 0: it has not.
 func (b *mailbox) has(msgID string) events.Seq {
