@@ -30,6 +30,7 @@ type ackRun struct {
 	acked map[events.ID]bool
 	held  []uint64 // delivered
 	most  int
+	told  []mailTold
 	over  map[uint64]bool // messages whose ack was captured before the server was last killed
 }
 
@@ -116,7 +117,16 @@ func (r *ackRun) act() {
 	switch r.rnd.IntN(18) {
 	case 0, 1, 2:
 		id := r.newID()
-		r.do(core.Submit{Type: "thumb", NewID: id})
+		c := core.Submit{Type: "thumb", NewID: id, ID: id}
+		if r.rnd.IntN(2) == 0 {
+			c.Signal = &core.FirstSignal{Name: "go", MsgID: id.String() + "/1"}
+		}
+		cmds := []core.Command{c, c}[:1+r.rnd.IntN(2)]
+		for i, o := range r.do(cmds...) {
+			if events.CodeOf(o.Err) != events.CodeUnavailable {
+				r.told = append(r.told, mailTold{cmd: cmds[i], err: o.Err, now: r.l.pipe.appended})
+			}
+		}
 		r.ids = append(r.ids, id)
 	case 3, 4, 5:
 		r.pull()
@@ -195,8 +205,9 @@ func (r *ackRun) check() {
 // completions holds what the log has at the end.
 func (r *ackRun) completions() {
 	r.t.Helper()
-	n := map[events.ID]int{}
+	n, letters := map[events.ID]int{}, newMail()
 	for _, ev := range r.events() {
+		r.ok(letters.event(ev))
 		if ev.Kind == events.KindCompleted {
 			n[ev.ID]++
 		}
@@ -206,4 +217,8 @@ func (r *ackRun) completions() {
 			r.t.Fatalf("%s has completed %d times", id, k)
 		}
 	}
+	for _, a := range r.told {
+		r.ok(letters.judge(a))
+	}
+	r.ok(letters.atEnd(r.l.state))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // flowTerms adds what a submission may say of others.
@@ -27,11 +28,13 @@ func (c *chaos) flowTerms(s *core.Submit) {
 // sayOne has a run spawn, snooze, or tell how far it is. Runs that have ended so
 // are forgotten, once that was answered.
 func (c *chaos) sayOne(h *simRun) {
+	if c.rng.IntN(2) == 0 {
+		c.waitOne(h)
+		return
+	}
 	run := core.Run{ID: h.id, Token: h.token, Worker: events.WorkerID(h.worker)}
 	var cmd core.Command
-	switch c.rng.IntN(5) {
-	case 4:
-		cmd = core.Park{Run: run, For: time.Duration(1+c.rng.IntN(20)) * time.Second, Wait: events.WaitTerms{Names: []string{"go"}, Then: events.WaitContinue}}
+	switch c.rng.IntN(4) {
 	case 0, 1:
 		sp := core.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
 		it, err := c.l.state.Item(run.ID) // nil: it has ended otherwise, and been pruned
@@ -60,4 +63,62 @@ func (c *chaos) sayOne(h *simRun) {
 		return
 	}
 	c.forget(h)
+}
+
+// waitOne has a run make a token, or end in a wait.
+func (c *chaos) waitOne(h *simRun) {
+	r := h.report("")
+	c.post.ofRun(&r)
+	asked := c.l.pipe.appended
+	c.tell(func(a []wire.Reported) {
+		if !a[0].OK && a[0].Error.Code == events.CodeUnavailable {
+			return
+		}
+		if a[0].OK {
+			c.post.heard(r)
+			if t := r.WaitToken; t != nil {
+				c.told = append(c.told, mailTold{cmd: core.GiveToken{Run: core.Run{ID: h.id}, Hash: t.Hash}, asked: asked, now: c.l.pipe.appended})
+				return
+			}
+		}
+		c.forget(h)
+	}, r)
+}
+
+// letter has somebody send a signal, answer, present a token, or start an item or wake it; or two
+// at once.
+func (c *chaos) letter() {
+	cmd, err := c.post.next(c.l.state, c.accepted)
+	c.ok(err)
+	cmds := []core.Command{cmd}
+	if c.rng.IntN(3) == 0 {
+		cmds = append(cmds, c.post.another(cmd))
+	}
+	asked := c.l.pipe.appended
+	c.ask(func(out []Outcome) {
+		for i, o := range out {
+			if events.CodeOf(o.Err) == events.CodeUnavailable {
+				continue
+			}
+			c.told = append(c.told, mailTold{cmd: cmds[i], repeat: o.Decision.Repeat, err: o.Err, asked: asked, now: c.l.pipe.appended})
+			if _, ok := cmds[i].(core.Submit); ok && o.Err == nil {
+				c.accepted = append(c.accepted, o.Decision.ID)
+			}
+		}
+	}, cmds...)
+}
+
+// lettersAsLogged holds if all that was said of signals, tokens and questions is what the log says.
+func (c *chaos) lettersAsLogged(m *mail) error {
+	for _, a := range c.told {
+		if err := m.judge(a); err != nil {
+			return err
+		}
+	}
+	for _, given := range c.given {
+		if err := given(m); err != nil {
+			return err
+		}
+	}
+	return m.atEnd(c.l.state)
 }

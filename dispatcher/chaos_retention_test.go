@@ -25,7 +25,9 @@ func TestChaosWithCuts(t *testing.T) {
 			c.cfg.CutEvents = 40
 			set, _ := c.l.state.Settings("email")
 			set.Retain = events.Retention{Completed: events.Millis(20_000), Dead: events.Millis(40_000), Cancelled: events.Millis(1), Merged: events.Millis(1)}
-			c.toRest(func() { c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set}) }) // or a crash may lose it
+			c.toRest(func() {
+				c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set}, core.Configure{Type: remindType, Source: events.SourceAPI, Settings: set})
+			}) // or a crash may lose it
 			for range 400 {
 				c.one()
 				switch c.rng.IntN(30) {

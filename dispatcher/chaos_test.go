@@ -33,6 +33,10 @@ type chaos struct {
 	alive    map[string]int // workers and their slots
 
 	lives, received, fenced, lost int
+
+	post  post
+	told  []mailTold
+	given []func(*mail) error // what runs were given, to be held against the log
 }
 
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
@@ -51,6 +55,7 @@ func newChaosOn(t testing.TB, seed uint64, stream *logtest.MemoryStream, w *worl
 	set.MaxAttempts, set.Capacity = 50, 8
 	set.AssignBy = []string{"", events.AssignRoundRobin, events.PerTenant}[seed/2%3]
 	c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	c.post = post{rng: c.rng, newID: c.newID}
 	c.choose = c.rng.IntN
 	c.steps = func() int { return c.rng.IntN(8) - 1 }
 	c.onStage = func(stage string) {
@@ -78,6 +83,7 @@ var deeds = []struct {
 	{20, (*chaos).receiveSome},
 	{16, (*chaos).finishOne},
 	{4, (*chaos).touchOne},
+	{8, (*chaos).letter},
 	{6, func(c *chaos) { c.tick(time.Duration(c.rng.IntN(20_000)) * time.Millisecond) }},
 	{2, func(c *chaos) { c.alive[c.worker()] = 1 + c.rng.IntN(4) }},
 	{1, (*chaos).workerLeaves},
@@ -216,6 +222,9 @@ func (c *chaos) startOne() {
 	}
 	m := c.granted[c.rng.IntN(len(c.granted))]
 	c.tell(func(a []wire.Reported) {
+		if a[0].OK && a[0].Position != "" {
+			c.given = append(c.given, func(l *mail) error { return l.started(m.token, a[0].Waited) })
+		}
 		if !a[0].OK && a[0].Error.Code != events.CodeUnavailable {
 			c.fenced++
 			c.forget(m)
@@ -252,9 +261,7 @@ func (c *chaos) touchOne() {
 		return
 	}
 	id := c.accepted[c.rng.IntN(len(c.accepted))]
-	switch c.rng.IntN(5) {
-	case 4:
-		c.do(core.Signal{ID: id, Name: "go"})
+	switch c.rng.IntN(4) {
 	case 0:
 		c.do(core.Cancel{ID: id})
 	case 1:
@@ -290,7 +297,7 @@ func (c *chaos) stranger() {
 // their registration.
 func (c *chaos) heartbeats() {
 	for _, w := range slices.Sorted(maps.Keys(c.alive)) {
-		c.register(w, c.alive[w], nil, "email")
+		c.register(w, c.alive[w], nil, "email", string(remindType))
 		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
@@ -323,8 +330,8 @@ func (c *chaos) finish() {
 	c.granted, c.steps, c.world.sent = nil, nil, nil
 	c.settle()
 	for range 400 {
-		c.letGo()                         // again, if the answer was that nobody knows
-		c.register("w9", 4, nil, "email") // again and again, or it would be gone
+		c.letGo()                                             // again, if the answer was that nobody knows
+		c.register("w9", 4, nil, "email", string(remindType)) // again and again, or it would be gone
 		c.tick(30 * time.Second)
 		for m := c.take(""); m != nil; m = c.take("") {
 			r := m.report(wire.ReportComplete)
@@ -344,10 +351,12 @@ func (c *chaos) finish() {
 }
 
 func (c *chaos) unfinished() (n int64) {
-	info, _ := c.l.state.Type("email")
-	for st := range events.ItemState(events.NumStates) {
-		if !st.Terminal() {
-			n += info.Counts[st]
+	for _, t := range c.l.state.TypeNames() {
+		info, _ := c.l.state.Type(t)
+		for st := range events.ItemState(events.NumStates) {
+			if !st.Terminal() {
+				n += info.Counts[st]
+			}
 		}
 	}
 	return n
@@ -360,8 +369,12 @@ func (c *chaos) verify() error {
 	completed := map[events.ID]int{}
 	answered := map[uint64]int{}
 	known := map[events.ID]bool{}
+	letters := newMail()
 	err := c.readAll(func(evs []events.Event) error {
 		for _, ev := range evs {
+			if err := letters.event(ev); err != nil {
+				return fmt.Errorf("event %d, %s of %s: %w", ev.Seq, ev.Kind, ev.ID, err)
+			}
 			switch b := ev.Body.(type) {
 			case *events.Created:
 				known[ev.ID] = true
@@ -376,13 +389,18 @@ func (c *chaos) verify() error {
 			case *events.Completed:
 				completed[ev.ID]++
 				running[ev.ID] = 0
+			case *events.Pruned: // it may be asked for again
+				delete(completed, ev.ID)
 			case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed, *events.Parked:
 				running[ev.ID] = 0
 			}
 		}
-		return nil
+		return letters.frame()
 	})
 	if err != nil {
+		return err
+	}
+	if err := c.lettersAsLogged(letters); err != nil {
 		return err
 	}
 	for id, n := range completed {

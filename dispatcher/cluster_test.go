@@ -54,6 +54,7 @@ type cluster struct {
 type figures struct {
 	owned, fenced, ambiguous, elections, renewed, cuts, answers, repeats, reads, checks, events int
 	handed, refused, raised, acks, assigned, takenBack, fed, stale                              int
+	mail                                                                                        mailCounts
 }
 
 func (f *figures) add(g figures) {
@@ -76,6 +77,7 @@ func (f *figures) add(g figures) {
 	f.takenBack += g.takenBack
 	f.fed += g.fed
 	f.stale += g.stale
+	f.mail.add(g.mail)
 }
 
 // event is something that happens at a time.

@@ -42,8 +42,8 @@ type oracle struct {
 	completed int
 	raised    events.Seq         // where the log was raised to the next format level; 0: not
 	acked     map[events.ID]bool // by an ack worker
-	signals   map[string]bool    // by their message ids
-	sum       uint64             // of all events
+	mail      *mail
+	sum       uint64 // of all events
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
 }
@@ -81,7 +81,7 @@ func newOracle(c *cluster) *oracle {
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
 	c.failed(state.SetFormatLevel(nextLevel))
-	return &oracle{c: c, acked: map[events.ID]bool{}, signals: map[string]bool{}, state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+	return &oracle{c: c, acked: map[events.ID]bool{}, mail: newMail(), state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
 		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
@@ -107,7 +107,7 @@ func (o *oracle) look() {
 		o.through = f.Last()
 		o.ends = append(o.ends, o.through)
 		o.sum = o.sum*31 + f.Checksum
-		return nil
+		return o.mail.frame()
 	})
 	o.read = last
 	o.c.failed(err)
@@ -128,6 +128,9 @@ func (o *oracle) event(ev events.Event) error {
 	}
 	o.lastAt = ev.At
 	if err := o.item(ev); err != nil {
+		return err
+	}
+	if err := o.mail.event(ev); err != nil {
 		return err
 	}
 	if !ev.ID.IsZero() {
@@ -189,11 +192,6 @@ func (o *oracle) item(ev events.Event) error {
 		v.completed, v.under = ev.Seq, o.running[ev.ID]
 		o.completed++
 		delete(o.running, ev.ID)
-	case *events.Signalled:
-		if o.signals[b.MsgID] {
-			return fmt.Errorf("signal %s has come twice", b.MsgID)
-		}
-		o.signals[b.MsgID] = true
 	case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed, *events.Parked:
 		delete(o.running, ev.ID)
 	}
@@ -357,6 +355,8 @@ func (o *oracle) final() {
 			c.failf("submission %s was accepted, and is not in the log", id)
 		}
 	}
+	c.failed(o.mail.atEnd(o.state))
+	c.figures.mail = o.mail.counts
 	for i := range c.world.intake {
 		if n := o.answered[uint64(i+1)]; n != 1 {
 			c.failf("intake message %d was answered %d times", i+1, n)

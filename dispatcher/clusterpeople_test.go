@@ -34,6 +34,7 @@ type people struct {
 	set      events.TypeSettings
 	limits   events.Limits
 	rng      *rand.Rand // of the present deed
+	post     post
 }
 
 // clusterRun is a run that a worker was given.
@@ -46,6 +47,7 @@ const clusterType = events.Type("email")
 
 func newPeople(c *cluster) *people {
 	p := &people{c: c, accepted: map[events.ID]events.Seq{}, alive: map[string]int{"w0": 3, "w1": 2}, sessions: map[string]string{}, rng: c.rng}
+	p.post.newID = p.id
 	for i := range 3 {
 		p.newSession("w" + strconv.Itoa(i))
 	}
@@ -172,7 +174,7 @@ func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cm
 	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
 		return &commandJob{cmds: cmds, done: func(outcomes []Outcome) {
 			known := true
-			for _, o := range outcomes {
+			for i, o := range outcomes {
 				if events.CodeOf(o.Err) == events.CodeUnavailable {
 					known = false
 					continue
@@ -183,6 +185,7 @@ func (p *people) commandAt(at, tries int, hears func([]Outcome), what string, cm
 				}
 				p.c.oracle.told(n, l, asked, pos, what)
 				p.checkOutcome(n, o, what)
+				p.judge(n, mailTold{cmd: cmds[i], repeat: o.Decision.Repeat, err: o.Err, asked: asked})
 			}
 			if known {
 				out = slices.Clone(outcomes)
@@ -207,25 +210,39 @@ func (p *people) checkOutcome(n *clusterNode, o Outcome, what string) {
 	}
 }
 
+// judge holds an answer about signals, tokens and questions against the log.
+func (p *people) judge(n *clusterNode, a mailTold) {
+	a.now = p.c.logEnd()
+	if err := p.c.oracle.mail.judge(a); err != nil {
+		p.c.failf("n%d: %w", n.n, err)
+	}
+}
+
 // at returns the server that a worker is connected to.
 func (p *people) at(worker string) int { return int(worker[1]-'0') % p.c.servers() }
 
 // report sends a worker's report. start says that it reports the run's start as well.
 func (p *people) report(tries int, m *simRun, event string, start bool, hears func(wire.Reported), gives func()) {
-	var got wire.Reported
 	r := m.report(event)
 	r.Start = start
+	p.send(tries, m, r, hears, gives)
+}
+
+func (p *people) send(tries int, m *simRun, r wire.Report, hears func(wire.Reported), gives func()) {
+	var got wire.Reported
 	a := &asking{at: p.at(m.worker), tries: tries, gives: gives}
 	a.job = func(n *clusterNode, l *loop, asked events.Seq, answered func(bool)) job {
 		r := r
 		if d := l.table.ByID[m.id]; p.c.bug == bugStaleToken && d != nil {
 			r.Token = d.Token.String()
 		}
-		return &reportJob{reports: []command.Report{{Report: &r}}, done: func(out []wire.Reported) {
+		rep := command.Report{Report: &r}
+		p.c.failed(rep.Prepare(p.id, 1000))
+		return &reportJob{reports: []command.Report{rep}, done: func(out []wire.Reported) {
 			known := out[0].OK || out[0].Error.Code != events.CodeUnavailable
 			if known {
 				got = out[0]
-				p.checkReport(n, l, asked, m, event, got)
+				p.checkReport(n, l, asked, m, &r, got)
 			}
 			answered(known)
 		}}
@@ -235,7 +252,7 @@ func (p *people) report(tries int, m *simRun, event string, start bool, hears fu
 }
 
 // checkReport holds the answer to a report against the log.
-func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simRun, event string, got wire.Reported) {
+func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simRun, r *wire.Report, got wire.Reported) {
 	c := p.c
 	c.oracle.look()
 	if !got.OK || got.Position == "" {
@@ -243,12 +260,15 @@ func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simRu
 	}
 	pos, err := strconv.ParseUint(string(got.Position), 10, 64)
 	c.failed(err)
-	c.oracle.told(n, l, asked, events.Seq(pos), event)
-	switch event {
+	c.oracle.told(n, l, asked, events.Seq(pos), r.Event)
+	switch r.Event {
+	case wire.ReportToken:
+		p.judge(n, mailTold{cmd: core.GiveToken{Run: core.Run{ID: m.id}, Hash: r.WaitToken.Hash}})
 	case wire.ReportStart:
 		if !c.oracle.tokens[m.token] {
 			c.failf("n%d answers that %s has started under %s, and the log does not know that claim", n.n, m.id, m.token)
 		}
+		c.failed(c.oracle.mail.started(m.token, got.Waited))
 	case wire.ReportComplete:
 		if v := c.oracle.life(m.id, events.Seq(pos)); v == nil || v.completed == 0 || v.completed > events.Seq(pos) || v.under != m.token {
 			c.failf("n%d answers that %s is completed under %s at %d: the log says %+v", n.n, m.id, m.token, pos, v)
@@ -329,7 +349,7 @@ func (p *people) beat() {
 		if n == nil || n.paused(c.at) {
 			continue
 		}
-		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: p.sessions[w], Types: []string{string(clusterType)}, Slots: p.alive[w]}, InFlight: in}
+		h := &wire.Heartbeat{Register: wire.Register{Worker: w, Session: p.sessions[w], Types: []string{string(clusterType), string(remindType)}, Slots: p.alive[w]}, InFlight: in}
 		c.After(c.between(50*time.Microsecond, 2*time.Millisecond), func() {
 			if n.owns() && p.alive[w] > 0 {
 				for _, was := range n.reg.List() { // an earlier life of the worker has ended
@@ -382,11 +402,16 @@ func (p *people) submit() {
 	p.command(30, func(out []Outcome) {
 		for _, o := range out {
 			if o.Err == nil {
-				p.accepted[o.Decision.ID] = o.Position
-				p.order = append(p.order, o.Decision.ID)
+				p.took(o)
 			}
 		}
 	}, "a submission", cmds...)
+}
+
+// took notes a submission that was accepted.
+func (p *people) took(o Outcome) {
+	p.accepted[o.Decision.ID] = o.Position
+	p.order = append(p.order, o.Decision.ID)
 }
 
 func (p *people) publish() {
@@ -441,6 +466,10 @@ func (p *people) receive(m *simRun) {
 	}
 	r := &clusterRun{m: m}
 	p.runs = append(p.runs, r)
+	if c.rng.IntN(3) == 0 && !c.calm {
+		p.sayMore(r, c.rng)
+		return
+	}
 	if c.rng.IntN(2) == 0 {
 		p.report(6, m, wire.ReportStart, false, func(got wire.Reported) {
 			if !got.OK {
@@ -504,17 +533,23 @@ func (p *people) touch() {
 	p.command(3, nil, fmt.Sprintf("%T", cmd), cmd)
 }
 
-// signal sends an item a signal. One that was accepted is in the log.
-func (p *people) signal() {
-	if len(p.order) == 0 {
-		return
+// letter has somebody send a signal, answer, present a token, or start an item or wake it; or two
+// at once.
+func (p *people) letter(rng *rand.Rand) {
+	p.post.rng = rng
+	cmd, err := p.post.next(p.c.oracle.state, p.order)
+	p.c.failed(err)
+	cmds := []core.Command{cmd}
+	if rng.IntN(3) == 0 {
+		cmds = append(cmds, p.post.another(cmd))
 	}
-	s := core.Signal{ID: p.order[p.rng.IntN(len(p.order))], Name: []string{"go", "stop"}[p.rng.IntN(2)], MsgID: p.id().String()}
-	p.command(3, func(out []Outcome) {
-		if len(out) == 1 && out[0].Err == nil && !p.c.oracle.signals[s.MsgID] {
-			p.c.failf("the signal %s to %s was accepted, and the log does not have it", s.MsgID, s.ID)
-		}
-	}, "signal", s)
+	for _, cmd := range cmds {
+		p.command(1+rng.IntN(8), func(out []Outcome) {
+			if _, ok := cmd.(core.Submit); ok && out[0].Err == nil {
+				p.took(out[0])
+			}
+		}, fmt.Sprintf("%T", cmd), cmd)
+	}
 }
 
 func (p *people) hold() {
@@ -537,11 +572,7 @@ func (p *people) more() {
 	}
 	run := core.Run{ID: r.m.id, Token: r.m.token, Worker: events.WorkerID(r.m.worker)}
 	var cmd core.Command
-	switch p.rng.IntN(4) {
-	case 3:
-		cmd = core.Park{Run: run, For: time.Duration(1+p.rng.IntN(20)) * time.Second, Wait: events.WaitTerms{
-			Names: []string{"go", "stop"}[:1+p.rng.IntN(2)], All: p.rng.IntN(2) == 0, Then: events.WaitContinue,
-		}}
+	switch p.rng.IntN(3) {
 	case 0:
 		if p.c.oracle.unfinished() > 40 {
 			return
@@ -561,6 +592,34 @@ func (p *people) more() {
 			p.forget(r)
 		}
 	}, fmt.Sprintf("%T", cmd), cmd)
+}
+
+// sayMore has a run make tokens, and end in a wait. Somebody may know of it.
+func (p *people) sayMore(r *clusterRun, rng *rand.Rand) {
+	r.busy = true
+	rep := r.m.report("")
+	p.post.rng = rng
+	p.post.ofRun(&rep)
+	p.send(6, r.m, rep, func(got wire.Reported) {
+		r.busy = false
+		if !got.OK {
+			p.forget(r)
+			return
+		}
+		p.post.heard(rep)
+		for range p.c.rng.IntN(3) {
+			p.c.After(p.c.between(0, 10*time.Second), func() {
+				if !p.c.calm {
+					p.letter(p.c.rng)
+				}
+			})
+		}
+		if rep.Wait != nil {
+			p.forget(r)
+		} else {
+			p.sayMore(r, p.c.rng)
+		}
+	}, func() { r.busy = false })
 }
 
 // read reads, from any node, something that somebody was told of: a node that has come as

@@ -39,7 +39,7 @@ var clusterDeeds = []clusterDeed{
 	{"publish", 5, func(c *cluster, _ *rand.Rand) { c.people.publish() }},
 	{"finish", 30, func(c *cluster, _ *rand.Rand) { c.people.finish() }},
 	{"more", 3, func(c *cluster, _ *rand.Rand) { c.people.more() }},
-	{"signal", 2, func(c *cluster, _ *rand.Rand) { c.people.signal() }},
+	{"letter", 8, func(c *cluster, rng *rand.Rand) { c.people.letter(rng) }},
 	{"touch", 6, func(c *cluster, _ *rand.Rand) { c.people.touch() }},
 	{"hold", 2, func(c *cluster, _ *rand.Rand) { c.people.hold() }},
 	{"die", 2, func(c *cluster, _ *rand.Rand) { c.people.die() }},

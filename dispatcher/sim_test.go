@@ -343,7 +343,11 @@ func (s *sim) ask(done func([]Outcome), cmds ...core.Command) {
 
 // tell has reports decided, in the same way.
 func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
-	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: command.Reports(rs), done: done})
+	reports := command.Reports(rs)
+	for i := range reports {
+		s.ok(reports[i].Prepare(s.newID, 1000))
+	}
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: reports, done: done})
 	s.settle()
 }
 

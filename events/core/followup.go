@@ -89,7 +89,7 @@ func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, erro
 		if result == nil {
 			result = tally(&r)
 		}
-		return []events.Event{d.event(it, &events.Completed{Result: result})}, nil
+		return []events.Event{d.event(it, &events.Completed{Result: result, Unread: unreadBy(it)})}, nil
 	}
 	q := d.freed(it, reasonContinuation)
 	q.AvailableAt, q.Outcomes = it.AvailableAt, out.all(true)

@@ -202,7 +202,7 @@ func (d *decider) answer(it *events.Item, number int, given events.Answer, as *e
 	}
 	w := it.Wait()
 	if was := box.Answer(number); was != nil {
-		bare := q == nil && given.Value == nil && given.Choice == was.Choice && given.By == was.By // what was approved is not kept any more
+		bare := q == nil && given.Value == nil && given.Choice == events.ChoiceApprove && given.Choice == was.Choice && given.By == was.By // what was approved is not kept any more
 		if bare || checkAnswer(q, &given) == nil && payloadDigest(&given) == was.Digest {
 			return Decision{ID: it.ID, Repeat: true}, nil
 		}

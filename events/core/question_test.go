@@ -287,6 +287,15 @@ func TestRepeatedAnswerToAnEarlierQuestion(t *testing.T) {
 	}
 	first.Who = by("bob")
 	w.refused(events.CodeAlreadyCompleted, first)
+
+	rejects := Answer{ID: id, Number: 2, Answer: events.Answer{Choice: events.ChoiceReject, Comment: "too much"}, Who: by("ada")}
+	w.do(rejects)
+	w.ask(w.run(id), events.Question{})
+	if !w.do(rejects).Repeat {
+		t.Error("it is another")
+	}
+	rejects.Answer.Comment = ""
+	w.refused(events.CodeAlreadyCompleted, rejects)
 }
 
 // Whoever replays an item with other params has submitted what it asks about.

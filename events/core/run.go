@@ -568,7 +568,7 @@ func (c AckRun) end(d *decider, run *events.Item) ([]events.Event, error) {
 		return nil, nil
 	case AckDone:
 		took := d.since(run.StartedAt)
-		return d.succeeded(run, d.runEvent(run, &events.Completed{Duration: took})), nil
+		return d.succeeded(run, d.runEvent(run, &events.Completed{Duration: took, Unread: unreadBy(run)})), nil
 	case AckNak:
 		fail.Error, fail.Code, fail.Retryable = "the worker answered -NAK", events.FailError, true
 		fail.RetryAfter = min(max(c.Delay, 0), events.MaxDelay)

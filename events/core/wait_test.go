@@ -257,6 +257,30 @@ func TestStrictCompletion(t *testing.T) {
 	}
 }
 
+// Whatever completes an item, its last event counts the signals that nobody has read.
+func TestCompletionsCountUnreadSignals(t *testing.T) {
+	w := newWorld(t)
+	last := func(evs []events.Event) {
+		t.Helper()
+		i := slices.IndexFunc(evs, func(ev events.Event) bool { return ev.Kind == events.KindCompleted })
+		if i < 0 || evs[i].Body.(*events.Completed).Unread != 1 {
+			t.Fatalf("%+v", evs)
+		}
+	}
+	parent := w.submit(Submit{})
+	kid := w.spawn(Spawn{Run: w.run(parent), Children: []Submit{{Type: "email"}}})[0]
+	w.do(Signal{ID: parent, Name: "late"})
+	w.do(Complete{Run: w.run(kid)})
+	last(w.do(FollowUp{ID: parent}).Events)
+
+	set := events.DefaultTypeSettings()
+	set.Protocol = events.ProtocolAck
+	w.do(Configure{Type: "thumbnail", Source: events.SourceAPI, Settings: set})
+	acked := w.submit(Submit{Type: "thumbnail", Signal: &FirstSignal{Name: "late", MsgID: "m"}})
+	last(w.do(AckRun{ID: acked, Token: events.NewToken(9, 1), Dispatched: events.NewToken(9, 1), Word: AckDone}).Events)
+	w.readBack()
+}
+
 func TestRefusedWaits(t *testing.T) {
 	w := newWorld(t)
 	r := w.run(w.submit(Submit{}))
