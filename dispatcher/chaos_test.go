@@ -223,7 +223,7 @@ func (c *chaos) startOne() {
 	m := c.granted[c.rng.IntN(len(c.granted))]
 	c.tell(func(a []wire.Reported) {
 		if a[0].OK && a[0].Position != "" {
-			c.given = append(c.given, func(l *mail) error { return l.started(m.token, a[0].Waited) })
+			c.given = append(c.given, func(l *mail) error { return l.started(m.token, m.left.Waited) })
 		}
 		if !a[0].OK && a[0].Error.Code != events.CodeUnavailable {
 			c.fenced++

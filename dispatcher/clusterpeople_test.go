@@ -268,7 +268,7 @@ func (p *people) checkReport(n *clusterNode, l *loop, asked events.Seq, m *simRu
 		if !c.oracle.tokens[m.token] {
 			c.failf("n%d answers that %s has started under %s, and the log does not know that claim", n.n, m.id, m.token)
 		}
-		c.failed(c.oracle.mail.started(m.token, got.Waited))
+		c.failed(c.oracle.mail.started(m.token, m.left.Waited))
 	case wire.ReportComplete:
 		if v := c.oracle.life(m.id, events.Seq(pos)); v == nil || v.completed == 0 || v.completed > events.Seq(pos) || v.under != m.token {
 			c.failf("n%d answers that %s is completed under %s at %d: the log says %+v", n.n, m.id, m.token, pos, v)
