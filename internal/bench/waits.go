@@ -121,6 +121,9 @@ func (r *rig) keep(ctx context.Context, state string) error {
 	}
 	if err == nil {
 		r.t.row("heap an item, "+state, (heap()-before)/n, "bytes")
+		err = sleep.For(ctx, r.LatencyFor) // what came before is flushed
+	}
+	if err == nil {
 		start, cpu := time.Now(), measure.Self(measure.SelfCPU)
 		err = sleep.For(ctx, r.LatencyFor)
 		r.t.row("CPU with them at rest, "+state, 1000*(measure.Self(measure.SelfCPU)-cpu)/time.Since(start).Seconds(), "ms a second")
