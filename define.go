@@ -108,8 +108,8 @@ func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, e
 }
 
 // Handle makes w run fn for the items of this type. Params that do not fit P
-// fail the item for good, with code bad_params. A handler spawns children or snoozes by
-// returning a [workers.Spawn] or a [workers.Snooze] as its error:
+// fail the item for good, with code bad_params. A handler spawns children, snoozes, waits
+// or asks by returning a [workers.Spawn], [workers.Snooze], [workers.Wait] or [workers.Ask] as its error:
 //
 //	return Thumbnail{}, workers.Snooze(time.Minute).Because("the upload has not ended")
 //

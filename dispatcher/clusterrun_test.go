@@ -572,6 +572,9 @@ func TestClusterSim(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds in %s: %+v", ran, time.Since(begun).Round(time.Millisecond), sum)
+	if m := sum.mail; ran >= 100 && slices.Contains([]int{m.signals, m.first, m.given, m.presented, m.asked, m.decided, m.reminded, m.repeats, m.second}, 0) {
+		t.Errorf("something of the waits did not happen in %d seeds: %+v", ran, m)
+	}
 	slices.Sort(bad)
 	for _, seed := range bad[:min(len(bad), 2)] {
 		keep, err := shrinkCluster(seed, noBug, 20*time.Second)

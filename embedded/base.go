@@ -184,8 +184,9 @@ func (b *base) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error)
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
 
-// minPayload is the least max_payload, in bytes: no event is larger.
-const minPayload = 2 << 20
+// minPayload is the least max_payload, in bytes: no event is larger, nor is an item that is
+// sent to a worker (wire.MaxAssignedBytes).
+const minPayload = 4 << 20
 
 // checkServer refuses a server that can't carry the engine.
 func (b *base) checkServer(ctx context.Context) error {

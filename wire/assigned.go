@@ -23,6 +23,6 @@ type Assigned struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// MaxAssignedBytes bounds a message of assigned items, of which one alone may be larger: with
-// the largest params and all that can be left for it an item has less than 2 MiB.
+// MaxAssignedBytes is about what a message of several assigned items has at most. One alone may
+// be larger: with the largest params and all that can be left for it, it has less than 4 MiB.
 const MaxAssignedBytes = 256 << 10

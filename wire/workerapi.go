@@ -52,7 +52,7 @@ type Polled struct {
 }
 
 // PolledItem is an item that the worker runs. Its start is reported within
-// 5 seconds, or with its end. In a repeated poll it has started, and has a Deadline.
+// 5 seconds, or with its end. Only a repeated poll returns items that have started; these have a Deadline.
 type PolledItem struct {
 	ID      string            `json:"id"`
 	Type    string            `json:"type"`

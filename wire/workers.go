@@ -198,18 +198,6 @@ type Left struct {
 	Waited       *EndedWait      `json:"waited,omitempty"`
 }
 
-// Clone returns a copy that shares nothing with it.
-func (l *Left) Clone() Left {
-	c := Left{Checkpoint: slices.Clone(l.Checkpoint)}
-	if l.Continuation != nil {
-		c.Continuation = &Continuation{l.Continuation.Name, slices.Clone(l.Continuation.Children)}
-	}
-	if l.Waited != nil {
-		c.Waited = &EndedWait{l.Waited.Ended, slices.Clone(l.Waited.Signals)}
-	}
-	return c
-}
-
 // Size is about what it takes in a message, in bytes.
 func (l *Left) Size() int {
 	n := len(l.Checkpoint)

@@ -56,7 +56,7 @@ func (s Spawned) OnFailure(p ChildPolicy) Spawned {
 // ChildPolicy says what a dead or cancelled child does to its parent.
 type ChildPolicy = events.ChildPolicy
 
-// What a child that has not completed does.
+// The values of a [ChildPolicy].
 const (
 	ChildFail     = events.ChildFail     // the parent is dead at once, its other children are cancelled; the default
 	ChildContinue = events.ChildContinue // it is left to the continuation
@@ -106,8 +106,8 @@ func (s Spawned) Error() string {
 	return fmt.Sprintf("the handler ends the run in %d children", len(s.Children))
 }
 
-// end is what a handler returns, as its result or as its error, to end the run in neither a
-// result nor a failure: a [Spawned], a [Snoozed] or a [Waits].
+// end is what a handler returns, as its result or as its error, to end the run otherwise than
+// with a result or a failure: a [Spawned], a [Snoozed] or a [Waits].
 type end interface {
 	error
 	outcome() (Outcome, error)
@@ -136,7 +136,7 @@ func (s Snoozed) outcome() (Outcome, error) {
 
 func (s Spawned) outcome() (Outcome, error) {
 	rep := &wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: make([]wire.Submit, len(s.Children)), ChildPolicy: s.Policy}}
-	if s.Continues {
+	if s.Continues || s.Continuation != "" {
 		rep.Continuation = &wire.ContinueWith{Name: s.Continuation}
 	}
 	for i, child := range s.Children {

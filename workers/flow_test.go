@@ -69,12 +69,23 @@ func TestBadEndsFailTheItem(t *testing.T) {
 		"too large":      Spawn(slices.Repeat([]Child{big}, 20)...),
 		"policy":         Spawn(child).OnFailure("never"),
 		"no delay":       Snoozed{},
+		"a pointer":      &Snoozed{},
 		"delay too long": Snooze(events.MaxDelay + time.Hour),
 		"long name":      Spawn(child).Then(strings.Repeat("x", 300)),
 	} {
 		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, item)
 		if out.Err == nil || out.Code != FailBadSpawn || out.Retryable || out.Spawn != nil || out.Snooze != nil {
 			t.Errorf("%s: %+v", name, out)
+		}
+	}
+}
+
+// A nil pointer is a failure of the attempt.
+func TestNilEnd(t *testing.T) {
+	for _, result := range []any{(*Snoozed)(nil), (*Spawned)(nil), (*Waits)(nil)} {
+		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, &RawItem{ID: events.ID{1}, Type: "x"})
+		if out.Err == nil || !strings.Contains(out.Err.Error(), "nil") {
+			t.Errorf("%T: %+v", result, out)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
 	"unicode/utf8"
@@ -74,6 +75,9 @@ func timedOut(err error) error {
 // result, in bytes.
 func success(result any, most int) (Outcome, error) {
 	if end, ok := result.(end); ok {
+		if v := reflect.ValueOf(end); v.Kind() == reflect.Pointer && v.IsNil() {
+			return Outcome{}, fmt.Errorf("the handler returned a nil %T", end)
+		}
 		return end.outcome()
 	}
 	doc, err := encodeResult(result, most)

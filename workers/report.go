@@ -216,8 +216,8 @@ func (s *sender) ask() error {
 	return nil
 }
 
-// dropLapsed forgets items that were handed back before their start, once their lease is over:
-// the engine has taken them back.
+// dropLapsed forgets items that were handed back before their start, once their lease is over
+// (the engine has taken them back), and reports that nobody waits for.
 func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 	q.w.mu.Lock()
 	defer q.w.unlock()

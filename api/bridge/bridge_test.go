@@ -123,7 +123,7 @@ func TestCheckpointComesWithTheItem(t *testing.T) {
 	it := w.one()
 	w.ok(wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: json.RawMessage(`[7]`)}},
 		wire.Report{ID: id, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfter: events.Millis(1)})
-	if it = w.one(); it.Attempt != 2 || string(it.Checkpoint) != `[7]` {
+	if it = w.one(); it.Attempt != 2 || string(it.Checkpoint) != `[7]` || !it.Deadline.IsZero() {
 		t.Errorf("polled %+v", it)
 	}
 	w.ok(complete(it, `1`))

@@ -34,9 +34,9 @@
 // a poll whose client has gone.
 //
 // What a poll has returned is one of the worker's runs, until the engine has answered
-// its end, or its lease is over. If earlier runs have left something, the bridge reports
-// the start first, whose answer has it. Else the worker's first report does, whichever
-// it is, but a release; or the bridge, if none has come for a while (starts.go).
+// its end, or its lease is over. The worker's first report says that it has started,
+// whichever it is, but a release; or the bridge does, if none has come for a while
+// (starts.go), or if the poll is repeated.
 //
 // Of several engines, the one at which the worker polled last hears its items; the
 // others are told, and stop.

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/wire"
@@ -26,13 +25,13 @@ type run struct {
 
 // readRun makes the run of an item.
 func readRun(a *wire.Assigned, now time.Time) *run {
-	params, left := slices.Clone(a.Params), a.Left.Clone() // of the message
+	params := a.Params
 	if len(params) == 0 {
 		params = json.RawMessage("null")
 	}
 	return &run{id: a.ID, token: a.Token, renewed: now, lease: a.Lease.Duration, item: &wire.PolledItem{
 		ID: a.ID, Type: a.Type, Token: a.Token, Attempt: a.Attempt, Lease: a.Lease, Timeout: a.Timeout,
-		Params: params, Labels: a.Labels, Trace: a.Trace, Left: left,
+		Params: params, Labels: a.Labels, Trace: a.Trace, Left: a.Left,
 	}}
 }
 

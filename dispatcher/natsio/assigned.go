@@ -1,6 +1,12 @@
 package natsio
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -46,7 +52,11 @@ func (p *Pusher) FlushAssigned() {
 			continue
 		}
 		if err := p.nc.Publish(par.subject, append(par.body, ']')); err != nil {
-			p.log.Debug("assigned items could not be sent", "subject", par.subject, "error", err)
+			level := slog.LevelDebug // they go back by their timers
+			if errors.Is(err, nats.ErrMaxPayload) {
+				level = slog.LevelError
+			}
+			p.log.Log(context.Background(), level, "assigned items could not be sent", "subject", par.subject, "bytes", len(par.body), "error", err)
 		}
 		if cap(par.body) > wire.MaxAssignedBytes {
 			delete(p.parcels, to)

@@ -75,9 +75,8 @@ func (q waiters) await(ctx context.Context, state string) error {
 	}
 }
 
-// measureWaits measures how soon a signal is with its handler, beside the pickup of an item that
-// is submitted by a request too, and what many items cost that wait, beside as many
-// that are queued.
+// measureWaits measures how soon a signal is with its handler, and a request that submits an item
+// beside it. Then it measures what many items cost that wait, and as many that are queued.
 func (r *rig) measureWaits(ctx context.Context) error {
 	const rate = 300
 	submitted, err := r.pickup(ctx, "request to handler at 300/s", r.queue("requests", 64), rate)

@@ -111,14 +111,14 @@ describe("assigned items", { timeout: 120_000 }, () => {
         retried: async (item: Item, ctx) => {
           seen.push(item.checkpoint);
           if (item.attempt > 1) return item.attempt;
-          await ctx.checkpoint({ page: 1 });
+          await ctx.checkpoint({ page: 1, bytes: 3, params: [1] });
           throw new Error("in the midst");
         },
       },
     });
     const id = (await client.submit({ type: "retried" })).id!;
     assert.equal((await client.wait(id)).result, 2);
-    assert.deepEqual(seen, [undefined, { page: 1 }]);
+    assert.deepEqual(seen, [undefined, { page: 1, bytes: 3, params: [1] }]);
   });
 
   it("need one report if they are quick, and have their start reported if they are not", async () => {
@@ -330,6 +330,8 @@ describe("a message of assigned items", () => {
     const params = ["1", "null", '"ü},{"', '{"bytes":1,"params":[ 1.0, 2e3 ]}', '[{"id":"x","bytes":2,"params":17}]'];
     assert.deepEqual(read(`[${params.map((p, n) => item(String(n), p)).join()}]`), params.map((p, n) => `${n} ${p}`));
     assert.deepEqual(read(`[${item("a", "1", ',"labels":{"b":"1","bytes":"2","params":",\\"bytes\\":1,\\"params\\":"},"later":[1]')}]`), ["a 1"]);
+    const left = ',"checkpoint":{"x":"}]\\"","y":1,"bytes":2,"params":33}';
+    assert.deepEqual(read(`[${item("a", "1", left)},${item("b", "2", ',"waited":{"signals":[{"x":1,"bytes":1,"params":3}]}')}]`), ["a 1", "b 2"]);
   });
 
   it("is refused if it is another", () => {

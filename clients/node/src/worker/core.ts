@@ -133,7 +133,7 @@ export class Core {
   }
 
   /** Reports the start of an item that may have waited too long in this process, before it runs. */
-  ask(run: Run): void {
+  startFirst(run: Run): void {
     this.setState(run, "starting");
     this.reports.add(run, { event: "start" });
   }

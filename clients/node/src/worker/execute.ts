@@ -10,8 +10,8 @@ import { Output } from "./output.js";
 import type { Run } from "./run.js";
 import { Ended, type Context, type Item, type LogLevel, type ReceivedSignal } from "./types.js";
 
-/** Runs the handler of a run that has begun, or was asked for, at that time, and reports what came of it. It never rejects. */
-export async function execute(core: Core, run: Run, asked: number): Promise<void> {
+/** Runs the handler of a run that came, or whose start was sent, at that time, and reports what came of it. It never rejects. */
+export async function execute(core: Core, run: Run, since: number): Promise<void> {
   const abort = new AbortController();
   run.abort = abort;
   if (run.stop !== undefined) run.end(run.stop);
@@ -20,11 +20,11 @@ export async function execute(core: Core, run: Run, asked: number): Promise<void
   // Counted from when the item came or its start was sent, so that this worker's own
   // report of a timeout comes before the engine's timer.
   const timeout = run.assigned.timeout_ms || 0;
-  const disarm = timeout > 0 ? arm(abort, asked + timeout) : () => {};
+  const disarm = timeout > 0 ? arm(abort, since + timeout) : () => {};
   const began = now();
   let outcome: Said;
   try {
-    outcome = await outcomeOf(core, run, line, abort.signal, timeout > 0 ? new Date(Date.now() + asked + timeout - began) : undefined);
+    outcome = await outcomeOf(core, run, line, abort.signal, timeout > 0 ? new Date(Date.now() + since + timeout - began) : undefined);
   } catch (thrown) {
     outcome = failure(thrown, abort.signal);
   }

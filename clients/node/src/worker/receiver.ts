@@ -11,8 +11,7 @@ import { newRun, readAssigned, type Assigned, type Run } from "./run.js";
 
 /**
  * Receives the items that the engine has claimed for this worker. Their handlers
- * start at once, except where the item says that earlier runs have left something:
- * the answer to its start has it.
+ * start at once.
  *
  * An item whose start is not reported in time goes back to the engine, and a handler
  * that blocks the event loop keeps the report from being sent. So where runs are not
@@ -86,7 +85,7 @@ export class Receiver {
     core.runs.set(run.token, run);
     const unwanted = core.unwanted || (core.busy >= core.concurrency ? "no_slot" : "");
     if (unwanted !== "") return core.handBack(run, unwanted);
-    if (this.#stalled) return core.ask(run);
+    if (this.#stalled) return core.startFirst(run);
     core.begin(run);
     if (!run.registration.quick) return void ahead.push(run);
     this.#started.push(run);

@@ -69,7 +69,25 @@ export class Run {
 /** An item that the engine has claimed for this worker, with its params as they were submitted. */
 export type Assigned = Omit<wire.Assigned, "bytes" | "params"> & { text: string };
 
-const beforeParams = /,"bytes":([0-9]+),"params":/g; // in no string, where quotes are escaped
+const beforeParams = /,"bytes":([0-9]+),"params":/y;
+
+/** Where the item that begins at a place has its params, behind all that earlier runs have left, which may hold anything. */
+function findParams(chars: string, at: number): RegExpExecArray | null {
+  let depth = 0;
+  for (let i = at; i < chars.length; i++) {
+    const c = chars[i];
+    if (c === '"') {
+      while (++i < chars.length && chars[i] !== '"') if (chars[i] === "\\") i++;
+    } else if (c === "{" || c === "[") depth++;
+    else if (c === "}" || c === "]") depth--;
+    else if (c === "," && depth === 1) {
+      beforeParams.lastIndex = i;
+      const found = beforeParams.exec(chars);
+      if (found) return found;
+    }
+  }
+  return null;
+}
 
 /** Reads a message of items. JSON.parse alone would lose the params' text. */
 export function readAssigned(data: Uint8Array): Assigned[] {
@@ -77,10 +95,9 @@ export function readAssigned(data: Uint8Array): Assigned[] {
   const chars = bytes.toString("latin1"); // one for each byte
   const all: Assigned[] = [];
   for (let at = 1; ; ) {
-    beforeParams.lastIndex = at;
-    const found = beforeParams.exec(chars);
+    const found = findParams(chars, at);
     if (!found) throw new SyntaxError(`at ${at}: no item`);
-    const begin = beforeParams.lastIndex;
+    const begin = found.index + found[0].length;
     const end = begin + Number(found[1]);
     const head = JSON.parse(`${bytes.toString("utf8", at, found.index)}}`) as wire.Assigned;
     all.push({ ...head, text: bytes.toString("utf8", begin, end) });
