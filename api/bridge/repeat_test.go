@@ -212,31 +212,48 @@ func TestHeldBatchesAreBounded(t *testing.T) {
 }
 
 // What has arrived for slow clients is bounded over all of them; what is beyond
-// goes back, and comes once there is room.
-func TestArrivedParamsAreBounded(t *testing.T) {
+// goes back, and comes once there is room. What earlier runs have left counts as params do.
+func TestWhatHasArrivedIsBounded(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	b, e := bareWith(t, func(c *bridge.Config) { c.MaxLoadedBytes = 10_000 })
 	ctx := testContext(t)
 	const items = 8
+	text := json.RawMessage(`"` + strings.Repeat("x", 4000) + `"`)
 	for range items {
-		e.submit(t, "step", `"`+strings.Repeat("x", 4000)+`"`)
+		e.submit(t, "step", string(text))
+		e.submit(t, "saved", `1`)
 	}
-	reg, err := b.Register(ctx, wire.WorkerRegistration{Types: []string{"step"}, Slots: items})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for done := 0; done < items; {
-		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session})
-		if err != nil || len(out.Items) == 0 || len(out.Items) > 2 {
-			t.Fatalf("polled %d items: %v", len(out.Items), err)
+	for _, typ := range []string{"step", "saved"} {
+		reg, err := b.Register(ctx, wire.WorkerRegistration{Types: []string{typ}, Slots: items})
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, it := range out.Items {
-			replies, err := b.Report(ctx, reg.Worker, reg.Session, []wire.Report{complete(it, `1`)})
-			if err != nil || !replies[0].OK || it.Attempt != 1 {
-				t.Fatalf("%+v %v", replies, err)
+		for done := 0; done < items; {
+			out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session})
+			if err != nil || len(out.Items) == 0 {
+				t.Fatalf("polled %d items: %v", len(out.Items), err)
 			}
-			done++
+			large := 0
+			for _, it := range out.Items {
+				reports := []wire.Report{complete(it, `1`)}
+				if len(it.Params)+len(it.Checkpoint) > 4000 {
+					large++
+					done++
+				} else {
+					reports = []wire.Report{
+						{ID: it.ID, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: text}},
+						{ID: it.ID, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfter: events.Millis(1)},
+					}
+				}
+				replies, err := b.Report(ctx, reg.Worker, reg.Session, reports)
+				if err != nil || len(replies) != len(reports) || !replies[0].OK || !replies[len(replies)-1].OK || typ == "step" && it.Attempt != 1 {
+					t.Fatalf("%+v %+v %v", it, replies, err)
+				}
+			}
+			if large > 2 {
+				t.Fatalf("polled %d large items", large)
+			}
 		}
 	}
 }
