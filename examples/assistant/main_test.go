@@ -171,7 +171,7 @@ func TestAssistantAsksForEachAct(t *testing.T) {
 	x := assistant{refund: func(context.Context, string, Refund) (string, error) { panic("nobody has agreed") }}
 	got := workertest.RunRaw(t, workers.Typed(x.help), Request{},
 		workertest.Checkpoint(Talk{make([]Message, 5), &Refund{"1234", 90}}),
-		workertest.Waited(false, workers.Signal{Name: "act-2", Answer: 1, Payload: []byte(`{"choice":"approve"}`)}))
+		workertest.Answered("act-2", workers.Answer[any]{Choice: workers.ChoiceApprove}))
 	if got.Wait == nil || got.Wait.Names()[0] != "act-5" {
 		t.Errorf("got %+v", got)
 	}

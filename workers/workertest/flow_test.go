@@ -62,3 +62,18 @@ func TestFlowOfAHandler(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestAnswered(t *testing.T) {
+	pay := func(_ context.Context, it *workers.Item[book]) (any, error) {
+		a, ok, err := workers.AnswerOf[book](it.RawItem, "ok")
+		return fmt.Sprintf("%v %v %q %v %q %q", ok, a.Approved(), a.Choice, a.Value, a.By, a.Comment), err
+	}
+	got := workertest.Run(t, pay, book{}, workertest.Answered("ok", workers.Answer[any]{Choice: workers.ChoiceEdit, Value: book{3}, By: "ada", Comment: "less"}))
+	if got.Err != nil || string(got.Result) != `"true true \"edit\" {3} \"ada\" \"less\""` {
+		t.Errorf("got %s, %v", got.Result, got.Err)
+	}
+	got = workertest.Run(t, pay, book{}, workertest.Answered("another", workers.Answer[any]{Choice: workers.ChoiceReject}))
+	if got.Err != nil || string(got.Result) != `"false false \"\" {0} \"\" \"\""` {
+		t.Errorf("got %s, %v", got.Result, got.Err)
+	}
+}

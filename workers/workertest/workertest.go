@@ -109,6 +109,22 @@ func Waited(timedOut bool, signals ...workers.Signal) Option {
 	return func(c *config) { c.item.Waited = &workers.Waited{TimedOut: timedOut, Signals: signals} }
 }
 
+// Answered makes the run one that follows a question of a name, which somebody has answered. The
+// answer's Value becomes JSON; a json.RawMessage is taken as it is, and nil is none.
+func Answered(name string, a workers.Answer[any]) Option {
+	return func(c *config) {
+		doc := events.Answer{Choice: a.Choice, By: a.By, Comment: a.Comment}
+		if a.Value != nil {
+			value, err := json.Marshal(a.Value)
+			c.errs = append(c.errs, err)
+			doc.Value = value
+		}
+		payload, err := json.Marshal(doc)
+		c.errs = append(c.errs, err)
+		Waited(false, workers.Signal{Name: name, Answer: 1, At: a.At, Payload: payload})(c)
+	}
+}
+
 // Child returns a child that has completed with a result.
 func Child(typ events.Type, result any) workers.ChildOutcome {
 	doc, err := json.Marshal(result)
