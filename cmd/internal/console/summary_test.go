@@ -33,6 +33,13 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+func TestSummaryOfAWait(t *testing.T) {
+	ev := streamwright.Event{Kind: streamwright.KindParked, Data: json.RawMessage(`{"names":["ok"],"until":"2030-01-01T00:00:00Z","then":"fail","code":"late","error":"nobody has answered","ask":{"title":"Pay?"}}`)}
+	if got, want := Summary(ev, Style{}), `names=[ok] until=2030-01-01T00:00:00Z then=fail asks="Pay?"`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A program that is called otherwise than in its texts is called so in all of them.
 func TestProgramIsCalledByItsName(t *testing.T) {
 	var out, errs bytes.Buffer

@@ -107,6 +107,9 @@ var summaryFields = []string{
 	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced", "paused", "node",
 }
 
+// parkedFields are those of a wait, whose error and code are only what its deadline may bring.
+var parkedFields = []string{"names", "all", "until", "then"}
+
 // list shows the ids of an event: a few, and how many more there are.
 func list(v []any, style Style) string {
 	const most = 2
@@ -145,7 +148,11 @@ func Summary(ev streamwright.Event, style Style) string {
 		}
 	}
 	var parts []string
-	for _, name := range summaryFields {
+	fields := summaryFields
+	if ev.Kind == streamwright.KindParked {
+		fields = parkedFields
+	}
+	for _, name := range fields {
 		switch v := data[name].(type) {
 		case string:
 			if v != "" {
