@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright"
@@ -20,6 +21,7 @@ const (
 	maxText     = 300     // bytes of an error or a line in a list
 	maxDocument = 4 << 10 // bytes of the params or the result of an item
 	maxEventDoc = 500     // bytes of an event's data
+	maxOutput   = 5 << 10 // bytes of an item's output, of which JSON may make six times as many
 )
 
 // none is the input of a tool that takes nothing.
@@ -74,6 +76,11 @@ type pageIn struct {
 	Cursor string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before"`
 }
 
+type approvalsIn struct {
+	Type string `json:"type,omitempty" jsonschema:"only of items of this type of work"`
+	pageIn
+}
+
 type causesIn struct {
 	Type  string `json:"type,omitempty" jsonschema:"only of this type of work"`
 	Limit int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 20 if left out"`
@@ -102,6 +109,8 @@ func (t *tools) reading() {
 	add(t, reads, "explain_item", "Explain why an item is not running now, the most telling reason first; for one that has ended, how it ended.", t.explain)
 	add(t, reads, "item_history", "Show the events of an item, oldest first, with the milliseconds that it spent in the state that each ends.", t.history)
 	add(t, reads, "item_logs", "Show the last lines that the runs of an item have logged.", t.logs)
+	add(t, reads, "item_output", "Show the output of an item so far, such as the text of a language model: of its last run that wrote any, the last 5 KB.", t.output)
+	add(t, reads, "list_approvals", "List the questions that items ask people and nobody has answered, the latest change first. Only a person may answer them.", t.approvals)
 	add(t, reads, "item_tree", "Show the items that an item has spawned, to a depth of 5 and at most 50 of them, and those that have spawned it.", t.tree)
 	add(t, reads, "wait_for_item", "Wait until an item has ended, and show it; after the timeout, show it as it is.", t.wait)
 	add(t, reads, "dead_causes", "List what items have died of: deaths whose errors differ only in numbers, ids and paths have one cause. Those that died last come first.", t.causes)
@@ -228,6 +237,25 @@ func (t *tools) logs(ctx context.Context, in partIn) (any, error) {
 		records[i].Message = events.Clip(records[i].Message, maxText)
 	}
 	return map[string]any{"records": records}, err
+}
+
+func (t *tools) output(ctx context.Context, in itemIn) (any, error) {
+	text, err := t.c.Output(ctx, in.ID)
+	all := len(text)
+	text = last(text, maxOutput)
+	return map[string]any{"bytes": all, "from": all - len(text), "text": strings.ToValidUTF8(string(text), "\ufffd")}, err
+}
+
+func (t *tools) approvals(ctx context.Context, in approvalsIn) (any, error) {
+	limit, err := page(in.Limit, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.c.Approvals(ctx, streamwright.Approvals{Type: in.Type, Limit: limit, Cursor: in.Cursor})
+	for i := range r.Approvals {
+		r.Approvals[i].Title = events.Clip(r.Approvals[i].Title, maxText)
+	}
+	return r, err
 }
 
 func (t *tools) tree(ctx context.Context, in itemIn) (any, error) {

@@ -48,7 +48,7 @@ type tools struct {
 func New(o Options) *mcp.Server {
 	may := []string{"only read"}
 	if o.Allow.Has(wire.Roles(wire.RoleSubmit)) {
-		may = append(may, "submit items")
+		may = append(may, "submit items and signals")
 	}
 	if o.Allow.Has(wire.Roles(wire.RoleOperate)) {
 		may = append(may, "change items, types and workers")

@@ -34,7 +34,7 @@ type client struct {
 	*mcp.ClientSession
 }
 
-func connect(t *testing.T, allow wire.Roles) *client {
+func connect(t *testing.T, allow wire.Roles, more ...func(*workers.Worker)) *client {
 	t.Helper()
 	e := streamwrighttest.New(t, func(w *workers.Worker) {
 		workers.HandleRaw(w, "email", func(_ context.Context, it *workers.RawItem) (any, error) {
@@ -43,6 +43,9 @@ func connect(t *testing.T, allow wire.Roles) *client {
 			}
 			return "sent", nil
 		})
+		for _, fn := range more {
+			fn(w)
+		}
 	})
 	s := New(Options{Client: e.Client(), Version: "test", Allow: allow})
 	here, there := mcp.NewInMemoryTransports()
@@ -115,7 +118,7 @@ func TestTools(t *testing.T) {
 	for _, tc := range []struct {
 		allow wire.Roles
 		count int
-	}{{0, 13}, {wire.Roles(wire.RoleSubmit), 14}, {operates, 24}} {
+	}{{0, 15}, {wire.Roles(wire.RoleSubmit), 17}, {operates, 27}} {
 		c := connect(t, tc.allow)
 		r, err := c.ListTools(t.Context(), nil)
 		if err != nil {
@@ -271,6 +274,61 @@ func TestSubmitting(t *testing.T) {
 	c.must("show_item", map[string]any{"id": first.ID}, &it)
 	if it.State != events.StateCompleted || it.Priority != 9 {
 		t.Errorf("%+v", it)
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	c := connect(t, wire.Roles(wire.RoleSubmit), func(w *workers.Worker) {
+		workers.HandleRaw(w, "pay", func(_ context.Context, it *workers.RawItem) (any, error) {
+			if s, ok := it.Signal("go"); ok {
+				return s.Payload, nil
+			}
+			if _, err := it.Output().Write([]byte(strings.Repeat("\x01", maxOutput) + "thinking")); err != nil {
+				return nil, err
+			}
+			if string(it.Raw) == "true" {
+				return workers.Ask("ok", workers.Question{Title: "Pay?"}).For(time.Hour), nil
+			}
+			return workers.Wait("go").For(time.Hour), nil
+		})
+	})
+	waits, asks := c.submit(streamwright.Item{Type: "pay"}), c.submit(streamwright.Item{Type: "pay", Params: true})
+	c.engine.Drain()
+	var output struct {
+		Bytes, From int
+		Text        string
+	}
+	c.must("item_output", map[string]any{"id": waits}, &output)
+	if output.Bytes != maxOutput+8 || output.From != 8 || !strings.HasSuffix(output.Text, "thinking") {
+		t.Errorf("%+v", output)
+	}
+	var open streamwright.ApprovalPage
+	c.must("list_approvals", map[string]any{"type": "pay"}, &open)
+	if len(open.Approvals) != 1 || open.Approvals[0].ID != asks || open.Approvals[0].Title != "Pay?" {
+		t.Errorf("%+v", open)
+	}
+	if why := c.call("signal_item", map[string]any{"id": asks, "name": "ok", "msg_id": "m"}, nil); why == "" {
+		t.Error("a signal has answered a question")
+	}
+	var first, again streamwright.Signalled
+	args := map[string]any{"id": waits, "name": "go", "payload": map[string]int{"n": 1}, "msg_id": "m"}
+	c.must("signal_item", args, &first)
+	c.must("signal_item", args, &again)
+	if first.Repeat || !again.Repeat {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	c.engine.Drain()
+	var it struct {
+		State  events.ItemState
+		Result json.RawMessage
+	}
+	c.must("show_item", map[string]any{"id": waits}, &it)
+	if it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
+		t.Errorf("%+v", it)
+	}
+	args["msg_id"] = ""
+	if why := c.call("signal_item", args, nil); !strings.Contains(why, "msg_id is missing") {
+		t.Error(why)
 	}
 }
 

@@ -27,6 +27,21 @@ type submitIn struct {
 // submitting adds the tools of the role submit.
 func (t *tools) submitting() {
 	add(t, adds, "submit_item", "Submit an item of work. It is durable when this answers; wait_for_item waits for its end.", t.submit)
+	add(t, adds, "signal_item", "Send an item a signal, which it may wait for now or later; explain_item says what an item waits for. It can't answer what list_approvals shows.", t.signal)
+}
+
+type signalIn struct {
+	itemIn
+	Name    string `json:"name" jsonschema:"the signal's name"`
+	Payload any    `json:"payload,omitempty" jsonschema:"any JSON value that the item's workers understand"`
+	MsgID   string `json:"msg_id" jsonschema:"a text of your own that names this signal: the same one again sends nothing, so a repeat is safe"`
+}
+
+func (t *tools) signal(ctx context.Context, in signalIn) (any, error) {
+	if in.MsgID == "" {
+		return nil, fmt.Errorf("msg_id is missing: choose a text that names this signal")
+	}
+	return t.c.Signal(ctx, in.ID, streamwright.Signal{Name: in.Name, Payload: in.Payload, MsgID: in.MsgID})
 }
 
 func (t *tools) submit(ctx context.Context, in submitIn) (any, error) {
