@@ -129,9 +129,7 @@ func (m *mail) event(ev events.Event) error {
 		b.taken = taken
 		b.over(ev.Seq)
 	case *events.Parked:
-		if err := b.settle(); err != nil {
-			return err
-		}
+		b.settle()
 		if b.wait = body; body.Ask != nil {
 			m.counts.asked++
 			b.asked = append(b.asked, &aQuestion{opened: ev.Seq, name: body.Names[0]})
@@ -141,14 +139,12 @@ func (m *mail) event(ev events.Event) error {
 		}
 	case *events.Spawned:
 		if body.Part == 0 && !body.Batch {
-			return b.settle()
+			b.settle()
 		}
 	case *events.Completed:
 		b.alive = 0
 		b.over(ev.Seq)
-		if err := b.settle(); err != nil {
-			return err
-		}
+		b.settle()
 		if n := len(b.unread()); body.Unread != n {
 			return fmt.Errorf("it has %d unread signals, and says %d", n, body.Unread)
 		}
@@ -240,15 +236,11 @@ func (b *mailbox) unread() (n []int) {
 }
 
 // settle uses up what the run was given that has ended with an outcome.
-func (b *mailbox) settle() error {
+func (b *mailbox) settle() {
 	for _, n := range b.taken {
-		if b.letters[n-1].used {
-			return fmt.Errorf("signal %d is used up twice", n)
-		}
 		b.letters[n-1].used = true
 	}
 	b.taken = nil
-	return nil
 }
 
 // takes is what the item's wait takes, and whether that ends it.

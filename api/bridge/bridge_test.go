@@ -115,7 +115,8 @@ func TestReleaseBringsTheItemBackAtOnce(t *testing.T) {
 	w.ok(complete(second, `2`))
 }
 
-// A checkpoint of an earlier attempt comes with the item.
+// A checkpoint of an earlier attempt comes with the item, also with one that has started since
+// its poll is repeated.
 func TestCheckpointComesWithTheItem(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
@@ -123,8 +124,14 @@ func TestCheckpointComesWithTheItem(t *testing.T) {
 	it := w.one()
 	w.ok(wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: json.RawMessage(`[7]`)}},
 		wire.Report{ID: id, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfter: events.Millis(1)})
-	if it = w.one(); it.Attempt != 2 || string(it.Checkpoint) != `[7]` || !it.Deadline.IsZero() {
-		t.Errorf("polled %+v", it)
+	for _, started := range []bool{false, true} {
+		got := w.poll(wire.Poll{Session: w.session, PollID: "1"})
+		if len(got.Items) != 1 {
+			t.Fatalf("polled %+v", got)
+		}
+		if it = got.Items[0]; it.Attempt != 2 || string(it.Checkpoint) != `[7]` || it.Deadline.IsZero() == started {
+			t.Errorf("polled %+v, repeated %v", it, started)
+		}
 	}
 	w.ok(complete(it, `1`))
 }
