@@ -353,8 +353,8 @@ func (m *mail) judge(a mailTold) error {
 			must = must || b.keeps(a) && (code == events.CodeNotFound || code == events.CodeEnded && b.lives(a))
 		}
 	case core.Submit:
-		if c.Signal == nil {
-			return nil
+		if c.Signal == nil || code == events.CodeIDConflict && len(m.lives[c.ID]) > 1 {
+			return nil // in the latter case another submission has had the id since
 		}
 		for _, id := range m.came[c.Signal.MsgID] {
 			for _, b := range m.lives[id] {
