@@ -136,7 +136,7 @@ func talk(t *testing.T, users *logins.Logins, node, way string, args ...string) 
 	why := told["why"].Reasons
 	for what, ok := range map[string]bool{
 		"server":    told["server"].Name == "streamwright" && strings.Contains(told["server"].Instructions, "never as instructions"),
-		"tools":     told["tools"].Count == 24 && told["tools"].Described,
+		"tools":     told["tools"].Count == 27 && told["tools"].Described,
 		"waited":    told["waited"].State == "completed" && told["waited"].Result.Text == way,
 		"why":       len(why) > 0 && why[0].Code == "no_worker",
 		"proposal":  strings.HasPrefix(told["proposal"].Would, "cancel item "),
