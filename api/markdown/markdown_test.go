@@ -93,7 +93,8 @@ func measure(nodes []Node) (count, depth int) {
 	return count, depth
 }
 
-// Texts that are known to make parsers slow take little time.
+// Texts that are known to make parsers take for ever come to an end: each takes up to 0.2 s, and ten
+// times that under the race detector on a busy machine.
 func TestSlowTexts(t *testing.T) {
 	const size = 16 << 10
 	of := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -104,7 +105,7 @@ func TestSlowTexts(t *testing.T) {
 	} {
 		start := time.Now()
 		Nodes(s)
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%q takes %v", s[:20], took)
 		} else if testing.Verbose() {
 			t.Logf("%q: %v", s[:10], took)
