@@ -11,6 +11,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/logins"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -202,6 +203,7 @@ func TestApprovalsWithUsers(t *testing.T) {
 // Where nobody logs in, who answers is who he says he is. Reminders are items of a type, until
 // somebody answers.
 func TestApprovalsInTheOpen(t *testing.T) {
+	logins.Open(t, "nobody logs in")
 	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0"})
