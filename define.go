@@ -69,7 +69,7 @@ func (d *Definition[P, R]) Child(params P, opts ...ItemOption) workers.Child {
 	return child
 }
 
-// unfit is what can't be submitted, for which its error stands.
+// unfit stands for params that can't be submitted. Encoding it returns the reason.
 type unfit struct{ error }
 
 func (u unfit) MarshalJSON() ([]byte, error) { return nil, u.error }
@@ -109,7 +109,8 @@ func (d *Definition[P, R]) Wait(ctx context.Context, c *Client, id string) (R, e
 
 // Handle makes w run fn for the items of this type. Params that do not fit P
 // fail the item for good, with code bad_params. A handler spawns children, snoozes, waits
-// or asks by returning a [workers.Spawn], [workers.Snooze], [workers.Wait] or [workers.Ask] as its error:
+// or asks by returning a [workers.Spawn], a [workers.Snooze], a [workers.Wait] or a
+// [workers.Ask] as its error:
 //
 //	return Thumbnail{}, workers.Snooze(time.Minute).Because("the upload has not ended")
 //

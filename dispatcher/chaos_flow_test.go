@@ -108,7 +108,7 @@ func (c *chaos) letter() {
 	}, cmds...)
 }
 
-// lettersAsLogged holds if all that was said of signals, tokens and questions is what the log says.
+// lettersAsLogged compares each answer about signals, tokens and questions with the log.
 func (c *chaos) lettersAsLogged(m *mail) error {
 	for _, a := range c.told {
 		if err := m.judge(a); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// mail is what the log alone says of signals, tokens and questions: what is wrong with its next
-// event, and whether an answer that somebody was given is true.
+// mail models signals, tokens and questions from the log alone. It checks each event of the log,
+// and each answer that somebody was given.
 type mail struct {
 	lives   map[events.ID][]*mailbox // oldest first
 	came    map[string][]events.ID   // the items that the signal of a message id has come to
@@ -243,7 +243,7 @@ func (b *mailbox) settle() {
 	b.taken = nil
 }
 
-// takes is what the item's wait takes, and whether that ends it.
+// takes returns the signals that the item's wait takes, and whether they end it.
 func (b *mailbox) takes() (taken []int, whole bool) {
 	if b.wait == nil {
 		return nil, false
@@ -550,7 +550,7 @@ func (p *post) next(state *core.State, ids []events.ID) (cmd core.Command, err e
 	return cmd, err
 }
 
-// another is what somebody else sends at the same time: another answer to the same, or the same.
+// another returns what a second person sends at the same time: the same command, or another answer.
 func (p *post) another(cmd core.Command) core.Command {
 	switch c := cmd.(type) {
 	case core.Answer:

@@ -130,7 +130,7 @@ func (st *story) flowCommand(td *datadriven.TestData) string {
 	}
 }
 
-// broughtAlong is what earlier runs have left for the run.
+// broughtAlong describes what earlier runs have left for the run.
 func (st *story) broughtAlong(a *wire.Left) string {
 	var b strings.Builder
 	if a.Checkpoint != nil {

@@ -190,17 +190,17 @@ func (s *session) arrive(a *wire.Assigned, now time.Time) {
 	if s.offer.room > 0 {
 		s.offer.room--
 	}
-	r := readRun(a, now)
+	r, size := readRun(a, now), len(a.Params)+a.Left.Size()
 	switch {
 	case s.Draining || b.stopping:
 		s.release(r, "no_poll")
-	case b.loaded > 0 && b.loaded+len(a.Params)+a.Left.Size() > b.cfg.MaxLoadedBytes:
+	case b.loaded > 0 && b.loaded+size > b.cfg.MaxLoadedBytes:
 		// Not again at once: another engine's worker, or this one's in a while.
 		s.benched = later(s.benched, now.Add(longPause))
 		s.release(r, "no_room")
 	default:
-		r.loaded = len(a.Params) + a.Left.Size()
-		b.loaded += r.loaded
+		r.loaded = size
+		b.loaded += size
 		s.inbox = append(s.inbox, r)
 		if s.polling == nil {
 			b.kick.send()

@@ -25,8 +25,8 @@ type Refund struct {
 	Euros int    `json:"euros"`
 }
 
-// Model goes on with a talk: it writes words to w as they come, and returns what it wants to do
-// then, nil for nothing. The client of a real language model goes here.
+// Model continues a talk. It writes its words to w as they come, and returns the refund that it
+// wants to make, nil for none. The client of a real language model goes here.
 type Model func(ctx context.Context, said []Message, w io.Writer) (*Refund, error)
 
 var (

@@ -1,5 +1,6 @@
-// Assistant does what it is asked for: its text is read while it is made, and it asks before it
-// acts. While nobody has answered, the item waits and holds no slot; the next run goes on from there.
+// Assistant handles requests with a language model. The client prints the model's text while it is
+// made. Before it makes a refund the handler asks a person: the item waits and holds no slot, and the
+// answer starts the next run.
 //
 //	engine serve &
 //	go run ./examples/assistant "refund order 1234, 40 €"
@@ -26,7 +27,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Request is what somebody asks for.
+// Request is the text of a request.
 type Request struct {
 	Text string `json:"text"`
 }

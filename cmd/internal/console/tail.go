@@ -107,7 +107,8 @@ var summaryFields = []string{
 	"raised", "not_raised", "uncounted", "was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced", "paused", "node",
 }
 
-// parkedFields are those of a wait, whose error and code are only what its deadline may bring.
+// parkedFields are those of a wait. Its error and code are left out: the item gets them only if
+// the deadline passes.
 var parkedFields = []string{"names", "all", "until", "then"}
 
 // list shows the ids of an event: a few, and how many more there are.
