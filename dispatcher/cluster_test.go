@@ -255,12 +255,18 @@ func (c *cluster) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(c.rng.Int64N(int64(to-from)))
 }
 
-// newCluster makes a cluster of so many nodes, and starts it.
+// newCluster makes a cluster, and starts it. Its size follows from the seed.
 func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	c := &cluster{rng: rand.New(rand.NewPCG(seed, 7)), at: simStart, bug: b, verbose: verbose}
 	size := []int{3, 3, 3, 3, 3, 3, 2, 5}[c.rng.IntN(8)]
-	servers := max(size, 3)
 	c.external = size == 2 || c.rng.IntN(3) == 0
+	c.begin(size)
+	return c
+}
+
+// begin makes the nodes of a cluster, and starts them.
+func (c *cluster) begin(size int) {
+	b, servers := c.bug, max(size, 3)
 	c.cutting = c.rng.IntN(2) == 0 || b == bugOldStore
 	c.mixed = !c.cutting && (c.rng.IntN(2) == 0 || b == bugGuess) // a round would be read by this program's level
 	c.ack = c.rng.IntN(3) == 0
@@ -281,7 +287,6 @@ func newCluster(seed uint64, b bug, verbose func(string, ...any)) *cluster {
 	for _, n := range c.nodes {
 		n.boot(nil)
 	}
-	return c
 }
 
 // close ends everything.

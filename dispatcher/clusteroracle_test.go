@@ -29,6 +29,7 @@ type oracle struct {
 	running   map[events.ID]events.Token
 	lives     map[events.ID][]life // oldest first
 	tenants   map[events.ID]string
+	handed    map[string]int // items created, by their label handedLabel
 	typeOf    map[events.ID]events.Type
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
@@ -47,6 +48,9 @@ type oracle struct {
 	proved    events.Seq
 	digest    string // of the fold of the log up to proved
 }
+
+// handedLabel tells what another log has handed over: see fleet.
+const handedLabel = "handed"
 
 // life is an item from its creation until it is pruned. After that it may be asked for
 // again, when nobody knows it any more.
@@ -81,7 +85,7 @@ func newOracle(c *cluster) *oracle {
 	set.Backoff.Jitter = 0
 	state.SetDefaults(set)
 	c.failed(state.SetFormatLevel(nextLevel))
-	return &oracle{c: c, acked: map[events.ID]bool{}, mail: newMail(), state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{},
+	return &oracle{c: c, acked: map[events.ID]bool{}, mail: newMail(), state: state, skew: make([]time.Duration, 5), running: map[events.ID]events.Token{}, lives: map[events.ID][]life{}, tenants: map[events.ID]string{}, handed: map[string]int{},
 		typeOf: map[events.ID]events.Type{}, answered: map[uint64]int{}, ticks: map[string]bool{}, tokens: map[events.Token]bool{}, workerOf: map[events.Token]events.WorkerID{},
 		began: map[string][]time.Time{}, limited: map[events.Type]events.TypeSettings{}, onShelf: map[events.ID]*events.Item{}}
 }
@@ -159,6 +163,9 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.lives[ev.ID] = append(o.lives[ev.ID], life{created: ev.Seq})
 		o.tenants[ev.ID], o.typeOf[ev.ID] = b.Tenant, ev.Type
+		if key := b.Labels[handedLabel]; key != "" {
+			o.handed[key]++
+		}
 		return o.answer(b.Intake)
 	case *events.Rejected:
 		return o.answer(b.Intake)

@@ -23,6 +23,7 @@ import (
 type people struct {
 	c        *cluster
 	ids      uint64
+	space    byte                     // in the ids that they make: of the namespace
 	accepted map[events.ID]events.Seq // submissions that were answered, and the position told
 	order    []events.ID              // of accepted
 	runs     []*clusterRun            // runs that workers have begun
@@ -73,7 +74,7 @@ func newPeople(c *cluster) *people {
 
 func (p *people) id() (id events.ID) {
 	p.ids++
-	id[0] = 2
+	id[0], id[1] = 2, p.space
 	for i := range 8 {
 		id[15-i] = byte(p.ids >> (8 * i))
 	}

@@ -386,12 +386,8 @@ func (c *cluster) clock(rng *rand.Rand) {
 // restFor bounds how long everything may take to get done when all is well again.
 const restFor = 45 * time.Minute
 
-// rest lets everything heal and all work be done, and checks what must be true then.
-func (c *cluster) rest() {
-	if c.failure != nil {
-		return
-	}
-	c.trace("-- rest")
+// recover ends all trouble.
+func (c *cluster) recover() {
 	c.calm = true
 	c.log.Trouble.Lost, c.log.Trouble.AckLost, c.log.Trouble.Late, c.log.Trouble.Slow = 0, 0, 0, 0
 	c.heal()
@@ -403,6 +399,15 @@ func (c *cluster) rest() {
 	for _, n := range c.nodes {
 		n.asleep = time.Time{}
 	}
+}
+
+// rest lets everything heal and all work be done, and checks what must be true then.
+func (c *cluster) rest() {
+	if c.failure != nil {
+		return
+	}
+	c.trace("-- rest")
+	c.recover()
 	c.people.runs = slices.DeleteFunc(c.people.runs, func(r *clusterRun) bool { return !r.busy })
 	c.people.alive = map[string]int{"w0": 8}
 	end := c.at.Add(restFor)
