@@ -30,7 +30,10 @@ func (a *submitAPI) handle(h *handlers) {
 
 // submit decides one item or an array of them.
 func (a *submitAPI) submit(c *call) {
+	turn := a.Turns.Turn()
+	turn.Begin()
 	subs, array, errs, err := decodeSubmits(c.data)
+	turn.End()
 	to := events.Namespace("")
 	if err == nil {
 		to, err = a.elsewhere(subs, errs)
@@ -174,7 +177,10 @@ func stateAfter(o dispatcher.Outcome) (s events.ItemState) {
 
 // report decides one report or an array of them.
 func (a *submitAPI) report(c *call) {
+	turn := a.Turns.Turn()
+	turn.Begin()
 	list, array, errs, err := decodeReports(c.data)
+	turn.End()
 	if err != nil {
 		c.reply(nil, err)
 		return

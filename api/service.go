@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -54,6 +55,8 @@ type Config struct {
 	Prover  Prover
 	Logs    *Logs
 	Metrics *Metrics // nil: its own, which nobody reads
+	// Turns is the namespace's share of the processors; nil: it gives way to nobody in particular.
+	Turns *turns.Share
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string

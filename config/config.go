@@ -62,6 +62,8 @@ type Server struct {
 	// time the engine last knew and still be followed without an operator; negative:
 	// no limit.
 	MaxClockJump time.Duration
+	// Weight is that of the default namespace's share of the processors: 1 to events.MaxWeight.
+	Weight int
 	// NoDedupBucket leaves out the KV bucket of taken dedup keys.
 	NoDedupBucket bool
 }

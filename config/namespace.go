@@ -16,6 +16,7 @@ type Namespace struct {
 	MaxDocumentBytes  int64
 	RequestsPerSecond int
 	Node              string
+	Weight            int
 	Accept            events.NamespaceList
 }
 
@@ -25,7 +26,7 @@ func (c Config) FileNamespaces() []events.NamespaceInfo {
 	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
 		n := c.Namespaces[name]
 		list = append(list, events.NamespaceInfo{
-			Name: name, Paused: n.Paused, Node: n.Node, Accept: n.Accept, Source: events.SourceFile,
+			Name: name, Paused: n.Paused, Node: n.Node, Weight: n.Weight, Accept: n.Accept, Source: events.SourceFile,
 			Limits: events.NamespaceLimits{
 				MaxQueued: n.MaxQueued, MaxLogBytes: n.MaxLogBytes, MaxDocumentBytes: n.MaxDocumentBytes,
 				RequestsPerSecond: n.RequestsPerSecond,

@@ -77,6 +77,7 @@ type loop struct {
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer l.turn.End()
 	stop := ctx.Done()
 	for {
 		var urgent, bulk, door, plain <-chan job
@@ -86,6 +87,7 @@ func (l *loop) run(ctx context.Context) error {
 				plain = l.queues.intake.open()
 			}
 		}
+		l.turn.End()
 		select {
 		case j := <-urgent:
 			l.queues.urgent.take(j)
@@ -96,6 +98,7 @@ func (l *loop) run(ctx context.Context) error {
 		case j := <-plain:
 			l.queues.intake.take(j)
 		case r := <-l.pipe.results:
+			l.turn.Begin()
 			if err := l.onAppended(r); err != nil {
 				return err
 			}
@@ -111,6 +114,7 @@ func (l *loop) run(ctx context.Context) error {
 		case <-stop:
 			l.closing, stop = true, nil
 		}
+		l.turn.Begin()
 		if err := l.step(); err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	l.newID = e.NewID
 	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
 	l.pipe.told = e.reached
-	live := feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard})
+	live := feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard, Turns: e.cfg.Turns})
 	l.pipe.feed = live
 	if err := e.tellOwned(ctx, live, last); err != nil {
 		return nil, err
@@ -145,6 +145,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	l := &loop{
 		cfg: cfg, out: out, signals: sig, halt: halt,
 		decider: decider{state: state, clock: clk, pipe: newPipeline(cfg, state, last)},
+		turn:    cfg.Turns.Turn(),
 		table:   table.New(), seats: seats.New(), dirty: dirty{},
 	}
 	l.queues.intake, l.queues.door = backlog{in: make(chan job, 4), held: state.QueueFull}, backlog{in: make(chan job, 4)}

@@ -283,10 +283,14 @@ func (p *pipeline) eachUnprojected(fn func(before, after *events.Item)) {
 
 // reply is the replying goroutine: it encodes and sends answers while the loop goes on.
 func (p *pipeline) reply() {
+	turn := p.cfg.Turns.Turn()
 	for jobs := range p.toReply {
+		turn.Begin()
 		for _, j := range jobs {
 			j.finish()
+			turn.Take()
 		}
+		turn.End()
 	}
 }
 

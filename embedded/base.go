@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +23,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -36,6 +38,7 @@ type base struct {
 	srv      *server              // nil: an existing NATS is used
 	nc       *nats.Conn           // the engine's own
 	room     *room.Watch          // set before any log is opened
+	turns    *turns.Share         // of the processors
 	copies   copies               // set once the server is there
 	starting *api.Starting        // answers until the API does; nil without an engine
 	info     events.NamespaceInfo // when the namespace began to run; zero for the default one
@@ -43,6 +46,7 @@ type base struct {
 
 func newBase(o Options) *base {
 	b := &base{o: o, cfg: o.config(), log: o.Logger}
+	b.turns = turns.NewMachine(runtime.GOMAXPROCS(0)).Share(b.cfg.Server.Weight)
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -55,7 +55,7 @@ func (d *decider) newDispatcher(hooks dispatcher.Hooks) (err error) {
 		}
 	}
 	c := dispatcher.Config{
-		Log: d.ledger.eventLog, Store: d.ledger.store, Conn: d.nc, Names: d.names(), Owner: d.nodeName(), Version: Version,
+		Log: d.ledger.eventLog, Store: d.ledger.store, Conn: d.nc, Names: d.names(), Owner: d.nodeName(), Version: Version, Turns: d.turns,
 		Alone: !d.ledger.lease.shared(), Sites: d.cfg.Leaf.SiteNames(), MemoryOnly: d.o.Memory, Replicas: d.copies.replicas, Placement: d.copies.placement, Several: d.copies.several, Defaults: d.cfg.TypeDefaults(), MaxRunning: d.cfg.Limits.MaxRunning,
 		Limits:    d.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: d.cfg.FileSchedules(), FileNamespaces: d.cfg.FileNamespaces(), Logger: d.log, Hooks: hooks,

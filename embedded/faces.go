@@ -176,7 +176,7 @@ func (f *faces) openAPI(ctx context.Context) error {
 		return err
 	}
 	err = f.newService(api.Config{
-		Core: f.decider.dispatcher, Logs: logs, Output: f.output,
+		Core: f.decider.dispatcher, Logs: logs, Output: f.output, Turns: f.turns,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return f.cfg.Types[t].Patch.Conflicts(wanted)
 		},

@@ -346,6 +346,7 @@ func (t *tenant) set(info events.NamespaceInfo) {
 // apply has what runs follow the settings. REQUIRES: mu, space is not nil.
 func (t *tenant) apply() {
 	t.space.decider.set(t.info)
+	t.space.turns.SetWeight(t.info.Weight)
 	if t.info.Limits != t.space.info.Limits {
 		signal(t.changed)
 	}
@@ -723,7 +724,7 @@ func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
 // what engine.toml says of the default one alone, and without a connection yet.
 func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	ns, name := *b, info.Name
-	ns.info = info
+	ns.info, ns.turns = info, b.turns.Another(info.Weight)
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix

@@ -62,7 +62,7 @@ func storeOptions(memory bool, log *slog.Logger) projector.Options {
 
 func (l *ledger) storeOptions() projector.Options {
 	o := storeOptions(l.o.Memory, l.log)
-	o.KeepPruned = l.o.keepPruned
+	o.KeepPruned, o.Turns = l.o.keepPruned, l.turns
 	return o
 }
 
@@ -165,7 +165,7 @@ func (l *ledger) logConfig() eventlog.Config {
 		Connect:  l.logConnect,
 		Existing: knownLog && !l.o.SetStoreAside,
 		Replicas: l.copies.replicas, Placement: l.copies.placement,
-		Names: l.names(), Memory: l.o.Memory, Logger: l.log,
+		Names: l.names(), Memory: l.o.Memory, Logger: l.log, Turns: l.turns,
 		OnForeign: func(seq uint64, _ string) { l.metrics.Foreign(seq) },
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	Replicas int
 	// Placement lists tags of the servers on which a new stream is made; none: any.
 	Placement []string
+	// Turns is the share of the processors that appends and reads take; nil: they give way to
+	// nobody in particular.
+	Turns *turns.Share
 	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
 	// there is none: for callers that know there was one.
 	Existing bool

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -186,10 +187,11 @@ type encoder struct {
 	writer  string // this writer's random name in frame ids
 	frames  uint64 // it has made
 	last    int    // bytes of the last one: the next will be like it
+	turn    turns.Turn
 }
 
-func newEncoder(names wire.Names, partition int) *encoder {
-	return &encoder{subject: names.Frame(partition), writer: newWriter()}
+func newEncoder(names wire.Names, partition int, turn turns.Turn) *encoder {
+	return &encoder{subject: names.Frame(partition), writer: newWriter(), turn: turn}
 }
 
 // frameRoom is more than the headers of a frame take.
@@ -200,8 +202,11 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	if n := len(w.Events); n == 0 || n > MaxEvents {
 		return nil, fmt.Errorf("append %d events: one append takes 1 to %d", n, MaxEvents)
 	}
+	e.turn.Begin()
+	defer e.turn.End()
 	body := make([]byte, 0, e.last+e.last/4)
 	for i := range w.Events {
+		e.turn.Take()
 		b, err := w.Events[i].AppendJSON(body)
 		if err != nil {
 			return nil, err
@@ -230,7 +235,7 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 
 // NewMessage makes the message of a frame that is not appended by a Log: for tests.
 func NewMessage(names wire.Names, partition int, w *Write) (*nats.Msg, error) {
-	return newEncoder(names, partition).encode(w, 1<<30)
+	return newEncoder(names, partition, turns.Turn{}).encode(w, 1<<30)
 }
 
 // appended is the result of storing a frame at seq.

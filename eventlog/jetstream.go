@@ -88,7 +88,7 @@ func (l *JetStream) open(ctx context.Context, unfinished bool) error {
 		return err
 	}
 	l.replicated = replicas > 1
-	l.enc = newEncoder(l.cfg.Names, l.cfg.Partition)
+	l.enc = newEncoder(l.cfg.Names, l.cfg.Partition, l.cfg.Turns.Turn())
 	return l.Reset(ctx)
 }
 

@@ -9,6 +9,7 @@ const (
 	MaxBound        = 1 << 50
 	MaxRequestsRate = 1_000_000 // requests a second
 	MaxAccepted     = 100       // namespaces that one accepts work from
+	MaxWeight       = 100       // of a namespace's share of the processors; the least, and the default, is 1
 )
 
 // NamespaceInfo describes a namespace. The default namespace has none: it is there by itself.
@@ -17,6 +18,9 @@ type NamespaceInfo struct {
 	Paused bool            `json:"paused,omitempty"`
 	Limits NamespaceLimits `json:"limits,omitzero"`
 	Node   string          `json:"node,omitempty"` // the node that should own its log; empty: any
+	// Weight is that of its share of a process's processors, while they are all taken: 1 to
+	// MaxWeight; 0 stands for 1.
+	Weight int `json:"weight,omitempty"`
 	// Accept lists the namespaces whose clients may hand work to this one.
 	Accept NamespaceList `json:"accept,omitempty"`
 	Source string        `json:"source"` // file, api
@@ -41,6 +45,7 @@ type NamespaceChange struct {
 	Paused *bool                 `json:"paused,omitempty"`
 	Limits NamespaceLimitsChange `json:"limits,omitzero"`
 	Node   *string               `json:"node,omitempty"`   // empty: any
+	Weight *int                  `json:"weight,omitempty"` // 1 to MaxWeight
 	Accept *NamespaceList        `json:"accept,omitempty"` // empty: none
 }
 
@@ -56,6 +61,7 @@ type NamespaceLimitsChange struct {
 func (c NamespaceChange) Apply(n NamespaceInfo) NamespaceInfo {
 	put(&n.Paused, c.Paused)
 	put(&n.Node, c.Node)
+	put(&n.Weight, c.Weight)
 	put(&n.Accept, c.Accept)
 	put(&n.Limits.MaxQueued, c.Limits.MaxQueued)
 	put(&n.Limits.MaxLogBytes, c.Limits.MaxLogBytes)
@@ -72,7 +78,7 @@ func put[T any](at *T, v *T) {
 
 // Change returns the change that sets all of a namespace that can be changed.
 func (n NamespaceInfo) Change() NamespaceChange {
-	return NamespaceChange{Paused: &n.Paused, Node: &n.Node, Accept: &n.Accept, Limits: NamespaceLimitsChange{
+	return NamespaceChange{Paused: &n.Paused, Node: &n.Node, Weight: &n.Weight, Accept: &n.Accept, Limits: NamespaceLimitsChange{
 		MaxQueued: &n.Limits.MaxQueued, MaxLogBytes: &n.Limits.MaxLogBytes, MaxDocumentBytes: &n.Limits.MaxDocumentBytes,
 		RequestsPerSecond: &n.Limits.RequestsPerSecond,
 	}}
@@ -88,6 +94,9 @@ func (n NamespaceInfo) Validate() error {
 		return n.bad("invalid source %q: use %s or %s", Clip(n.Source, 64), SourceFile, SourceAPI)
 	case len(n.Node) > MaxNameLen || !plain(n.Node):
 		return n.bad("invalid node %q: use the name of a node, of at most %d bytes", Clip(n.Node, 80), MaxNameLen)
+	}
+	if n.Weight < 0 || n.Weight > MaxWeight {
+		return n.bad("weight is %d: it must be 1 to %d", n.Weight, MaxWeight)
 	}
 	if err := n.checkAccept(); err != nil {
 		return err

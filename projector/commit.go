@@ -70,6 +70,8 @@ func (s *Store) commit(c *core.Changes) error {
 		return err
 	}
 	defer s.release(g)
+	s.writer.turn.Begin()
+	defer s.writer.turn.End()
 	s.raiseNewest(c.Items)
 	if err := s.writer.write(g.db, c); err != nil {
 		return fmt.Errorf("project up to event %d: %w", c.Meta.Applied, err)
@@ -103,7 +105,7 @@ func (s *Store) noteUnflushed(n int) {
 
 // write makes one batch of the changes and applies it.
 func (w *writer) write(db *pebble.DB, c *core.Changes) error {
-	w.batch = batch{Batch: db.NewBatchWithSize(batchSize(c))}
+	w.batch = batch{Batch: db.NewBatchWithSize(batchSize(c)), turn: &w.turn}
 	b := &w.batch
 	defer b.Close()
 	v := layout.View{R: db}
@@ -142,7 +144,6 @@ func batchSize(c *core.Changes) int {
 func (w *writer) items(b *batch, v layout.View, items []core.ItemChange) error {
 	defer w.ops.reset()
 	for _, c := range items {
-		w.turn.Take()
 		w.old.fill(c.Old)
 		w.new.fill(c.New)
 		diffIndexes(&w.old, &w.new, &w.ops)

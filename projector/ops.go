@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -117,10 +118,14 @@ func (o *ops) each(del func(key []byte), set func(key, val []byte)) {
 // batch is a Pebble batch under way. Its first error sticks.
 type batch struct {
 	*pebble.Batch
-	err error
+	err  error
+	turn *turns.Turn // taken with each write; nil: none
 }
 
 func (b *batch) note(err error) {
+	if b.turn != nil {
+		b.turn.Take()
+	}
 	if b.err == nil {
 		b.err = err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 )
 
 // Options are a Store's. The zero value is good for production.
@@ -36,6 +37,9 @@ type Options struct {
 	// until [Store.DropPruned]. Queries show them; counters leave them out. Items that
 	// an operator has purged are not kept.
 	KeepPruned bool
+	// Turns is the share of the processors that commits and lists take; nil: they give way to
+	// nobody in particular.
+	Turns *turns.Share
 	// Logger hears of damage, stalls and slow disks. Default: none.
 	Logger *slog.Logger
 

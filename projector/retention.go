@@ -235,7 +235,9 @@ func (s *Store) change(behind events.ID, how func(*events.Item) (core.ItemChange
 	if err != nil || len(changes) == 0 {
 		return at, more, err
 	}
-	s.writer.batch = batch{Batch: g.db.NewBatch()}
+	s.writer.turn.Begin()
+	defer s.writer.turn.End()
+	s.writer.batch = batch{Batch: g.db.NewBatch(), turn: &s.writer.turn}
 	b := &s.writer.batch
 	defer b.Close()
 	if b.note(s.writer.items(b, v, changes)); b.err != nil {

@@ -96,7 +96,7 @@ func openIn(f *folder, opts Options) (*Store, error) {
 // newStore starts a Store on an open Pebble folder, or closes that.
 func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
 	s := &Store{opts: opts, folder: f, live: newGeneration(db), pos: position{awaited: make(chan struct{}, 1)}}
-	s.writer.limits = opts.rejected
+	s.writer.limits, s.writer.turn = opts.rejected, opts.Turns.Turn()
 	if err := s.load(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
 	}
@@ -244,7 +244,7 @@ func (s *Store) Snapshot(fn func(layout.View) error) error {
 	}
 	defer s.release(g)
 	snap := g.db.NewSnapshot()
-	return errors.Join(fn(layout.View{R: snap}), snap.Close())
+	return errors.Join(fn(layout.View{R: snap, Turns: s.opts.Turns}), snap.Close())
 }
 
 // Applied is the position of the last event that is folded in: what a query

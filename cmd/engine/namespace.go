@@ -109,6 +109,14 @@ func wholeOrNone(s string) (int, error) {
 	return n, err
 }
 
+func weight(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > events.MaxWeight {
+		err = fmt.Errorf("use a whole number from 1 to %d", events.MaxWeight)
+	}
+	return n, err
+}
+
 // given decodes a flag's value into what it points at once it is given.
 func given[T any](dst **T, parse func(string) (T, error)) func(string) error {
 	return func(s string) error {
@@ -126,6 +134,7 @@ func namespaceFlags(fs *pflag.FlagSet, c *streamwright.NamespaceChange) {
 	fs.Func("max-log-size", "how large its event stream may be, a `size` such as 10GiB; 0: no limit (default)", given(&l.MaxLogBytes, sizeOrNone))
 	fs.Func("max-document-size", "how large its object store of documents may be, a `size` such as 1GiB; 0: as the engine's (default)", given(&l.MaxDocumentBytes, sizeOrNone))
 	fs.Func("requests-per-second", "how many requests its users may make a second, a `number`; 0: no limit (default)", given(&l.RequestsPerSecond, wholeOrNone))
+	fs.Func("weight", "its share of the processors while they are all taken, a `number`, 1 (default) to 100", given(&c.Weight, weight))
 	fs.Func("accept", "the `namespaces` whose clients may hand work to it, with commas between them; '': none (default)", given(&c.Accept, events.ParseNamespaceList))
 	fs.Func("node", "the `node` that should own its log (default any)", given(&c.Node, func(s string) (string, error) { return s, nil }))
 }
@@ -330,6 +339,7 @@ func (a *app) showNamespace(n streamwright.NamespaceInfo, err error) error {
 		number("max_log_size", l.MaxLogBytes, config.FormatSize(l.MaxLogBytes))
 		number("max_document_size", l.MaxDocumentBytes, config.FormatSize(l.MaxDocumentBytes))
 		number("requests_per_second", int64(l.RequestsPerSecond), console.Count(l.RequestsPerSecond))
+		number("weight", int64(n.Weight), console.Count(n.Weight))
 		line("node", n.Node)
 		line("accept", join(n.Accept.All(), ", "))
 		line("set by", n.Source)

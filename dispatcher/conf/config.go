@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -136,6 +137,8 @@ type Config struct {
 	// to. An *events.Error other than CodeUnavailable says that they are lost. nil: there
 	// is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
+	// Turns is the namespace's share of the processors; nil: it gives way to nobody in particular.
+	Turns *turns.Share
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // longest time between two heartbeats of a worker

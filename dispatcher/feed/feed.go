@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	Partition int
 	// Heard reports whether anybody subscribes to a subject; nil: it is not known.
 	Heard func(subject string) bool
+	Turns *turns.Share // of the processors; nil: it gives way to nobody in particular
 }
 
 // Name says where an event is told.
@@ -45,6 +47,7 @@ type Feed struct {
 	in     chan frame
 	budget *semaphore.Weighted
 
+	turn     turns.Turn
 	subjects map[Name]string
 	header   nats.Header
 	position [1]string
@@ -60,7 +63,7 @@ type frame struct {
 
 // New makes a Feed.
 func New(cfg Config) *Feed {
-	f := &Feed{cfg: cfg, in: make(chan frame, maxFrames), budget: semaphore.NewWeighted(maxWaiting), subjects: map[Name]string{}}
+	f := &Feed{cfg: cfg, turn: cfg.Turns.Turn(), in: make(chan frame, maxFrames), budget: semaphore.NewWeighted(maxWaiting), subjects: map[Name]string{}}
 	f.header = nats.Header{wire.HeaderPosition: f.position[:], wire.HeaderPrevious: f.previous[:]}
 	return f
 }
@@ -93,7 +96,10 @@ func (f *Feed) Run(ctx context.Context) {
 }
 
 func (f *Feed) tell(t frame) {
+	f.turn.Begin()
+	defer f.turn.End()
 	for i, name := range t.names {
+		f.turn.Take()
 		line, rest, _ := bytes.Cut(t.lines, []byte{'\n'})
 		t.lines = rest
 		at, subject := events.SeqOf(t.seq, i), f.subject(name)

@@ -279,7 +279,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"error":   "and in words",
 	}},
 	events.KindNamespaceSet: {"A [namespace](../guides/NAMESPACES.md) was added, or changed. It is in the log of the namespace `default` only, which has the list of the others.", map[string]string{
-		"namespace": "the namespace from here on, in full: `name`, `paused`, `limits` (`max_queued`, `max_log_bytes`, `max_document_bytes`, `requests_per_second`; absent: none), `node` (which should own its log; absent: any), `source` (`file`, `api`) and `created_at`, which stays the same until it is removed",
+		"namespace": "the namespace from here on, in full: `name`, `paused`, `limits` (`max_queued`, `max_log_bytes`, `max_document_bytes`, `requests_per_second`; absent: none), `node` (which should own its log; absent: any), `weight` (of its share of the processors; absent: 1), `source` (`file`, `api`) and `created_at`, which stays the same until it is removed",
 	}},
 	events.KindNamespaceRemoved: {"A namespace is no more. Its streams and stores are destroyed once this event is durable.", map[string]string{
 		"name": "the namespace",

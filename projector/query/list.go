@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -228,7 +227,9 @@ func (l *listing) page(v layout.View) (page wire.Listed, err error) {
 	if err != nil {
 		return page, err
 	}
-	var turn turns.Turn
+	turn := v.Turns.Turn()
+	turn.Begin()
+	defer turn.End()
 	for at := src.spot(); at.ok; at = src.spot() {
 		if !at.exact || len(page.Items) == l.limit || s.budget <= 0 {
 			page.NextCursor = l.cursor(at.place.Prior())

@@ -939,6 +939,8 @@ export interface NamespaceChange {
   /** empty: any */
   node?: string;
   paused?: boolean;
+  /** 1 to MaxWeight */
+  weight?: number;
 }
 
 /** NamespaceGet asks for one namespace, answered with a NamespaceInfo. */
@@ -967,6 +969,8 @@ export interface NamespaceInfo {
   source: string;
   /** left out: the engine that answers holds none but the default one */
   state?: NamespaceState;
+  /** Weight is that of its share of a process's processors, while they are all taken: 1 to MaxWeight; 0 stands for 1. */
+  weight?: number;
 }
 
 /** NamespaceLimits bounds what a namespace uses. 0 sets no limit beside the engine's. */
@@ -1010,6 +1014,8 @@ export interface NamespaceRecord {
   removing?: boolean;
   /** file, api */
   source: string;
+  /** Weight is that of its share of a process's processors, while they are all taken: 1 to MaxWeight; 0 stands for 1. */
+  weight?: number;
 }
 
 /** NamespaceRemoval answers a removal with the namespace as it was. */
@@ -1050,6 +1056,8 @@ export interface NamespaceSet {
   /** empty: any */
   node?: string;
   paused?: boolean;
+  /** 1 to MaxWeight */
+  weight?: number;
 }
 
 /** NamespaceState says how a namespace is, as the node that answers knows it. */

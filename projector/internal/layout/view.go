@@ -8,11 +8,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/turns"
 )
 
 // View reads the store: the Pebble database itself, for one lookup, or a
 // snapshot of it, where several must agree. What it returns is the caller's.
-type View struct{ R pebble.Reader }
+type View struct {
+	R     pebble.Reader
+	Turns *turns.Share // of the processors, for what reads much; nil: it gives way to nobody in particular
+}
 
 // Get calls fn with the value of a key, which is valid until fn returns, and
 // reports whether there is one.

@@ -33,7 +33,7 @@ func view(t *testing.T, kv map[string]string) View {
 			t.Fatal(err)
 		}
 	}
-	return View{db}
+	return View{R: db}
 }
 
 type quiet struct{}
