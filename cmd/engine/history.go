@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurati
 		before = ev.At
 		row := []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
+			attempt, console.Clean(ev.Worker), console.Took(ev.StateDurations), console.Summary(ev, style),
 		}
 		if named {
 			row = slices.Insert(row, byAt, console.Clean(ev.By))
@@ -56,27 +55,10 @@ func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurati
 		return row
 	})
 	return a.show(map[string]streamwright.StateDurations{"totals": sum}, err, func() {
-		if text := took(&sum); text != "" {
+		if text := console.Took(&sum); text != "" {
 			a.Printf("in all: %s\n", text)
 		}
 	})
-}
-
-// took tells how much time the states have taken.
-func took(s *streamwright.StateDurations) string {
-	if s == nil {
-		return ""
-	}
-	var parts []string
-	for _, p := range []struct {
-		what string
-		took streamwright.Duration
-	}{{"queued", s.Waited}, {"backed off", s.BackedOff}, {"held", s.Held}, {"starting", s.Starting}, {"ran", s.Ran}} {
-		if p.took.Duration > 0 {
-			parts = append(parts, p.what+" "+console.Span(p.took.Duration))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 func logsCommand(a *app) *cobra.Command {
