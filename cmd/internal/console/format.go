@@ -136,6 +136,7 @@ const (
 	yellow = "33"
 	cyan   = "36"
 	faint  = "2"
+	strong = "1"
 )
 
 func (s Style) paint(code, text string) string {
@@ -144,6 +145,9 @@ func (s Style) paint(code, text string) string {
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
+
+// Strong is for what stands out.
+func (s Style) Strong(text string) string { return s.paint(strong, text) }
 
 // Faint is for what matters less.
 func (s Style) Faint(text string) string { return s.paint(faint, text) }
@@ -169,10 +173,15 @@ var (
 )
 
 // State shows an item's state.
-func (s Style) State(st events.ItemState) string { return s.paint(stateColours[st], st.String()) }
+func (s Style) State(st events.ItemState) string { return s.InState(st, st.String()) }
 
-// kind colours the name of an event's kind.
-func (s Style) kind(k events.Kind, text string) string { return s.paint(kindColours[k], text) }
+// InState colours a text about an item that is in a state.
+func (s Style) InState(st events.ItemState, text string) string {
+	return s.paint(stateColours[st], text)
+}
+
+// Kind colours the name of an event's kind.
+func (s Style) Kind(k events.Kind, text string) string { return s.paint(kindColours[k], text) }
 
 // Level shows a log level.
 func (s Style) Level(level string) string {
