@@ -190,29 +190,43 @@ func (s Style) Level(level string) string {
 
 // Table prints rows in aligned columns; the first row is the heading. Cells
 // may be coloured.
-func Table(w io.Writer, style Style, rows [][]string) {
-	var widths []int
+func Table(w io.Writer, style Style, rows [][]string) { NewColumns(w, style).Print(rows...) }
+
+// Columns prints rows as they come: each column is as wide as the widest of its cells so far.
+type Columns struct {
+	w      io.Writer
+	style  Style
+	widths []int
+	headed bool // the first row, the heading, is printed
+}
+
+// NewColumns returns columns without a row.
+func NewColumns(w io.Writer, style Style) *Columns { return &Columns{w: w, style: style} }
+
+// Print prints rows, aligned among themselves. The very first is the heading.
+func (c *Columns) Print(rows ...[]string) {
 	for _, row := range rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(c.widths) {
+				c.widths = append(c.widths, 0)
 			}
-			widths[i] = max(widths[i], visible(cell))
+			c.widths[i] = max(c.widths[i], visible(cell))
 		}
 	}
-	for n, row := range rows {
+	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			if n == 0 {
-				b.WriteString(style.Faint(cell))
+			if !c.headed {
+				b.WriteString(c.style.Faint(cell))
 			} else {
 				b.WriteString(cell)
 			}
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-visible(cell)+2))
+				b.WriteString(strings.Repeat(" ", c.widths[i]-visible(cell)+2))
 			}
 		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		c.headed = true
+		fmt.Fprintln(c.w, strings.TrimRight(b.String(), " "))
 	}
 }
 
