@@ -155,7 +155,7 @@ func (s *topSource) Item(ctx context.Context, id string) (it top.Item, err error
 }
 
 // topReason is the reason of changes that are made in engine top, for the history.
-const topReason = "by hand, in engine top"
+const topReason = "in engine top"
 
 // Pause implements top.Source.
 func (s *topSource) Pause(ctx context.Context, typ string) (string, error) {
