@@ -84,7 +84,7 @@ func (a *app) showDead(items []streamwright.WorkItem, err error) error {
 	return showList(a, items, err, "", head, func(it streamwright.WorkItem) []string {
 		text := ""
 		if it.Error != nil {
-			text = style.Clip(failure(it.Error), 60)
+			text = style.Clip(console.Failure(it.Error), 60)
 		}
 		return []string{it.ID, it.Type, console.Ago(it.FinishedAt, now), style.Clip(it.Reason, 20),
 			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), it.Cause, text}

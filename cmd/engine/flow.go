@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -140,81 +139,16 @@ func batchesOpenCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printBatch(id string, state events.ItemState, b *wire.BatchCounts) {
-	a.Printf("%s  %s  %s\n", id, a.Style().State(state), batchText(b, state))
-}
-
-// batchText tells on one line how far a batch has come. A batch that has ended gets
-// no more items.
-func batchText(b *wire.BatchCounts, state events.ItemState) string {
-	of := max(b.Total, b.Declared)
-	text := fmt.Sprintf("%d of %d done", b.Done, of)
-	if of > 0 {
-		text += fmt.Sprintf(" (%d %%)", 100*b.Done/of)
-	}
-	if b.Dead > 0 {
-		text += fmt.Sprintf(", %d dead", b.Dead)
-	}
-	if b.Cancelled > 0 {
-		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
-	}
-	switch {
-	case state.Terminal():
-	case !b.Sealed:
-		text += ", open: more may come"
-	case b.Total < b.Declared:
-		text += fmt.Sprintf(", %d still to be submitted", b.Declared-b.Total)
-	}
-	if b.Name != "" {
-		text = console.Clip(b.Name, 60) + ": " + text
-	}
-	return text
-}
-
-// waitNote tells in a list what a waiting item waits for.
-func waitNote(it streamwright.WorkItem, style console.Style) string {
-	switch {
-	case it.Batch != nil:
-		return batchText(it.Batch, it.State)
-	case it.WaitsLeft > 0:
-		return fmt.Sprintf("for %d to end (%s)", it.WaitsLeft, style.Clip(it.Reason, 30))
-	case it.WaitsFor != nil:
-		return style.Clip(waitText(it.WaitsFor), 60)
-	case it.Children != nil:
-		return fmt.Sprintf("for %d of %s", it.Children.Live, console.Children(it.Children.Total))
-	}
-	return style.Clip(it.Reason, 60)
-}
-
-// waitText says what signals a wait is for.
-func waitText(w *streamwright.ItemWait) string {
-	word := " or "
-	if w.All {
-		word = " and "
-	}
-	if w.Ask != nil {
-		return "for an answer: " + w.Ask.Title
-	}
-	if len(w.Names) == 0 {
-		return "until " + w.Until.Local().Format(time.DateTime)
-	}
-	return "for the signal " + strings.Join(w.Names, word)
-}
-
-func progressText(p *streamwright.Progress, n int, style console.Style) string {
-	text := fmt.Sprintf("%d %%", p.Percent)
-	if p.Message != "" {
-		text += "  " + style.Clip(p.Message, n)
-	}
-	return text
+	a.Printf("%s  %s  %s\n", id, a.Style().State(state), console.BatchText(b, state))
 }
 
 // flow prints what an item has to do with others.
 func (f fields) flow(it streamwright.WorkItem) {
 	if p := it.Progress; p != nil {
-		f.field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200, f.Style()), console.Ago(p.At, f.now)))
+		f.field("progress", fmt.Sprintf("%s  (%s)", console.ProgressText(p, 200, f.Style()), console.Ago(p.At, f.now)))
 	}
 	if it.Batch != nil {
-		f.field("batch", batchText(it.Batch, it.State))
+		f.field("batch", console.BatchText(it.Batch, it.State))
 		f.field("items", "engine list --batch "+it.ID)
 	}
 	if n := it.Children; n != nil && n.Declared > n.Total {
@@ -231,7 +165,7 @@ func (f fields) flow(it streamwright.WorkItem) {
 		f.field("continuation", strings.TrimSpace(console.Clean(it.Continuation)+" "+when))
 	}
 	if w := it.WaitsFor; w != nil {
-		f.field("waits", console.Clean(waitText(w)))
+		f.field("waits", console.Clean(console.WaitText(w)))
 		f.at("since", w.Since)
 		f.at("deadline", w.Until)
 		f.field("then", string(w.Then))
@@ -296,7 +230,7 @@ func (a *app) drawBelow(n *streamwright.TreeNode, indent string, style console.S
 func nodeLine(n *streamwright.TreeNode, style console.Style) string {
 	parts := []string{n.ID, n.Type, style.State(n.State)}
 	if n.Progress != nil && n.State == events.StateRunning {
-		parts = append(parts, progressText(n.Progress, 60, style))
+		parts = append(parts, console.ProgressText(n.Progress, 60, style))
 	}
 	if n.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("#%d", n.Attempt))

@@ -36,7 +36,7 @@ func TestBatchText(t *testing.T) {
 		{wire.BatchCounts{Total: 3, Declared: 4, Sealed: true, Done: 3, Cancelled: 1}, events.StateCancelled, "3 of 4 done (75 %), 1 cancelled"},
 		{wire.BatchCounts{Total: 3, Done: 3, Cancelled: 1}, events.StateCancelled, "3 of 3 done (100 %), 1 cancelled"},
 	} {
-		if got := batchText(&tc.batch, tc.state); got != tc.want {
+		if got := console.BatchText(&tc.batch, tc.state); got != tc.want {
 			t.Errorf("%+v, %s: %q, not %q", tc.batch, tc.state, got, tc.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // otherNames lists, for each command, other names that people try for it.
 var otherNames = map[string][]string{
 	"serve": {"server", "start", "run", "up", "daemon"}, "status": {"stats", "info", "health", "stat"}, "list": {"items", "item", "ls", "ps", "jobs", "queue", "find", "search"},
-	"show": {"get", "describe", "inspect"}, "history": {"events"}, "logs": {"log"}, "why": {"explain"}, "tail": {"watch", "follow"},
+	"show": {"get", "describe", "inspect"}, "history": {"events"}, "logs": {"log"}, "why": {"explain"}, "tail": {"follow"}, "top": {"htop", "monitor", "dashboard"},
 	"replay": {"retry", "requeue", "rerun"}, "purge": {"delete", "remove", "rm", "forget"}, "cancel": {"stop", "kill", "abort"}, "dead": {"failed", "dlq", "deadletters", "causes"},
 	"schedules": {"cron", "crons"}, "types": {"type", "queues"}, "workers": {"worker"}, "submit": {"add", "push", "enqueue", "publish", "new"},
 	"permissions": {"users", "accounts", "permission"}, "rejected": {"rejections"}, "remove": {"delete", "rm"}, "set": {"add", "create", "new", "update", "edit"}, "fire": {"run", "trigger"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,54 +28,57 @@ func historyCommand(a *app) *cobra.Command {
 }
 
 func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurations, err error) error {
-	style := a.Style()
-	var before time.Time
-	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}
-	const byAt = 6 // the column of who asked for it, if that is known of any
-	named := slices.ContainsFunc(evs, func(ev streamwright.Event) bool { return ev.By != "" })
-	if named {
-		head = slices.Insert(head, byAt, "BY")
+	rows := historyRows{style: a.Style(), named: slices.ContainsFunc(evs, func(ev streamwright.Event) bool { return ev.By != "" })}
+	if err := showList(a, evs, err, "", rows.head(), rows.row); err != nil {
+		return err
 	}
-	err = showList(a, evs, err, "", head, func(ev streamwright.Event) []string {
-		after, attempt := "", ""
-		if !before.IsZero() {
-			after = "+" + console.Span(ev.At.Sub(before))
-		}
-		if ev.Attempt > 0 {
-			attempt = strconv.Itoa(ev.Attempt)
-		}
-		before = ev.At
-		row := []string{
-			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
-		}
-		if named {
-			row = slices.Insert(row, byAt, console.Clean(ev.By))
-		}
-		return row
-	})
-	return a.show(map[string]streamwright.StateDurations{"totals": sum}, err, func() {
-		if text := took(&sum); text != "" {
+	return a.showTotals(sum)
+}
+
+// showTotals shows how long the states of an item have taken.
+func (a *app) showTotals(sum streamwright.StateDurations) error {
+	return a.show(map[string]streamwright.StateDurations{"totals": sum}, nil, func() {
+		if text := console.Took(&sum); text != "" {
 			a.Printf("in all: %s\n", text)
 		}
 	})
 }
 
-// took tells how much time the states have taken.
-func took(s *streamwright.StateDurations) string {
-	if s == nil {
-		return ""
+// historyRows makes rows of an item's events, one after the other.
+type historyRows struct {
+	style  console.Style
+	named  bool // there is a column of who asked for it
+	before time.Time
+}
+
+// byAt is the column of who asked for it.
+const byAt = 6
+
+func (h *historyRows) head() []string {
+	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}
+	if h.named {
+		head = slices.Insert(head, byAt, "BY")
 	}
-	var parts []string
-	for _, p := range []struct {
-		what string
-		took streamwright.Duration
-	}{{"queued", s.Waited}, {"backed off", s.BackedOff}, {"held", s.Held}, {"starting", s.Starting}, {"ran", s.Ran}} {
-		if p.took.Duration > 0 {
-			parts = append(parts, p.what+" "+console.Span(p.took.Duration))
-		}
+	return head
+}
+
+func (h *historyRows) row(ev streamwright.Event) []string {
+	after, attempt := "", ""
+	if !h.before.IsZero() {
+		after = "+" + console.Span(ev.At.Sub(h.before))
 	}
-	return strings.Join(parts, ", ")
+	if ev.Attempt > 0 {
+		attempt = strconv.Itoa(ev.Attempt)
+	}
+	h.before = ev.At
+	row := []string{
+		ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
+		attempt, console.Clean(ev.Worker), console.Took(ev.StateDurations), console.Summary(ev, h.style),
+	}
+	if h.named {
+		row = slices.Insert(row, byAt, console.Clean(ev.By))
+	}
+	return row
 }
 
 func logsCommand(a *app) *cobra.Command {

@@ -15,9 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
-	"github.com/streamwright/streamwright/wire"
 )
 
 func listCommand(a *app) *cobra.Command {
@@ -88,28 +86,9 @@ func (a *app) showItems(items []streamwright.WorkItem, err error) error {
 	return showList(a, items, err, "", head, func(it streamwright.WorkItem) []string {
 		return []string{
 			it.ID, it.Type, style.State(it.State), strconv.Itoa(it.Priority),
-			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), note(it, now, style),
+			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), console.ItemNote(it, now, style),
 		}
 	})
-}
-
-// note tells what is worth knowing about an item beside its state.
-func note(it streamwright.WorkItem, now time.Time, style console.Style) string {
-	switch {
-	case it.MergedInto != "":
-		return "into " + it.MergedInto
-	case it.State == events.StateWaiting:
-		return waitNote(it, style)
-	case it.State == events.StateRunning && it.Progress != nil:
-		return progressText(it.Progress, 40, style) + " by " + console.Clean(it.Worker)
-	case it.State == events.StateQueued && it.AvailableAt.After(now):
-		return "due " + console.Ago(it.AvailableAt, now)
-	case it.State == events.StateRunning || it.State == events.StateClaimed:
-		return "by " + console.Clean(it.Worker)
-	case it.Error != nil:
-		return style.Clip(failure(it.Error), 60)
-	}
-	return style.Clip(it.Reason, 60)
 }
 
 func showCommand(a *app) *cobra.Command {
@@ -166,15 +145,6 @@ document instead, just as it is stored, even if the object store has it.`,
 	cmd.Flags().Func("at", "show it as it was at this `moment`: a position, a time, or how long ago", pointInTime(&at))
 	cmd.Flags().Uint64Var(&intake, "intake", 0, "show what became of a plain publish, by the `sequence` in its ack")
 	return cmd
-}
-
-// failure returns an error on one line. An item that never ran, because an item
-// before it ended badly, has an error without a code.
-func failure(e *wire.ItemError) string {
-	if e.Code == "" {
-		return e.Message
-	}
-	return e.Code + ": " + e.Message
 }
 
 // fields prints the fields that are set, one on a line.

@@ -206,7 +206,7 @@ func (a *app) printState(st streamwright.State) {
 		n := countOf(t.States)
 		return []string{
 			t.Type, n(events.StateQueued), byPriority(t.Queued), n(events.StateClaimed, events.StateRunning), strconv.Itoa(t.Capacity), n(events.StateWaiting),
-			n(events.StateCompleted, events.StateMerged), n(events.StateDead), n(events.StateCancelled), heldBack(t.Paused, t.Circuit, st.At),
+			n(events.StateCompleted, events.StateMerged), n(events.StateDead), n(events.StateCancelled), console.HeldBack(t.Paused, t.Circuit, st.At),
 		}
 	})
 	for _, w := range slices.Sorted(maps.Keys(st.Workers)) {

@@ -60,7 +60,7 @@ func TestNothingIsCutInAFile(t *testing.T) {
 	e.work("", "email", fails("error", long))
 	engine(t, "", "submit", "email", "--wait").wants(t, 1)
 	engine(t, "", "list").wants(t, 0, long)
-	if got := note(streamwright.WorkItem{Error: &wire.ItemError{Message: long}}, time.Now(), console.TerminalStyle); strings.Contains(got, "its end") || !strings.HasSuffix(got, "…") {
+	if got := console.ItemNote(streamwright.WorkItem{Error: &wire.ItemError{Message: long}}, time.Now(), console.TerminalStyle); strings.Contains(got, "its end") || !strings.HasSuffix(got, "…") {
 		t.Errorf("on a terminal: %q", got)
 	}
 }

@@ -26,7 +26,8 @@ import (
 // app is one run of the program.
 type app struct {
 	console.App
-	tracing trace.TracerProvider // nil without traces
+	tracing    trace.TracerProvider // nil without traces
+	completing time.Duration        // how long a shell waits for completions; 0: completionWithin
 }
 
 // groups lists the commands as the help does.
@@ -37,7 +38,7 @@ var groups = []struct {
 	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand, mirrorCommand}},
 	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchesCommand, workCommand}},
 	{"See what happens", []func(*app) *cobra.Command{
-		statusCommand, clusterCommand, listCommand, showCommand, waitCommand, historyCommand, logsCommand, outputCommand, whyCommand, heldCommand, tailCommand, auditCommand, approvalsCommand, stateCommand, mcpCommand,
+		statusCommand, topCommand, clusterCommand, listCommand, showCommand, waitCommand, watchCommand, historyCommand, logsCommand, outputCommand, whyCommand, heldCommand, tailCommand, auditCommand, approvalsCommand, stateCommand, mcpCommand,
 	}},
 	{"Change items", []func(*app) *cobra.Command{signalCommand, answerCommand, cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
@@ -204,6 +205,7 @@ command line is wrong.`,
 	}
 	root.AddCommand(oldCommands(a)...)
 	hint(root)
+	a.complete(root)
 	return root
 }
 

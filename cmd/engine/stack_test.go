@@ -23,7 +23,7 @@ func TestStacksAreShownInLines(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	for _, style := range []console.Style{{}, console.TerminalStyle} {
-		if cell := style.Clip(failure(it.Error), 60); strings.Contains(cell, "goroutine") {
+		if cell := style.Clip(console.Failure(it.Error), 60); strings.Contains(cell, "goroutine") {
 			t.Errorf("a list has the stack: %q", cell)
 		}
 	}

@@ -127,13 +127,13 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 		if of := ofMost(waiting, t.MaxQueued); of != console.Count(waiting) {
 			a.Printf("%s: %s queued or waiting\n", t.Type, of)
 		}
-		if why := heldBack(t.Paused, t.Circuit, time.Now()); why != "-" {
+		if why := console.HeldBack(t.Paused, t.Circuit, time.Now()); why != "-" {
 			a.Printf("%s: %s\n", t.Type, why)
 		}
 	}
 	printSites(a, stats.Sites)
 	for _, c := range stats.Circuits {
-		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+		a.Printf("worker %s: %s\n", console.Clean(c.Worker), console.CircuitText(&c, time.Now()))
 	}
 }
 
@@ -193,55 +193,15 @@ func (a *app) printAlarms(alarms []streamwright.Alarm) {
 	}
 }
 
-// attentionTexts say what each kind of attention is, of how many types or workers
-// (%s) and, if it is about items, of how many (%s); and what to do.
-var attentionTexts = map[string]struct{ what, items, do string }{
-	wire.AttentionDead:            {"items of %s died in the last ten minutes", "%s dead now", "engine dead"},
-	wire.AttentionCircuit:         {"the circuits of %s are not closed", "%s queued", "engine types"},
-	wire.AttentionWorkerCircuit:   {"the circuits of %s are not closed", "", "engine workers"},
-	wire.AttentionNoWorker:        {"no worker for %s", "%s queued", "engine work TYPE -- COMMAND"},
-	wire.AttentionQueue:           {"the queues of %s are near their limits", "%s queued or waiting", "engine types"},
-	wire.AttentionStarving:        {"low-priority items of %s starve", "%s queued", "engine why ID"},
-	wire.AttentionPaused:          {"%s paused", "%s queued", "engine types resume TYPE"},
-	wire.AttentionWorkerUnhealthy: {"%s unhealthy", "", "engine workers"},
-	wire.AttentionWorkerDead:      {"%s died and were not replaced", "", "engine workers"},
-}
-
-// attentionHead says of how many types or workers a kind of attention is.
-func attentionHead(at wire.Attention) string {
-	what, noun := at.Kind+": %s", "type"
-	if texts, known := attentionTexts[at.Kind]; known {
-		what = texts.what
-	}
-	if len(at.First) > 0 && at.First[0].Worker != "" {
-		noun = "worker"
-	}
-	return fmt.Sprintf(what, console.Plural(at.Count, noun))
-}
-
 // printAttention prints what someone should look at, a line for each kind: deaths
 // first, and of each kind those that have most.
 func (a *app) printAttention(list []wire.Attention) {
 	style := a.Style()
 	for _, at := range list {
-		texts, head := attentionTexts[at.Kind], attentionHead(at)
-		if texts.items != "" {
-			head += ", " + fmt.Sprintf(texts.items, console.Count(at.Items))
-		}
-		names := make([]string, 0, len(at.First)+1)
-		for _, of := range at.First {
-			name := console.Clean(cmp.Or(of.Type, of.Worker))
-			if of.Items > 0 {
-				name += " " + console.Count(of.Items)
-			}
-			names = append(names, name)
-		}
-		if more := at.Count - len(at.First); more > 0 {
-			names = append(names, fmt.Sprintf("and %s more", console.Count(int64(more))))
-		}
-		a.Printf("%s: %s\n", style.Alarm(at.Severity == wire.AlarmCritical, head), strings.Join(names, ", "))
-		if texts.do != "" {
-			a.Printf("  %s\n", a.Calls("`"+texts.do+"`"))
+		what, whose, do := console.AttentionText(at)
+		a.Printf("%s: %s\n", style.Alarm(at.Severity == wire.AlarmCritical, what), whose)
+		if do != "" {
+			a.Printf("  %s\n", a.Calls("`"+do+"`"))
 		}
 	}
 	if len(list) > 0 {
@@ -282,10 +242,10 @@ func (a *app) showWorkers(workers []streamwright.WorkerInfo, err error) error {
 	now, style := time.Now(), a.Style()
 	head := []string{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "CPU", "MEMORY", "HOST", "VERSION", "SINCE", "SEEN", "REASON"}
 	return showList(a, workers, err, "no workers: start one with `engine work TYPE -- COMMAND`", head, func(w streamwright.WorkerInfo) []string {
-		cpu, memory := usage(w.Health)
+		cpu, memory := console.Usage(w.Health)
 		status := string(w.Status)
 		if w.Circuit != nil {
-			status += ", " + circuitText(w.Circuit, now)
+			status += ", " + console.CircuitText(w.Circuit, now)
 		}
 		return []string{
 			console.Clean(w.Worker), strings.Join(w.Types, ","), strings.Join(w.Capabilities, ","), fmt.Sprintf("%d of %d", w.InFlight, w.Slots),
@@ -293,22 +253,6 @@ func (a *app) showWorkers(workers []streamwright.WorkerInfo, err error) error {
 			style.Clip(w.Reason, 100),
 		}
 	})
-}
-
-// usage returns the CPU and memory use that a worker reports, or - where it reports
-// none.
-func usage(h *wire.Health) (cpu, memory string) {
-	cpu, memory = "-", "-"
-	if h == nil {
-		return cpu, memory
-	}
-	if h.CPU > 0 {
-		cpu = fmt.Sprintf("%.0f%%", 100*h.CPU)
-	}
-	if h.MemoryBytes > 0 {
-		memory = fmt.Sprintf("%.0f MiB", float64(h.MemoryBytes)/(1<<20))
-	}
-	return cpu, memory
 }
 
 // printDrains prints which workers are marked to drain, by whom, and which of them

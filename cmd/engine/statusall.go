@@ -164,7 +164,7 @@ func (a *app) problems(stats *streamwright.Stats) string {
 		words = append(words, word)
 	}
 	for _, at := range stats.Attention {
-		words = append(words, style.Alarm(at.Severity == wire.AlarmCritical, console.Clean(attentionHead(at))))
+		words = append(words, style.Alarm(at.Severity == wire.AlarmCritical, console.Clean(console.AttentionHead(at))))
 	}
 	return strings.Join(words, "; ")
 }

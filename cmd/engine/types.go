@@ -52,7 +52,7 @@ func (a *app) showTypes(types []streamwright.TypeInfo, err error) error {
 		return []string{
 			t.Type, strconv.Itoa(s.Capacity), written(s.Lease), written(s.Timeout), strconv.Itoa(int(s.MaxAttempts)),
 			fmt.Sprintf("%s ×%g to %s +%g%%", written(b.Initial), b.Factor, written(b.Max), b.Jitter*100), written(s.AgeStep),
-			config.FormatSize(int64(s.MaxParams)), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
+			config.FormatSize(int64(s.MaxParams)), limitsOf(s), t.Source, console.HeldBack(t.Paused, t.Circuit, now),
 		}
 	})
 }
@@ -123,7 +123,7 @@ func (a *app) printSettings(t streamwright.TypeInfo) {
 		rows = append(rows, []string{s.Name, settingText(v, s), by})
 	}
 	console.Table(a.Out, a.Style(), rows)
-	if held := heldBack(t.Paused, t.Circuit, time.Now()); held != "-" {
+	if held := console.HeldBack(t.Paused, t.Circuit, time.Now()); held != "-" {
 		a.Printf("%s\n", held)
 	}
 }
@@ -369,39 +369,4 @@ func ofMost(n int64, most int) string {
 		return console.Count(n)
 	}
 	return console.Count(n) + " of " + console.Count(most)
-}
-
-// heldBack tells in a few words what holds a type back, or - for nothing.
-func heldBack(p *streamwright.Pause, c *streamwright.Circuit, now time.Time) string {
-	switch {
-	case p != nil:
-		text := "paused " + console.Ago(p.At, now)
-		if p.By != "" {
-			text += " by " + p.By
-		}
-		if wait := p.Until.Sub(now); !p.Until.IsZero() {
-			text += " until " + p.Until.Format(time.RFC3339)
-			if wait > 0 {
-				text += " (in " + console.Span(wait) + ")"
-			}
-		}
-		if p.Reason != "" {
-			text += ": " + p.Reason
-		}
-		return console.Clean(text)
-	case c != nil:
-		return circuitText(c, now)
-	}
-	return "-"
-}
-
-func circuitText(c *streamwright.Circuit, now time.Time) string {
-	text := fmt.Sprintf("circuit open since %s (%s)", console.Ago(c.Since, now), c.Reason)
-	if c.Until.IsZero() {
-		return fmt.Sprintf("circuit half open, %d try it", c.Probing)
-	}
-	if wait := c.Until.Sub(now); wait > 0 {
-		text += ", tried in " + console.Span(wait)
-	}
-	return text
 }

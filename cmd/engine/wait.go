@@ -58,17 +58,25 @@ func (a *app) showWaited(w streamwright.Waited, err error) error {
 	} else if werr := a.showItems(w.Ended, nil); werr != nil {
 		return werr
 	}
+	if err != nil {
+		return err
+	}
+	return a.completed(w.Ended...)
+}
+
+// completed fails unless the items, which have ended, are completed.
+func (a *app) completed(items ...streamwright.WorkItem) error {
 	failed := 0
-	for _, it := range w.Ended {
+	for _, it := range items {
 		if it.State != events.StateCompleted {
 			failed++
 		}
 	}
 	switch {
-	case err != nil || failed == 0:
-		return err
+	case failed == 0:
+		return nil
 	case a.JSON:
 		return console.ErrTold
 	}
-	return fmt.Errorf("not completed: %d of %s", failed, events.Count(len(w.Ended), "item"))
+	return fmt.Errorf("not completed: %d of %s", failed, events.Count(len(items), "item"))
 }

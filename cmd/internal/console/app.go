@@ -208,19 +208,19 @@ func (a *App) exit(cmd *cobra.Command, err error) int {
 	case err == nil:
 		return cli.ExitDone
 	case code == cli.ExitUsage && (wrong || !a.JSON):
-		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), a.called(explain(err)), cmd.CommandPath())
+		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), a.called(Explain(err)), cmd.CommandPath())
 	case errors.Is(err, ErrTold):
 	case a.JSON:
 		_ = json.NewEncoder(a.Err).Encode(wire.ErrorReply{Error: wire.FromError(err)})
 	default:
-		a.Notef("%s: %s", cmd.CommandPath(), a.called(explain(err)))
+		a.Notef("%s: %s", cmd.CommandPath(), a.called(Explain(err)))
 	}
 	return code
 }
 
-// explain is an error's text with its code. What is wrong with a configuration
+// Explain returns an error's text with its code. What is wrong with a configuration
 // is shown with one fault on a line.
-func explain(err error) string {
+func Explain(err error) string {
 	var e *events.Error
 	if !errors.As(err, &e) {
 		return Clean(err.Error())

@@ -136,6 +136,7 @@ const (
 	yellow = "33"
 	cyan   = "36"
 	faint  = "2"
+	strong = "1"
 )
 
 func (s Style) paint(code, text string) string {
@@ -144,6 +145,9 @@ func (s Style) paint(code, text string) string {
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
+
+// Strong is for what stands out.
+func (s Style) Strong(text string) string { return s.paint(strong, text) }
 
 // Faint is for what matters less.
 func (s Style) Faint(text string) string { return s.paint(faint, text) }
@@ -169,10 +173,15 @@ var (
 )
 
 // State shows an item's state.
-func (s Style) State(st events.ItemState) string { return s.paint(stateColours[st], st.String()) }
+func (s Style) State(st events.ItemState) string { return s.InState(st, st.String()) }
 
-// kind colours the name of an event's kind.
-func (s Style) kind(k events.Kind, text string) string { return s.paint(kindColours[k], text) }
+// InState colours a text about an item that is in a state.
+func (s Style) InState(st events.ItemState, text string) string {
+	return s.paint(stateColours[st], text)
+}
+
+// Kind colours the name of an event's kind.
+func (s Style) Kind(k events.Kind, text string) string { return s.paint(kindColours[k], text) }
 
 // Level shows a log level.
 func (s Style) Level(level string) string {
@@ -181,29 +190,43 @@ func (s Style) Level(level string) string {
 
 // Table prints rows in aligned columns; the first row is the heading. Cells
 // may be coloured.
-func Table(w io.Writer, style Style, rows [][]string) {
-	var widths []int
+func Table(w io.Writer, style Style, rows [][]string) { NewColumns(w, style).Print(rows...) }
+
+// Columns prints rows as they come: each column is as wide as the widest of its cells so far.
+type Columns struct {
+	w      io.Writer
+	style  Style
+	widths []int
+	headed bool // the first row, the heading, is printed
+}
+
+// NewColumns returns columns without a row.
+func NewColumns(w io.Writer, style Style) *Columns { return &Columns{w: w, style: style} }
+
+// Print prints rows, aligned among themselves. The very first is the heading.
+func (c *Columns) Print(rows ...[]string) {
 	for _, row := range rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(c.widths) {
+				c.widths = append(c.widths, 0)
 			}
-			widths[i] = max(widths[i], visible(cell))
+			c.widths[i] = max(c.widths[i], visible(cell))
 		}
 	}
-	for n, row := range rows {
+	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			if n == 0 {
-				b.WriteString(style.Faint(cell))
+			if !c.headed {
+				b.WriteString(c.style.Faint(cell))
 			} else {
 				b.WriteString(cell)
 			}
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-visible(cell)+2))
+				b.WriteString(strings.Repeat(" ", c.widths[i]-visible(cell)+2))
 			}
 		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		c.headed = true
+		fmt.Fprintln(c.w, strings.TrimRight(b.String(), " "))
 	}
 }
 

@@ -87,7 +87,7 @@ func EventLine(ev streamwright.Event, style Style) string {
 		who = strings.TrimSpace(who + " by " + Clean(ev.By))
 	}
 	line := fmt.Sprintf("%s  %8d  %-16s  %s  %-26s  %s", style.Faint(ev.At.Local().Format("15:04:05.000")), ev.Seq,
-		style.Clip(typeOrNone(ev.Type), 16), style.kind(ev.Kind, fmt.Sprintf("%-12s", ev.Kind)), ev.ID,
+		style.Clip(typeOrNone(ev.Type), 16), style.Kind(ev.Kind, fmt.Sprintf("%-12s", ev.Kind)), ev.ID,
 		strings.TrimSpace(who+"  "+Summary(ev, style)))
 	return strings.TrimRight(line, " ")
 }
