@@ -117,7 +117,10 @@ type Health struct {
 	Starting string `json:"starting,omitempty"`
 	// Warnings say what is at risk among several nodes, as `engine cluster` does, and which replicas
 	// are damaged.
-	Warnings  []string      `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// NodesAt is when this node last asked all nodes how they are, which it does every ten seconds:
+	// Warnings are from then.
+	NodesAt   time.Time     `json:"nodes_at,omitzero"`
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -142,6 +145,7 @@ func (s *Service) Health() Health {
 		}
 	}
 	h.Refused, h.Held = c.full.texts()
+	h.NodesAt = s.seen.looked()
 	if c.nodes != nil {
 		h.Warnings = c.nodes.Warnings
 	} else {

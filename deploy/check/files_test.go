@@ -184,7 +184,12 @@ func serves(t *testing.T, toml string, files map[string]string) {
 	if err := os.WriteFile(path, []byte(toml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(released(t), "serve", "--config", path)
+	ready(t, exec.Command(released(t), "serve", "--config", path), os.Interrupt)
+}
+
+// ready starts an engine, waits until it says that it is ready, and stops it by a signal.
+func ready(t *testing.T, cmd *exec.Cmd, signal os.Signal) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -195,9 +200,9 @@ func serves(t *testing.T, toml string, files map[string]string) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(signal)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the engine with the manifest's configuration: %v\n%s", err, errs.String())
+			t.Errorf("%v: %v\n%s", cmd.Args, err, errs.String())
 		}
 	}()
 	buf := make([]byte, 4096)
@@ -213,7 +218,8 @@ func TestSystemd(t *testing.T) {
 	analyze := program(t, "systemd-analyze")
 	dir := t.TempDir()
 	units, _ := filepath.Glob("../systemd/*.service")
-	if len(units) != 2 {
+	nodes, _ := filepath.Glob("../cluster/systemd/*.service")
+	if units = append(units, nodes...); len(units) != 3 {
 		t.Fatal(units)
 	}
 	args := []string{"verify"}
@@ -224,7 +230,7 @@ func TestSystemd(t *testing.T) {
 		}
 		path := filepath.Join(dir, filepath.Base(u))
 		// The program need not be where the unit has it.
-		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("/usr/local/bin/streamwright"), []byte("/bin/true")), 0o600); err != nil {
+		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("ExecStart=streamwright"), []byte("ExecStart=/bin/true")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, path)
