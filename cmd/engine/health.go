@@ -25,8 +25,8 @@ const (
 	ownHTTP = "http://127.0.0.1:8484"
 	// healthEvery is the time between two questions of `health --wait`.
 	healthEvery = time.Second
-	// safeWait is the time that a newer look at the nodes may take.
-	safeWait = 30 * time.Second
+	// lookWait is the time that a newer look at the nodes may take.
+	lookWait = 30 * time.Second
 	// mostHealth bounds an answer.
 	mostHealth = 1 << 20
 )
@@ -40,14 +40,15 @@ func healthCommand(a *app) *cobra.Command {
 well, as GET /healthz does: for health checks of containers, which have no other
 program. It needs no login. The exit code is 0 if the engine is well, else 1.
 
-With --wait it asks until the engine is well. With --safe nothing may be at risk
-either: every node of a cluster answers, and no stream lacks a replica. Ask so
-before you stop a node, and two are never missing at once. A node looks at the
-others every ten seconds, and only a look that is newer than the question
-counts, so --safe waits for 30 seconds if --wait does not say otherwise.
+With --wait it asks until that is so. With --may-stop it asks something else:
+whether this node can be stopped without harm, that is, whether all others
+answer and no stream lacks a replica. Orchestrators ask that before they stop a
+node, so that two are never missing at once. A node looks at the others every
+ten seconds, and only a look that is newer than the question counts; so it waits
+for 30 seconds if --wait does not say otherwise. A node that starts may stop.
 
 Of an engine on this machine the certificate is not checked.`,
-		Example: "  engine health\n  engine health https://127.0.0.1:8484 --safe --wait 5m",
+		Example: "  engine health\n  engine health https://127.0.0.1:8484 --may-stop --wait 5m",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h.url = ownHTTP
@@ -59,16 +60,16 @@ Of an engine on this machine the certificate is not checked.`,
 				return err
 			}
 			h.client = client
-			if h.safe && h.wait == 0 {
-				h.wait = safeWait
+			if h.mayStop && h.wait == 0 {
+				h.wait = lookWait
 			}
 			is, err := h.ask(cmd.Context(), a)
 			return a.show(is, err, func() { a.Printf("%s\n", console.Clean(is.Status)) })
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&h.safe, "safe", false, "nothing may be at risk in its cluster")
-	f.Func("wait", "ask until all is well, for a `duration` at most", console.Duration(&h.wait))
+	f.BoolVar(&h.mayStop, "may-stop", false, "ask whether this node of a cluster can be stopped")
+	f.Func("wait", "ask until the answer is yes, for a `duration` at most", console.Duration(&h.wait))
 	return cmd
 }
 
@@ -90,23 +91,28 @@ func healthClient(text string) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// healthCheck is a question for an engine's health, and what counts as well.
+// healthCheck is a question to an engine.
 type healthCheck struct {
-	client *http.Client
-	url    string
-	safe   bool
-	wait   time.Duration
-	first  *time.Time // when the engine had looked at the nodes as it was asked first
+	client  *http.Client
+	url     string
+	mayStop bool
+	wait    time.Duration
+	first   *time.Time // when the engine had looked at the nodes as it was asked first
 }
 
-// ask asks until the engine is well, or the time is up.
+// ask asks until the answer is yes, or the time is up.
 func (h *healthCheck) ask(ctx context.Context, a *app) (is api.Health, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(h.wait, time.Nanosecond)) // ends the sleep, not a question
 	defer cancel()
 	for told := ""; ; {
 		within, done := a.Within(context.WithoutCancel(ctx))
-		is, err = h.once(within)
+		is, err = h.fetch(within)
 		done()
+		if err == nil {
+			err = h.judge(is)
+		} else if h.mayStop {
+			return is, err // nothing runs there
+		}
 		if err == nil {
 			return is, nil
 		}
@@ -120,8 +126,8 @@ func (h *healthCheck) ask(ctx context.Context, a *app) (is api.Health, err error
 	}
 }
 
-// once asks once. The error says why the engine is not well.
-func (h *healthCheck) once(ctx context.Context) (is api.Health, err error) {
+// fetch asks once.
+func (h *healthCheck) fetch(ctx context.Context) (is api.Health, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(h.url, "/")+"/healthz", nil)
 	if err != nil {
 		return is, err
@@ -134,22 +140,27 @@ func (h *healthCheck) once(ctx context.Context) (is api.Health, err error) {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, mostHealth)).Decode(&is); err != nil || is.Status == "" {
 		return is, events.Refuse(events.CodeUnavailable, "%s answers %s, not as an engine does", h.url, resp.Status)
 	}
+	return is, nil
+}
+
+// judge returns an error that says why the answer is no.
+func (h *healthCheck) judge(is api.Health) error {
 	switch {
-	case resp.StatusCode != http.StatusOK && is.Starting != "":
-		return is, events.Refuse(events.CodeUnavailable, "the engine is starting: %s", is.Starting)
-	case resp.StatusCode != http.StatusOK:
-		return is, events.Refuse(events.CodeUnavailable, "the engine is not well: %s", is.Status)
-	case !h.safe:
-		return is, nil
+	case !h.mayStop && is.Starting != "":
+		return events.Refuse(events.CodeUnavailable, "the engine is starting: %s", is.Starting)
+	case !h.mayStop && !is.OK():
+		return events.Refuse(events.CodeUnavailable, "the engine is not well: %s", is.Status)
+	case !h.mayStop || is.Status == api.StatusStarting:
+		return nil
 	}
 	if h.first == nil {
 		h.first = &is.NodesAt
 	}
 	switch {
-	case len(is.Warnings) > 0:
-		return is, events.Refuse(events.CodeUnavailable, "at risk: %s", strings.Join(is.Warnings, "; "))
+	case len(is.AtRisk) > 0:
+		return events.Refuse(events.CodeUnavailable, "at risk: %s", strings.Join(is.AtRisk, "; "))
 	case !is.NodesAt.After(*h.first):
-		return is, events.Refuse(events.CodeUnavailable, "the engine has not looked at the nodes again yet: give it ten seconds")
+		return events.Refuse(events.CodeUnavailable, "the engine has not looked at the other nodes again yet")
 	}
-	return is, nil
+	return nil
 }

@@ -34,30 +34,38 @@ func TestHealth(t *testing.T) {
 	engine(t, "", "health", url).wants(t, 1, "unavailable")
 }
 
-// What is at risk fails --safe alone, and only a look at the nodes that is newer than the question counts.
-func TestHealthSafe(t *testing.T) {
+// A node may not stop while something is at risk, and only a look at the others that is newer than the question
+// counts. That settings differ does not matter, nor that the node itself is not well.
+func TestHealthMayStop(t *testing.T) {
 	at := time.Now()
-	looks := []api.Health{
-		{Status: "standby", NodesAt: at}, // from before the other node was stopped
-		{Status: "standby", NodesAt: at},
-		{Status: "standby", NodesAt: at.Add(10 * time.Second), Warnings: []string{"b does not answer"}},
-		{Status: "standby", NodesAt: at.Add(20 * time.Second)},
-	}
+	var looks []api.Health
 	asked := 0
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(looks[min(asked, len(looks)-1)])
 		asked++
 	}))
 	defer srv.Close()
+	looks = []api.Health{
+		{Status: "standby", NodesAt: at}, // from before the other node was stopped
+		{Status: "standby", NodesAt: at},
+		{Status: "standby", NodesAt: at.Add(10 * time.Second), Warnings: []string{"b does not answer"}, AtRisk: []string{"b does not answer"}},
+		{Status: "disk_low", NodesAt: at.Add(20 * time.Second), Warnings: []string{"the settings of b are not those of a"}},
+	}
 	engine(t, "", "health", srv.URL).wants(t, 0, "standby")
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
 	asked = 0
-	engine(t, "", "health", srv.URL, "--safe", "--wait", "1h").wants(t, 0, "has not looked", "at risk: b does not answer", "standby")
+	engine(t, "", "health", srv.URL, "--may-stop", "--wait", "1h").wants(t, 0, "has not looked", "at risk: b does not answer", "disk_low")
 	if asked != len(looks) {
 		t.Errorf("asked %d times", asked)
 	}
+	engine(t, "", "health", srv.URL).wants(t, 1, "not well: disk_low")
+	looks = []api.Health{{Status: api.StatusStarting, Starting: "it waits"}}
+	engine(t, "", "health", srv.URL).wants(t, 1, "is starting: it waits")
+	engine(t, "", "health", srv.URL, "--may-stop", "--wait", "1h").wants(t, 0, "starting")
+	srv.Close()
+	engine(t, "", "health", srv.URL, "--may-stop", "--wait", "1h").wants(t, 1, "unavailable")
 }
 
 // The manual has a page for each command that the help lists, and groff finds nothing wrong in any.

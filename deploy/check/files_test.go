@@ -17,6 +17,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	strict "sigs.k8s.io/yaml"
@@ -66,6 +67,7 @@ var kinds = map[string]func() any{
 	"v1/Secret": func() any { return new(corev1.Secret) }, "v1/Service": func() any { return new(corev1.Service) },
 	"apps/v1/StatefulSet": func() any { return new(appsv1.StatefulSet) }, "apps/v1/Deployment": func() any { return new(appsv1.Deployment) },
 	"networking.k8s.io/v1/NetworkPolicy":            func() any { return new(networkingv1.NetworkPolicy) },
+	"policy/v1/PodDisruptionBudget":                 func() any { return new(policyv1.PodDisruptionBudget) },
 	"autoscaling/v2/HorizontalPodAutoscaler":        func() any { return new(autoscalingv2.HorizontalPodAutoscaler) },
 	"kustomize.config.k8s.io/v1beta1/Kustomization": nil, // kustomize's own
 }
@@ -82,34 +84,43 @@ func objects(t *testing.T) (all []any) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
-		for {
-			doc := make([]byte, len(text))
-			n, err := docs.Read(doc)
-			if errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			var meta metav1.TypeMeta
-			if err := strict.Unmarshal(doc[:n], &meta); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			make, known := kinds[meta.APIVersion+"/"+meta.Kind]
-			if !known {
-				t.Errorf("%s: unknown kind %s of %s", name, meta.Kind, meta.APIVersion)
-			}
-			if make == nil {
-				continue
-			}
-			obj := make()
-			if err := strict.UnmarshalStrict(doc[:n], obj); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			all = append(all, obj)
-		}
+		all = append(all, decode(t, name, text)...)
 	}
 	return all
+}
+
+// decode reads the documents of a file, each strictly as the kind that it says.
+func decode(t *testing.T, name string, text []byte) (all []any) {
+	t.Helper()
+	docs := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
+	for {
+		doc := make([]byte, len(text)+1)
+		n, err := docs.Read(doc)
+		if errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(bytes.TrimSpace(doc[:n])) == 0 {
+			continue
+		}
+		var meta metav1.TypeMeta
+		if err := strict.Unmarshal(doc[:n], &meta); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		make, known := kinds[meta.APIVersion+"/"+meta.Kind]
+		if !known {
+			t.Errorf("%s: unknown kind %s of %s", name, meta.Kind, meta.APIVersion)
+		}
+		if make == nil {
+			continue
+		}
+		obj := make()
+		if err := strict.UnmarshalStrict(doc[:n], obj); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, doc[:n])
+		}
+		all = append(all, obj)
+	}
 }
 
 // The manifests are what the API takes, and fit together: what is mounted,
