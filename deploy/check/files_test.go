@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,15 @@ func TestDockerfile(t *testing.T) {
 	}
 	if len(stages) != 2 || stages[1].BaseName != "scratch" {
 		t.Errorf("%d stages", len(stages))
+	}
+	asks := false
+	for _, c := range stages[len(stages)-1].Commands {
+		if h, ok := c.(*instructions.HealthCheckCommand); ok {
+			asks = slices.Equal(h.Health.Test, []string{"CMD", "/streamwright", "health"})
+		}
+	}
+	if !asks {
+		t.Error("the image has no health check that runs without a shell")
 	}
 	for _, w := range file.Warnings {
 		t.Errorf("%s", w.Short)
@@ -255,9 +265,13 @@ func TestSystemd(t *testing.T) {
 // The scripts have nothing that shellcheck would complain of.
 func TestScripts(t *testing.T) {
 	check := program(t, "shellcheck")
-	scripts, _ := filepath.Glob("../*.sh")
-	if len(scripts) < 2 {
-		t.Fatal(scripts)
+	var scripts []string
+	for _, pattern := range []string{"../*.sh", "../cluster/*.sh", "../debian/p*"} {
+		found, _ := filepath.Glob(pattern)
+		if len(found) == 0 {
+			t.Fatal(pattern)
+		}
+		scripts = append(scripts, found...)
 	}
 	if out, err := exec.Command(check, append(scripts, "image.sh", "../../.ci/run")...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

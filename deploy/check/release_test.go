@@ -145,6 +145,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	healthy(t, root)
 	demo := exec.Command("/streamwright", "demo", "/data", "--json")
 	demo.Dir = "/"
 	demo.Env = []string{}
@@ -154,5 +155,29 @@ func TestRelease(t *testing.T) {
 	}
 	if out, err := demo.CombinedOutput(); err != nil {
 		t.Errorf("the demo in an empty root: %v\n%s", err, out)
+	}
+}
+
+// healthy runs the image's command and its health check in an empty root, on other ports.
+func healthy(t *testing.T, root string) {
+	t.Helper()
+	inRoot := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/streamwright", args...)
+		cmd.Dir, cmd.Env = "/", []string{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		return cmd
+	}
+	address := freeAddress(t) // 8484 may be taken on this machine
+	if err := inRoot("health", "http://"+address).Run(); err == nil {
+		t.Error("an engine that is not there is well")
+	}
+	engine := startNode(t, inRoot("serve", "--dir", "/data/engine", "--nats-listen", "127.0.0.1:0", "--http", address))
+	engine.says(t, "engine ready")
+	if out, err := inRoot("health", "http://"+address).CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("the health check says %q, %v", out, err)
+	}
+	engine.stop()
+	if err := engine.ends(); err != nil {
+		t.Error(err)
 	}
 }

@@ -79,7 +79,7 @@ func run(version, work, out string) error {
 		}
 		if p.os == "linux" {
 			if err := r.deb(p); err != nil {
-				return fmt.Errorf("Debian package for %s: %w", p, err)
+				return fmt.Errorf("package of Debian for %s: %w", p, err)
 			}
 		}
 		if err := r.npmProgram(p); err != nil {
