@@ -94,6 +94,7 @@ func content(t *testing.T, root string) (all []string) {
 // The Debian package is installed, upgraded, removed and purged. Edits of the configuration are kept by all but the
 // last, and data by all.
 func TestDebian(t *testing.T) {
+	t.Parallel()
 	dpkg := program(t, "dpkg")
 	released(t)
 	first := filepath.Join(release.files, "streamwright_"+version+"_"+runtime.GOARCH+".deb")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -216,6 +217,7 @@ func TestHelmPackage(t *testing.T) {
 // Three nodes are started as the chart says, on other addresses. While one is away, the command that Kubernetes runs
 // before it stops another waits; once the node is back and has everything, it ends.
 func TestHelmNodes(t *testing.T) {
+	t.Parallel()
 	program(t, "openssl")
 	engine, dir := released(t), t.TempDir()
 	r := render(t, chartFolder, "streamwright", "config: |\n  [http]\n  allow_open = true\n\n  [nats]\n  allow_open = true\n")
@@ -343,13 +345,18 @@ func (n *node) ends() error {
 	return err
 }
 
-// freeAddress is an address of this machine on which nobody listens.
+// freeAddress is an address of this machine on which nobody listens. Its port is below those that the kernel gives
+// by itself, so that it stays free while what listens there is started again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port from 20000 to 32000 is free")
+	return ""
 }

@@ -136,6 +136,7 @@ func TestWheel(t *testing.T) {
 // npm installs the packages from their files into an empty folder: the engine's program runs, stops on a
 // signal, and the client submits to it.
 func TestNPM(t *testing.T) {
+	t.Parallel()
 	released(t)
 	npm, dir := program(t, "npm"), t.TempDir()
 	node := strings.NewReplacer("amd64", "x64", "windows", "win32")

@@ -66,6 +66,7 @@ func archive() string {
 // A release that is built again, in another folder and with other settings of the machine, is the same,
 // byte for byte.
 func TestReleaseIsReproducible(t *testing.T) {
+	t.Parallel()
 	released(t)
 	folder, out := t.TempDir(), t.TempDir()
 	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
