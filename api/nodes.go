@@ -228,10 +228,8 @@ func judgeNodes(r *wire.NodesReply) {
 		if n.Full != "" {
 			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)
 		}
-		if n.SettingsDiffer {
-			warn("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner)
-		}
 	}
+	r.Warnings = append(r.Warnings, differing(r)...)
 	leaderless := false
 	for _, st := range r.Streams {
 		switch {
@@ -251,6 +249,22 @@ func judgeNodes(r *wire.NodesReply) {
 	if leaderless {
 		warn("streams choose a leader within seconds where most of their servers run and reach each other: start what does not answer; if this lasts, docs/operate/CLUSTER.md (When no leader comes) says what to do")
 	}
+}
+
+// differing are the warnings of settings that differ.
+func differing(r *wire.NodesReply) (warnings []string) {
+	for _, n := range r.Nodes {
+		if n.SettingsDiffer {
+			warnings = append(warnings, fmt.Sprintf("the settings of %s are not those of %s: give all nodes the same engine.toml, and restart those that differ", n.Node, r.Owner))
+		}
+	}
+	return warnings
+}
+
+// atRisk are the warnings because of which no other node should be stopped.
+func atRisk(r *wire.NodesReply) []string {
+	others := differing(r)
+	return slices.DeleteFunc(slices.Clone(r.Warnings), func(w string) bool { return slices.Contains(others, w) })
 }
 
 // removeNode takes a dead node out of the cluster.

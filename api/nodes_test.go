@@ -54,6 +54,9 @@ func TestJudgeNodes(t *testing.T) {
 					t.Errorf("%q does not say %q", r.Warnings, want)
 				}
 			}
+			if risks := atRisk(&r); len(risks) != len(r.Warnings) && name != "other settings" || len(risks) > 0 && name == "other settings" {
+				t.Errorf("at risk: %q", risks)
+			}
 			var codes []string
 			condition{me: "a", nodes: &r}.replicaAlarms(func(_ wire.AlarmSeverity, code, _, _ string) { codes = append(codes, code) })
 			nodeAlarms(&r, func(_ wire.AlarmSeverity, code, _, _ string) { codes = append(codes, code) })

@@ -76,6 +76,13 @@ func (s *seenNodes) now() *wire.NodesReply {
 	return s.last
 }
 
+// looked returns when the last look was; zero if there was none.
+func (s *seenNodes) looked() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at.UTC()
+}
+
 // gathered keeps a look, and logs once for each owner that this node's settings are
 // others.
 func (s *seenNodes) gathered(r *wire.NodesReply, me string, log *slog.Logger) {

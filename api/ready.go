@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -117,7 +118,13 @@ type Health struct {
 	Starting string `json:"starting,omitempty"`
 	// Warnings say what is at risk among several nodes, as `engine cluster` does, and which replicas
 	// are damaged.
-	Warnings  []string      `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// AtRisk are the warnings because of which no other node should be stopped now: all but
+	// those of settings that differ, as they do while they are changed node by node.
+	AtRisk []string `json:"at_risk,omitempty"`
+	// NodesAt is when this node last asked all nodes how they are, which it does every ten seconds:
+	// Warnings and AtRisk are from then.
+	NodesAt   time.Time     `json:"nodes_at,omitzero"`
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -142,14 +149,21 @@ func (s *Service) Health() Health {
 		}
 	}
 	h.Refused, h.Held = c.full.texts()
+	h.NodesAt = s.seen.looked()
 	if c.nodes != nil {
 		h.Warnings = c.nodes.Warnings
+		h.AtRisk = atRisk(c.nodes)
 	} else {
 		for _, d := range c.replicas.Damaged {
 			h.Warnings = append(h.Warnings, damageText(c.me, d)+": "+d.Repair)
 		}
 	}
 	return h
+}
+
+// OK reports whether the engine is well.
+func (h Health) OK() bool {
+	return slices.Contains([]string{"ok", string(wire.RoleStandby), string(wire.RoleMirror)}, h.Status)
 }
 
 // texts says why new work is refused, and why nothing new is begun.
@@ -176,5 +190,5 @@ func (s *Service) HealthHandler() http.Handler { return http.HandlerFunc(s.healt
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Health()
-	answer(w, h.Status == "ok" || h.Status == string(s.standbyRole()), h)
+	answer(w, h.OK(), h)
 }

@@ -38,7 +38,7 @@ var groups = []struct {
 	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand, edgeCommand, mirrorCommand}},
 	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchesCommand, workCommand}},
 	{"See what happens", []func(*app) *cobra.Command{
-		statusCommand, topCommand, clusterCommand, listCommand, showCommand, waitCommand, watchCommand, historyCommand, logsCommand, outputCommand, whyCommand, heldCommand, tailCommand, auditCommand, approvalsCommand, stateCommand, mcpCommand,
+		statusCommand, topCommand, healthCommand, clusterCommand, listCommand, showCommand, waitCommand, watchCommand, historyCommand, logsCommand, outputCommand, whyCommand, heldCommand, tailCommand, auditCommand, approvalsCommand, stateCommand, mcpCommand,
 	}},
 	{"Change items", []func(*app) *cobra.Command{signalCommand, answerCommand, cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
 	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
@@ -204,6 +204,7 @@ command line is wrong.`,
 		}
 	}
 	root.AddCommand(oldCommands(a)...)
+	root.AddCommand(manCommand(a))
 	hint(root)
 	a.complete(root)
 	return root

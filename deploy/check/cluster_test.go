@@ -34,6 +34,9 @@ func TestKustomizeCluster(t *testing.T) {
 		if *set.Spec.Replicas != 3 || set.Spec.ServiceName != "streamwright-nodes" || set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
 			t.Errorf("the set is %+v", set.Spec)
 		}
+		if c.Lifecycle == nil || !slices.Contains(c.Lifecycle.PreStop.Exec.Command, "--may-stop") || *set.Spec.Template.Spec.TerminationGracePeriodSeconds != 15*60+60 {
+			t.Errorf("before a stop: %+v", c.Lifecycle)
+		}
 		if !slices.Contains(c.Args, "$(POD_NAME)") || len(c.Ports) != 3 || len(c.VolumeMounts) != 5 || len(c.Env) != 2 || len(set.Spec.Template.Spec.Volumes) != 4 {
 			t.Errorf("the container is %+v", c)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	strict "sigs.k8s.io/yaml"
@@ -55,6 +57,15 @@ func TestDockerfile(t *testing.T) {
 	if len(stages) != 2 || stages[1].BaseName != "scratch" {
 		t.Errorf("%d stages", len(stages))
 	}
+	asks := false
+	for _, c := range stages[len(stages)-1].Commands {
+		if h, ok := c.(*instructions.HealthCheckCommand); ok {
+			asks = slices.Equal(h.Health.Test, []string{"CMD", "/streamwright", "health"})
+		}
+	}
+	if !asks {
+		t.Error("the image has no health check that runs without a shell")
+	}
 	for _, w := range file.Warnings {
 		t.Errorf("%s", w.Short)
 	}
@@ -66,6 +77,7 @@ var kinds = map[string]func() any{
 	"v1/Secret": func() any { return new(corev1.Secret) }, "v1/Service": func() any { return new(corev1.Service) },
 	"apps/v1/StatefulSet": func() any { return new(appsv1.StatefulSet) }, "apps/v1/Deployment": func() any { return new(appsv1.Deployment) },
 	"networking.k8s.io/v1/NetworkPolicy":            func() any { return new(networkingv1.NetworkPolicy) },
+	"policy/v1/PodDisruptionBudget":                 func() any { return new(policyv1.PodDisruptionBudget) },
 	"autoscaling/v2/HorizontalPodAutoscaler":        func() any { return new(autoscalingv2.HorizontalPodAutoscaler) },
 	"kustomize.config.k8s.io/v1beta1/Kustomization": nil, // kustomize's own
 }
@@ -82,34 +94,43 @@ func objects(t *testing.T) (all []any) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
-		for {
-			doc := make([]byte, len(text))
-			n, err := docs.Read(doc)
-			if errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			var meta metav1.TypeMeta
-			if err := strict.Unmarshal(doc[:n], &meta); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			make, known := kinds[meta.APIVersion+"/"+meta.Kind]
-			if !known {
-				t.Errorf("%s: unknown kind %s of %s", name, meta.Kind, meta.APIVersion)
-			}
-			if make == nil {
-				continue
-			}
-			obj := make()
-			if err := strict.UnmarshalStrict(doc[:n], obj); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			all = append(all, obj)
-		}
+		all = append(all, decode(t, name, text)...)
 	}
 	return all
+}
+
+// decode reads the documents of a file, each strictly as the kind that it says.
+func decode(t *testing.T, name string, text []byte) (all []any) {
+	t.Helper()
+	docs := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
+	for {
+		doc := make([]byte, len(text)+1)
+		n, err := docs.Read(doc)
+		if errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(bytes.TrimSpace(doc[:n])) == 0 {
+			continue
+		}
+		var meta metav1.TypeMeta
+		if err := strict.Unmarshal(doc[:n], &meta); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		make, known := kinds[meta.APIVersion+"/"+meta.Kind]
+		if !known {
+			t.Errorf("%s: unknown kind %s of %s", name, meta.Kind, meta.APIVersion)
+		}
+		if make == nil {
+			continue
+		}
+		obj := make()
+		if err := strict.UnmarshalStrict(doc[:n], obj); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, doc[:n])
+		}
+		all = append(all, obj)
+	}
 }
 
 // The manifests are what the API takes, and fit together: what is mounted,
@@ -184,7 +205,12 @@ func serves(t *testing.T, toml string, files map[string]string) {
 	if err := os.WriteFile(path, []byte(toml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(released(t), "serve", "--config", path)
+	ready(t, exec.Command(released(t), "serve", "--config", path), os.Interrupt)
+}
+
+// ready starts an engine, waits until it says that it is ready, and stops it by a signal.
+func ready(t *testing.T, cmd *exec.Cmd, signal os.Signal) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -195,9 +221,9 @@ func serves(t *testing.T, toml string, files map[string]string) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(signal)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the engine with the manifest's configuration: %v\n%s", err, errs.String())
+			t.Errorf("%v: %v\n%s", cmd.Args, err, errs.String())
 		}
 	}()
 	buf := make([]byte, 4096)
@@ -213,7 +239,8 @@ func TestSystemd(t *testing.T) {
 	analyze := program(t, "systemd-analyze")
 	dir := t.TempDir()
 	units, _ := filepath.Glob("../systemd/*.service")
-	if len(units) != 2 {
+	nodes, _ := filepath.Glob("../cluster/systemd/*.service")
+	if units = append(units, nodes...); len(units) != 3 {
 		t.Fatal(units)
 	}
 	args := []string{"verify"}
@@ -224,7 +251,7 @@ func TestSystemd(t *testing.T) {
 		}
 		path := filepath.Join(dir, filepath.Base(u))
 		// The program need not be where the unit has it.
-		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("/usr/local/bin/streamwright"), []byte("/bin/true")), 0o600); err != nil {
+		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("ExecStart=streamwright"), []byte("ExecStart=/bin/true")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, path)
@@ -238,9 +265,13 @@ func TestSystemd(t *testing.T) {
 // The scripts have nothing that shellcheck would complain of.
 func TestScripts(t *testing.T) {
 	check := program(t, "shellcheck")
-	scripts, _ := filepath.Glob("../*.sh")
-	if len(scripts) < 2 {
-		t.Fatal(scripts)
+	var scripts []string
+	for _, pattern := range []string{"../*.sh", "../cluster/*.sh", "../debian/p*"} {
+		found, _ := filepath.Glob(pattern)
+		if len(found) == 0 {
+			t.Fatal(pattern)
+		}
+		scripts = append(scripts, found...)
 	}
 	if out, err := exec.Command(check, append(scripts, "image.sh", "../../.ci/run")...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -17,8 +17,9 @@ const version = "9.8.7"
 // release is a release for this platform, built once.
 var release struct {
 	once   sync.Once
-	dir    string
-	engine string
+	dir    string // with all that is below
+	files  string // the release
+	engine string // of its archive, unpacked
 	err    error
 }
 
@@ -30,18 +31,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// released unpacks the release for this platform and returns its engine.
+// released makes the release for this platform, unpacks its archive and returns the engine of it.
 func released(t *testing.T) string {
 	t.Helper()
+	program(t, "npm")
 	release.once.Do(func() {
 		if release.dir, release.err = os.MkdirTemp("", "streamwright-release-"); release.err != nil {
 			return
 		}
-		platform := runtime.GOOS + "/" + runtime.GOARCH
-		name := fmt.Sprintf("streamwright-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
+		release.files = filepath.Join(release.dir, "release")
+		name := archive()
 		for _, args := range [][]string{
-			{"../release.sh", version, release.dir, platform},
-			{"tar", "-xzf", filepath.Join(release.dir, name+".tar.gz"), "-C", release.dir},
+			{"../release.sh", version, release.files, runtime.GOOS + "/" + runtime.GOARCH},
+			{"tar", "-xzf", filepath.Join(release.files, name+".tar.gz"), "-C", release.dir},
 		} {
 			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 				release.err = fmt.Errorf("%v: %w\n%s", args, err, out)
@@ -56,12 +58,67 @@ func released(t *testing.T) string {
 	return release.engine
 }
 
+// archive is the name of this platform's archive, without its ending.
+func archive() string {
+	return fmt.Sprintf("streamwright-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
+}
+
+// A release that is built again, in another folder and with other settings of the machine, is the same,
+// byte for byte.
+func TestReleaseIsReproducible(t *testing.T) {
+	t.Parallel()
+	released(t)
+	folder, out := t.TempDir(), t.TempDir()
+	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Skipf("git ls-files: %v", err) // not a checkout
+	}
+	copying := exec.Command("cp", "--parents", "-t", folder)
+	copying.Dir = "../.."
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join("../..", name)); err == nil {
+			copying.Args = append(copying.Args, name)
+		}
+	}
+	if out, err := copying.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The modules of the Node client need not be fetched twice.
+	modules, err := filepath.Abs("../../clients/node/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(modules); err == nil {
+		if err := os.Symlink(modules, filepath.Join(folder, "clients", "node", "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := exec.Command("sh", "-c", `umask 077; exec deploy/release.sh "$@"`, "sh", version, out, runtime.GOOS+"/"+runtime.GOARCH)
+	again.Dir = folder
+	again.Env = append(os.Environ(), "TZ=Asia/Tokyo", "LC_ALL=C", "GOFLAGS=-buildvcs=true")
+	if said, err := again.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	sums := "streamwright-" + version + "-SHA256SUMS"
+	first, err := os.ReadFile(filepath.Join(release.files, sums))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(filepath.Join(out, sums))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(first) != string(second) {
+		t.Errorf("the first release has\n%s\nthe second\n%s", first, second)
+	}
+}
+
 // A release has the version stamped in, its checksum holds, and its programs
 // run where there is nothing else, as on an empty image.
 func TestRelease(t *testing.T) {
 	engine := released(t)
 	sums := exec.Command("sha256sum", "-c", "streamwright-"+version+"-SHA256SUMS")
-	sums.Dir = release.dir
+	sums.Dir = release.files
 	if out, err := sums.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -89,6 +146,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	healthy(t, root)
 	demo := exec.Command("/streamwright", "demo", "/data", "--json")
 	demo.Dir = "/"
 	demo.Env = []string{}
@@ -98,5 +156,29 @@ func TestRelease(t *testing.T) {
 	}
 	if out, err := demo.CombinedOutput(); err != nil {
 		t.Errorf("the demo in an empty root: %v\n%s", err, out)
+	}
+}
+
+// healthy runs the image's command and its health check in an empty root, on other ports.
+func healthy(t *testing.T, root string) {
+	t.Helper()
+	inRoot := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/streamwright", args...)
+		cmd.Dir, cmd.Env = "/", []string{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		return cmd
+	}
+	address := freeAddress(t) // 8484 may be taken on this machine
+	if err := inRoot("health", "http://"+address).Run(); err == nil {
+		t.Error("an engine that is not there is well")
+	}
+	engine := startNode(t, inRoot("serve", "--dir", "/data/engine", "--nats-listen", "127.0.0.1:0", "--http", address))
+	engine.says(t, "engine ready")
+	if out, err := inRoot("health", "http://"+address).CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("the health check says %q, %v", out, err)
+	}
+	engine.stop()
+	if err := engine.ends(); err != nil {
+		t.Error(err)
 	}
 }

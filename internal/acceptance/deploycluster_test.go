@@ -33,7 +33,7 @@ func TestDeployedCluster(t *testing.T) {
 		user     string
 	}{
 		"compose": {commands: "compose/compose.yaml", find: regexp.MustCompile(`command: (\[.*\])`), toml: "compose/engine.toml", data: "/data", peers: [3]string{"n1", "n2", "n3"}, user: "client"},
-		"systemd": {commands: "systemd/streamwright-node@.service", find: regexp.MustCompile(`ExecStart=/usr/local/bin/streamwright (.*)`), toml: "systemd/engine.toml", data: "/var/lib/streamwright",
+		"systemd": {commands: "systemd/streamwright-node@.service", find: regexp.MustCompile(`ExecStart=streamwright (.*)`), toml: "systemd/engine.toml", data: "/var/lib/streamwright",
 			peers: [3]string{"n1.internal", "n2.internal", "n3.internal"}, node: "%i", user: "client"},
 		"kubernetes": {commands: "kubernetes/engine.yaml", find: regexp.MustCompile(`args: (\[.*\])`), toml: "kubernetes/config.yaml", data: "/data",
 			peers: [3]string{"streamwright-0.streamwright-nodes", "streamwright-1.streamwright-nodes", "streamwright-2.streamwright-nodes"}, node: "$(POD_NAME)", user: "operator"},

@@ -99,12 +99,13 @@ func (a *App) called(text string) string {
 var quotedCall = regexp.MustCompile("`engine ([a-z]+)([^`]*)`")
 
 // connectless are the commands that need no connection, or make it in another way.
-var connectless = []string{"serve", "edge", "mirror", "demo", "salvage", "restore", "help"}
+var connectless = []string{"serve", "edge", "mirror", "demo", "salvage", "restore", "help", "health"}
 
 // OfTheWhole says why commands that concern an engine as a whole take no --namespace.
 var OfTheWhole = map[string]string{
 	"bench":       "it measures an engine of its own",
 	"demo":        "it runs an engine of its own",
+	"health":      "it is about the engine as a whole",
 	"edge":        "a site submits to the default namespace",
 	"mirror":      "a site mirrors the default namespace",
 	"namespace":   "it is about all namespaces",
