@@ -315,8 +315,9 @@ type SalvageOptions struct {
 	Store string
 	// Confirm is asked before anything is written; nil, or false, ends Salvage.
 	Confirm func(Salvageable) bool
-	// Progress, if set, hears how many items are written, of how many.
-	Progress func(done, total int64)
+	// Progress, if set, hears how many items are written, of how many, and then how much of
+	// the new log is replayed.
+	Progress func(what string, done, total int64)
 }
 
 // Salvageable describes the content of a store.
@@ -448,7 +449,10 @@ func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
 
 // writeSalvaged writes the new log from the store, and proves it with a store in a folder of its
 // own.
-func (l *ledger) writeSalvaged(ctx context.Context, done *Salvaged, proofFolder string, progress func(done, total int64)) error {
+func (l *ledger) writeSalvaged(ctx context.Context, done *Salvaged, proofFolder string, progress func(what string, done, total int64)) error {
+	if progress == nil {
+		progress = func(string, int64, int64) {}
+	}
 	log, err := eventlog.Create(ctx, l.logConfig(), l.store.Applied().Frame()+1)
 	if err != nil {
 		return err
@@ -458,7 +462,7 @@ func (l *ledger) writeSalvaged(ctx context.Context, done *Salvaged, proofFolder 
 	err = dispatcher.Salvage(ctx, dispatcher.Config{
 		Log: log, Store: l.store, Names: l.names(), Owner: "salvage", Version: Version, Alone: l.srv != nil,
 		Defaults: l.cfg.TypeDefaults(), Limits: l.cfg.EngineLimits(), Logger: l.log,
-	}, progress)
+	}, func(done, total int64) { progress("write items", done, total) })
 	if err != nil {
 		return err
 	}
@@ -466,7 +470,7 @@ func (l *ledger) writeSalvaged(ctx context.Context, done *Salvaged, proofFolder 
 	if done.Digest, err = l.store.Digest(ctx); err != nil {
 		return err
 	}
-	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, proofFolder, storeOptions(l.o.Memory, l.log), nil)
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, proofFolder, storeOptions(l.o.Memory, l.log), func(n, total uint64) { progress("replay events", int64(n), int64(total)) })
 	if err != nil {
 		return fmt.Errorf("salvage: replay the new log: %w", err)
 	}

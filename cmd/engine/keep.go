@@ -328,8 +328,8 @@ name, and is not removed.`,
 			if of != streamwright.DefaultNamespace {
 				o.Namespace = of
 			}
-			bar, end := a.bar("writing", "")
-			o.Progress = bar
+			progress, end := stages(a)
+			o.Progress = progress
 			done, err := embedded.Salvage(cmd.Context(), o)
 			end()
 			if errors.Is(err, eventlog.ErrNotEmpty) {
