@@ -29,7 +29,7 @@ type oracle struct {
 	running   map[events.ID]events.Token
 	lives     map[events.ID][]life // oldest first
 	tenants   map[events.ID]string
-	handed    map[string]int // items created, by their label handedLabel
+	handed    map[string]int // items created, by their source behind handedBy
 	typeOf    map[events.ID]events.Type
 	answered  map[uint64]int // messages of the intake
 	ticks     map[string]bool
@@ -49,8 +49,8 @@ type oracle struct {
 	digest    string // of the fold of the log up to proved
 }
 
-// handedLabel tells what another log has handed over: see fleet.
-const handedLabel = "handed"
+// handedBy begins the source of what another log has handed over: see fleet.
+const handedBy = "namespace "
 
 // life is an item from its creation until it is pruned. After that it may be asked for
 // again, when nobody knows it any more.
@@ -163,7 +163,7 @@ func (o *oracle) item(ev events.Event) error {
 		}
 		o.lives[ev.ID] = append(o.lives[ev.ID], life{created: ev.Seq})
 		o.tenants[ev.ID], o.typeOf[ev.ID] = b.Tenant, ev.Type
-		if key := b.Labels[handedLabel]; key != "" {
+		if key, is := strings.CutPrefix(b.Provenance.Source, handedBy); is {
 			o.handed[key]++
 		}
 		return o.answer(b.Intake)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/embedded/placement"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
 
@@ -227,7 +228,7 @@ func (f *fleet) hand() {
 	times := 1 + f.rng.IntN(2)
 	for range times {
 		id := c.people.id()
-		sub := core.Submit{Type: clusterType, NewID: id, Tenant: f.names[from], Priority: prio(5), Labels: map[string]string{handedLabel: key}, IdempotencyKey: key}
+		sub := core.Submit{Type: clusterType, NewID: id, Tenant: f.names[from], Priority: prio(5), Provenance: events.Provenance{Source: handedBy + key}, IdempotencyKey: key}
 		if f.bug == fleetTwice {
 			sub.ID, sub.IdempotencyKey = id, ""
 		}

@@ -24,8 +24,8 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// neighbourEnv makes TestNeighbourProcess a client that gives its namespace all it can, in the
-// way that is named, behind the URL of the engine.
+// neighbourEnv makes TestNeighbourProcess a client that gives a namespace all it can: it has the way,
+// the namespace, and the URL of the engine.
 const neighbourEnv = "STREAMWRIGHT_TEST_NEIGHBOUR"
 
 // hostile are the ways in which a namespace may be a burden.
@@ -137,14 +137,14 @@ func floodAndWork(ctx context.Context, c *streamwright.Client, handle func(conte
 }
 
 func TestNeighbourProcess(t *testing.T) {
-	way, url, _ := strings.Cut(os.Getenv(neighbourEnv), " ")
+	said := strings.Fields(os.Getenv(neighbourEnv))
 	for _, h := range hostile {
-		if h.name == way {
-			nc, err := nats.Connect(url)
+		if len(said) == 3 && h.name == said[0] {
+			nc, err := nats.Connect(said[2])
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := streamwright.New(nc, streamwright.WithNamespace("hostile"))
+			c, err := streamwright.New(nc, streamwright.WithNamespace(said[1]))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,33 +194,66 @@ func BenchmarkNeighbours(b *testing.B) {
 			for b.Loop() {
 				pickups()
 				alone50, alone99 := pickups()
-				cmd := exec.Command(os.Args[0], "-test.run=^TestNeighbourProcess$")
-				cmd.Env = append(os.Environ(), neighbourEnv+"="+h.name+" "+e.URL())
-				out, err := cmd.StdoutPipe()
-				if err == nil {
-					err = cmd.Start()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := out.Read(make([]byte, 6)); err != nil {
-					b.Fatal(err)
-				}
+				end := startNeighbour(b, e, h.name, "hostile")
 				time.Sleep(time.Second)
 				begun, before := time.Now(), eventsOf(b, e, "hostile")
 				beside50, beside99 := pickups()
 				rate := (eventsOf(b, e, "hostile") - before) / time.Since(begun).Seconds()
-				_ = cmd.Process.Kill()
-				said, _ := io.ReadAll(out)
-				if len(said) > 0 {
-					b.Fatalf("the neighbour has ended: %s", said)
-				}
-				_ = cmd.Wait()
+				end()
 				b.ReportMetric(rate, "hostile-events/s")
 				b.ReportMetric(ms(alone50), "alone-p50-ms")
 				b.ReportMetric(ms(alone99), "alone-p99-ms")
 				b.ReportMetric(ms(beside50), "beside-p50-ms")
 				b.ReportMetric(ms(beside99), "beside-p99-ms")
+			}
+		})
+	}
+}
+
+// startNeighbour starts a process that is a burden to a namespace, and returns what ends it.
+func startNeighbour(b *testing.B, e *Engine, way, namespace string) (end func()) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestNeighbourProcess$")
+	cmd.Env = append(os.Environ(), neighbourEnv+"="+way+" "+namespace+" "+e.URL())
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 6))
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		_ = cmd.Process.Kill()
+		if said, _ := io.ReadAll(out); len(said) > 0 {
+			b.Errorf("the neighbour has ended: %s", said)
+		}
+		_ = cmd.Wait()
+	}
+}
+
+// BenchmarkWeights floods two namespaces alike, and measures how many events each gets done.
+func BenchmarkWeights(b *testing.B) {
+	for _, weight := range []int{1, 4} {
+		b.Run(fmt.Sprint(weight), func(b *testing.B) {
+			e := mustStart(b, Options{Dir: b.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval})
+			names := []string{"light", "heavy"}
+			addNamespaces(b, e, names...)
+			if _, err := inNamespace(b, e, "default").Namespaces().Change(testContext(b), "heavy", streamwright.NamespaceChange{Weight: &weight}); err != nil {
+				b.Fatal(err)
+			}
+			for _, name := range names {
+				defer startNeighbour(b, e, "runs", name)()
+			}
+			for b.Loop() {
+				time.Sleep(2 * time.Second)
+				begun, light, heavy := time.Now(), eventsOf(b, e, names[0]), eventsOf(b, e, names[1])
+				time.Sleep(8 * time.Second)
+				light, heavy = eventsOf(b, e, names[0])-light, eventsOf(b, e, names[1])-heavy
+				b.ReportMetric((light+heavy)/time.Since(begun).Seconds(), "events/s")
+				b.ReportMetric(heavy/light, "heavy/light")
 			}
 		})
 	}
