@@ -70,7 +70,7 @@ func (s *Server) fields() []field {
 			}
 			return nil
 		}), "work", "the first token of every subject; streams have it in capitals. Those of the namespace acme begin with `work-acme` and `WORK-ACME`"),
-		at("weight", &s.Weight, integer[int](1, events.MaxWeight), 1, "the share of the processors of the namespace `default`, as `weight` below `[namespaces.NAME]` is that of another"),
+		at("weight", &s.Weight, integer[int](1, events.MaxWeight), 1, "of the share of the processors that the namespace `default` has, as `weight` below `[namespaces.NAME]` is of another's"),
 		at("dedup_bucket", &s.NoDedupBucket, unless, false, "keep the KV bucket of taken dedup keys, for others to read"),
 		at("log_level", &s.LogLevel, choice("debug", "info", "warn", "error"), "info", "the least level that is logged: `debug`, `info`, `warn`, `error`"),
 		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`; `--log-format`"),
@@ -254,7 +254,7 @@ func (n *Namespace) fields() []field {
 		zero("max_document_size", &n.MaxDocumentBytes, size[int64](events.MinBound, events.MaxBound).orZero(), "the engine's `blob_max_size`", "bound of its object store of large params and results"),
 		zero("requests_per_second", &n.RequestsPerSecond, integer[int](0, events.MaxRequestsRate), "no limit", "requests of all its users together"),
 		zero("node", &n.Node, text.that(checkNodeName), "any node", "the node that should own its log"),
-		zero("weight", &n.Weight, integer[int](1, events.MaxWeight), "1", "its share of the processors, beside that of the others: one with 2 gets twice what one with 1 gets, while all processors are taken"),
+		zero("weight", &n.Weight, integer[int](1, events.MaxWeight), "1", "of its share of the processors while they are all taken ([NAMESPACES.md](../guides/NAMESPACES.md#its-share-of-the-processors))"),
 		zero("accept", &n.Accept, namespaceList, "none", "the namespaces whose clients may hand work to it"),
 	}
 }
