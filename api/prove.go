@@ -86,6 +86,7 @@ func (a *proofAPI) replay(c *call, fn func(context.Context, projector.Progress) 
 		if errors.Is(err, projector.ErrProving) {
 			err = errProving
 		}
+		err = unreachable(err)
 		<-a.proving // before the reply, so that the caller can ask for the next
 		p.now.Done, p.now.Elapsed = true, events.DurationOf(time.Since(c.start).Truncate(time.Millisecond))
 		c.reply(reply(p.now), err)

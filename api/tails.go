@@ -102,10 +102,15 @@ func (t *tails) read(ctx context.Context, c *call) (any, error) {
 // notReached gives an error of reading the log from a position its code.
 func notReached(from events.Seq, err error) error {
 	var behind *eventlog.BehindError
-	switch {
-	case errors.As(err, &behind):
+	if errors.As(err, &behind) {
 		return events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends before %d; if it went further once, the engine has another log now, and you begin anew", from, events.SeqOf(behind.Last+1, 0))
-	case errors.Is(err, eventlog.ErrUnreachable):
+	}
+	return unreachable(err)
+}
+
+// unreachable gives an error of a log that can't be reached now its code; others it returns as they are.
+func unreachable(err error) error {
+	if errors.Is(err, eventlog.ErrUnreachable) {
 		return events.WithCode(events.CodeUnavailable, err)
 	}
 	return err

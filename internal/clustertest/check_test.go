@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 const (
@@ -274,7 +275,12 @@ func (l *load) verify() {
 	l.t.Helper()
 	for _, n := range l.c.verifiable() {
 		l.t.Run("verify "+n, func(t *testing.T) {
-			out, err := l.c.cli(n, "verify", "--json")
+			var out string
+			var err error
+			need.Eventually(t, "an answer, now that the cluster is whole again", func() bool {
+				out, err = l.c.cli(n, "verify", "--json")
+				return !strings.Contains(out, `"code":"unavailable"`)
+			})
 			if err != nil {
 				t.Errorf("engine verify --server %s: %v\n%s", n, err, out)
 			}
