@@ -576,6 +576,7 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 	life := &lifecycle{log: b.log}
 	f := s.faces
 	parts := slices.Concat([]part{
+		{"the share of the processors", just(func() { b.turns = t.home.turns.Another(b.info.Weight) }), just(func() { b.turns.Close() })},
 		{"the connection", b.openConnection, just(func() { b.nc.Close() })},
 		{"the word that it is held", b.sayHeld, nil},
 		{"the link", just(func() { f.face.link.Store(&link{b.srv, b.nc}) }), nil},
@@ -724,7 +725,7 @@ func (d *dataDir) namespace(name events.Namespace) (*dataDir, error) {
 // what engine.toml says of the default one alone, and without a connection yet.
 func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	ns, name := *b, info.Name
-	ns.info, ns.turns = info, b.turns.Another(info.Weight)
+	ns.info = info
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix

@@ -119,13 +119,11 @@ func (o *ops) each(del func(key []byte), set func(key, val []byte)) {
 type batch struct {
 	*pebble.Batch
 	err  error
-	turn *turns.Turn // taken with each write; nil: none
+	turn *turns.Turn // taken with each write
 }
 
 func (b *batch) note(err error) {
-	if b.turn != nil {
-		b.turn.Take()
-	}
+	b.turn.Take()
 	if b.err == nil {
 		b.err = err
 	}

@@ -271,7 +271,7 @@ func (s *Store) pruneAll(at events.Seq, before uint64) error {
 		return err
 	}
 	defer s.release(g)
-	b := batch{Batch: g.db.NewBatch()}
+	b := batch{Batch: g.db.NewBatch(), turn: &s.writer.turn}
 	defer b.Close()
 	for _, p := range statedAnew {
 		b.deleteRange([]byte{p}, []byte{p + 1})

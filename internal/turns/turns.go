@@ -8,9 +8,11 @@
 package turns
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,10 +28,11 @@ const (
 	quiet = 5 * time.Millisecond
 )
 
-// Machine is what the shares are of: processors. Its methods may be called by any number of
+// Machine is processors that are shared. Its methods may be called by any number of
 // goroutines.
 type Machine struct {
 	processors int
+	shares     atomic.Int32 // that are not closed
 
 	mu      sync.Mutex
 	active  []*Share // with a goroutine that computes or waits for a turn
@@ -37,7 +40,7 @@ type Machine struct {
 	virtual float64 // time: what the active share that has had least has had; it never falls
 }
 
-// parked is a goroutine that waits for its turn.
+// parked is one goroutine that waits for its turn.
 type parked struct {
 	of    *Share
 	woken chan struct{}
@@ -58,13 +61,20 @@ type Share struct {
 	heard  time.Time // of one that computes
 }
 
-// Share makes a share. A weight below 1 is 1.
+// Share makes a share, until Close. A weight below 1 is 1.
 func (m *Machine) Share(weight int) *Share {
+	m.shares.Add(1)
 	return &Share{machine: m, weight: atLeast1(weight)}
 }
 
 // Another makes another share of the same machine.
 func (s *Share) Another(weight int) *Share { return s.machine.Share(weight) }
+
+// Close gives the share up: no turn of it begins any more. Call it once.
+func (s *Share) Close() { s.machine.shares.Add(-1) }
+
+// alone reports whether there is nobody to share with. Nothing is counted then.
+func (s *Share) alone() bool { return s.machine.shares.Load() < 2 }
 
 // SetWeight sets the weight: see [Machine.Share].
 func (s *Share) SetWeight(weight int) {
@@ -88,13 +98,11 @@ func (s *Share) Turn() Turn { return Turn{share: s} }
 
 // Begin says that the goroutine computes from here on.
 func (t *Turn) Begin() {
-	if t.began {
+	if t.began || t.share == nil || t.share.alone() {
 		return
 	}
 	t.began, t.since = true, time.Now()
-	if t.share != nil {
-		t.share.begin(t.since)
-	}
+	t.share.begin(t.since)
 }
 
 // End says that it waits for something else from here on, or is done.
@@ -103,10 +111,8 @@ func (t *Turn) End() {
 		return
 	}
 	t.began = false
-	if t.share != nil {
-		now := time.Now()
-		t.share.end(now, now.Sub(t.since))
-	}
+	now := time.Now()
+	t.share.end(now, now.Sub(t.since))
 }
 
 // Take lets others go first if the goroutine has computed for a Slice since it last did. It may
@@ -117,7 +123,7 @@ func (t *Turn) Take() {
 	if took < Slice {
 		return
 	}
-	if !t.began || t.share == nil || !t.share.charge(now, took) {
+	if !t.began || !t.share.charge(now, took) {
 		runtime.Gosched()
 	}
 	t.since = time.Now()
@@ -180,15 +186,7 @@ func (m *Machine) next() *parked {
 	if len(m.parked) == 0 {
 		return nil
 	}
-	return slices.MinFunc(m.parked, func(a, b *parked) int {
-		switch {
-		case a.of.used < b.of.used:
-			return -1
-		case a.of.used > b.of.used:
-			return 1
-		}
-		return 0
-	})
+	return slices.MinFunc(m.parked, func(a, b *parked) int { return cmp.Compare(a.of.used, b.of.used) })
 }
 
 // wake ends the wait of the next. REQUIRES: mu.
@@ -212,7 +210,7 @@ func (s *Share) charge(now time.Time, took time.Duration) bool {
 	m := s.machine
 	m.mu.Lock()
 	s.use(now, took)
-	if len(m.active) == 1 || !m.first(s, now) {
+	if !m.othersFirst(s, now) {
 		m.mu.Unlock()
 		return false
 	}
@@ -224,12 +222,13 @@ func (s *Share) charge(now time.Time, took time.Duration) bool {
 	}
 	m.parked = append(m.parked, p)
 	m.mu.Unlock()
-	return m.park(p)
+	m.park(p)
+	return true
 }
 
-// first reports whether others go before s: those that wait and have had less, or those that
-// compute and have had less, if there are too many. REQUIRES: mu.
-func (m *Machine) first(s *Share, now time.Time) bool {
+// othersFirst reports whether others go before s: those that wait and have had less, or those
+// that compute and have had less, if too many compute. REQUIRES: mu.
+func (m *Machine) othersFirst(s *Share, now time.Time) bool {
 	if p := m.next(); p != nil && p.of.used < s.used {
 		return true
 	}
@@ -242,12 +241,12 @@ func (m *Machine) first(s *Share, now time.Time) bool {
 }
 
 // park waits until p is woken.
-func (m *Machine) park(p *parked) bool {
+func (m *Machine) park(p *parked) {
 	timer := time.NewTimer(maxPark)
 	defer timer.Stop()
 	select {
 	case <-p.woken:
-		return true
+		return
 	case <-timer.C:
 	}
 	m.mu.Lock()
@@ -257,5 +256,4 @@ func (m *Machine) park(p *parked) bool {
 	default:
 		m.unpark(p)
 	}
-	return true
 }

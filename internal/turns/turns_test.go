@@ -21,7 +21,7 @@ func compute(s *Share, until time.Time) (slices int) {
 	return slices
 }
 
-// share out runs goroutines of some shares side by side for a second, and returns how many
+// shareOut runs goroutines of some shares side by side for a second, and returns how many
 // slices each share had.
 func shareOut(shares []*Share, goroutines int) []int {
 	until := time.Now().Add(time.Second)
@@ -134,6 +134,28 @@ func TestWokenBesideAFlood(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// Where there is one share, or one is left, nothing is counted.
+func TestAlone(t *testing.T) {
+	m := NewMachine(1)
+	a := m.Share(1)
+	begun := func() bool {
+		turn := a.Turn()
+		turn.Begin()
+		defer turn.End()
+		return len(m.active) > 0
+	}
+	if begun() {
+		t.Error("a share that is alone is counted")
+	}
+	b := a.Another(1)
+	if !begun() {
+		t.Error("one of two is not counted")
+	}
+	if b.Close(); begun() {
+		t.Error("the one that is left is counted")
+	}
 }
 
 // A turn that has no share gives way, and nothing else.
