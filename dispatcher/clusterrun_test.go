@@ -550,32 +550,21 @@ func TestClusterSim(t *testing.T) {
 		replayCluster(t, uint64(*clusterSeed))
 		return
 	}
-	var next atomic.Uint64
 	var mu sync.Mutex
 	var sum figures
-	var wg sync.WaitGroup
 	begun, ran, bad := time.Now(), 0, []uint64{}
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < uint64(*clusterSeeds); i = next.Add(1) - 1 {
-				seed := *clusterFirst + i
-				c, err := runCluster(seed, nil, noBug, nil)
-				mu.Lock()
-				ran++
-				sum.add(c.figures)
-				if err != nil {
-					bad = append(bad, seed)
-					t.Logf("seed %d: %s", seed, short(err))
-				}
-				stop := len(bad) >= 20
-				mu.Unlock()
-				if stop {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	eachSeed(*clusterFirst, *clusterSeeds, func(seed uint64) (goOn bool) {
+		c, err := runCluster(seed, nil, noBug, nil)
+		mu.Lock()
+		defer mu.Unlock()
+		ran++
+		sum.add(c.figures)
+		if err != nil {
+			bad = append(bad, seed)
+			t.Logf("seed %d: %s", seed, short(err))
+		}
+		return len(bad) < 20
+	})
 	t.Logf("%d seeds in %s: %+v", ran, time.Since(begun).Round(time.Millisecond), sum)
 	if m := sum.mail; ran >= 100 && slices.Contains([]int{m.signals, m.first, m.given, m.presented, m.asked, m.decided, m.reminded, m.repeats, m.second}, 0) {
 		t.Errorf("something of the waits did not happen in %d seeds: %+v", ran, m)
@@ -588,6 +577,20 @@ func TestClusterSim(t *testing.T) {
 	if len(bad) > 0 {
 		t.Errorf("%d seeds fail: %v", len(bad), bad)
 	}
+}
+
+// eachSeed calls run with n seeds, as many at a time as there are processors, until it returns
+// false.
+func eachSeed(first uint64, n int, run func(seed uint64) (goOn bool)) {
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < uint64(n) && run(first+i); i = next.Add(1) - 1 {
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // replayCluster runs one seed, telling everything.

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -422,24 +420,18 @@ func TestFleetSim(t *testing.T) {
 		}
 		return
 	}
-	var next atomic.Uint64
 	var mu sync.Mutex
 	var sum fleetFigures
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < uint64(*fleetSeeds); seed = next.Add(1) - 1 {
-				f, err := runFleet(seed, noFleetBug, nil)
-				mu.Lock()
-				sum.add(f.figures)
-				if err != nil {
-					t.Errorf("seed %d: %s\nreplay it with: go test ./dispatcher -run TestFleetSim -v -fleet-seed=%d", seed, short(err), seed)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	eachSeed(0, *fleetSeeds, func(seed uint64) (goOn bool) {
+		f, err := runFleet(seed, noFleetBug, nil)
+		mu.Lock()
+		defer mu.Unlock()
+		sum.add(f.figures)
+		if err != nil {
+			t.Errorf("seed %d: %s\nreplay it with: go test ./dispatcher -run TestFleetSim -v -fleet-seed=%d", seed, short(err), seed)
+		}
+		return true
+	})
 	t.Logf("%d seeds: %+v", *fleetSeeds, sum)
 	if *fleetSeeds >= 10 && (sum.moves == 0 || sum.downs == 0 || sum.stops == 0 || sum.handed == 0) {
 		t.Errorf("something did not happen: %+v", sum)
