@@ -33,7 +33,8 @@ python=python3
 command -v npm >/dev/null || fail "npm is missing: it makes the Node client"
 "$python" -c "import setuptools, wheel" 2>/dev/null || fail "$python has no setuptools and wheel, which make the Python client (Debian: python3-setuptools, python3-wheel)"
 
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-499162500} # see deploy/pack
+# The date that npm gives its own packages, since zip has none before 1980.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-499162500}
 export SOURCE_DATE_EPOCH
 umask 022
 work=$(mktemp -d)

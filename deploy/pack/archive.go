@@ -55,8 +55,7 @@ func (r *release) program(p platform, name string) string {
 // tarball makes a compressed tar of a tree.
 func tarball(t tree, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b) // which has no name and no time
-	w := tar.NewWriter(z)
+	w := tar.NewWriter(&b)
 	for _, path := range t.paths() {
 		e := t[path]
 		h := &tar.Header{Name: path, Mode: int64(e.mode.Perm()), Size: int64(len(e.data)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatGNU}
@@ -73,10 +72,7 @@ func tarball(t tree, at time.Time) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return gzipped(b.Bytes())
 }
 
 // gzipped compresses data.

@@ -7,8 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -54,7 +54,7 @@ func (r *release) bom(p platform) error {
 		slices.Sort(needs)
 		edges = append(edges, cdx.Dependency{Ref: name, Dependencies: &needs})
 	}
-	for _, ref := range sorted(libraries) {
+	for _, ref := range slices.Sorted(maps.Keys(libraries)) {
 		programs = append(programs, libraries[ref])
 	}
 	names := p.programs()
@@ -93,20 +93,11 @@ func library(m *debug.Module) (cdx.Component, error) {
 	return c, nil
 }
 
-// sorted returns the keys of a map in order.
-func sorted[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // programFiles are the programs of all platforms.
 func (r *release) programFiles(platforms []platform) (all []string) {
 	for _, p := range platforms {
 		for _, name := range p.programs() {
-			all = append(all, filepath.Join(r.work, "bin", p.String(), name))
+			all = append(all, r.program(p, name))
 		}
 	}
 	return all

@@ -4,10 +4,12 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -59,7 +61,7 @@ func (r *release) licenses(platforms []platform) (string, error) {
 	if err := add("Go", folders["std"]); err != nil {
 		return "", err
 	}
-	for _, m := range sorted(modules) {
+	for _, m := range slices.Sorted(maps.Keys(modules)) {
 		folder := folders[m]
 		if folder == "" {
 			return "", errors.New(m + " is not in the module cache")

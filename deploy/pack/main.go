@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,10 +12,6 @@ import (
 	"strings"
 	"time"
 )
-
-// epoch is the time of all entries, unless SOURCE_DATE_EPOCH is set: the one that npm gives its own, since
-// zip has none before 1980.
-const epoch = 499162500
 
 func main() {
 	if len(os.Args) != 4 {
@@ -55,11 +52,10 @@ func run(version, work, out string) error {
 	if err != nil {
 		return err
 	}
-	at := int64(epoch)
-	if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {
-		if at, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: use seconds since 1970", text)
-		}
+	text := os.Getenv("SOURCE_DATE_EPOCH")
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: use seconds since 1970", text)
 	}
 	r := &release{version: version, work: work, out: out, sources: sources, at: time.Unix(at, 0).UTC()}
 	platforms, err := r.platforms()
@@ -167,14 +163,7 @@ func (t tree) copyAll(under, folder string, mode fs.FileMode) error {
 }
 
 // paths are those of the tree in order.
-func (t tree) paths() []string {
-	var all []string
-	for path := range t {
-		all = append(all, path)
-	}
-	slices.Sort(all)
-	return all
-}
+func (t tree) paths() []string { return slices.Sorted(maps.Keys(t)) }
 
 // write writes a file of the release.
 func (r *release) write(name string, data []byte) error {
