@@ -18,12 +18,12 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// offering is what may stand at a place of a command line, for a shell to complete.
+// offering lists the words that complete one place of a command line.
 type offering struct {
 	list  func(ctx context.Context, c *streamwright.Client, cmd *cobra.Command) ([]cobra.Completion, error)
 	local bool // it asks no engine: the client is nil
 	whole bool // it is about all namespaces, so that the default one is asked
-	more  bool // what is completed goes on, without a space
+	more  bool // the word goes on: the shell adds no space
 }
 
 // Completion waits for an engine no longer than a person at a prompt would, and offers the
@@ -98,20 +98,21 @@ var (
 	}}
 )
 
-// offeredArgs are what may stand for the words of a command's usage.
+// offeredArgs has the completions of arguments, by the word for each in its command's usage.
 var offeredArgs = map[string]offering{
 	"TYPE": offeredTypes, "ID": offeredItems, "WORKER": offeredWorkers, "NODE": offeredNodes, "KEY=VALUE": offeredSettings, "approve|reject|edit|answer": offeredAnswers,
 	"schedules NAME": offeredSchedules, "namespace NAME": offeredNamespaces, // of the nouns
 }
 
-// offeredFlags are what may be the value of a flag, by its name and the word for its value.
+// offeredFlags has the completions of flags' values, by the flag's name and the word for its value.
 var offeredFlags = map[string]offering{
 	"type type": offeredTypes, "state state": offeredStates, "id id": offeredItems, "after id": offeredItems, "batch id": offeredBatches, "worker worker": offeredWorkers,
 	"schedule name": offeredSchedules, "namespace namespace": offeredNamespaces, "to namespace": offeredNamespaces, "to node": offeredNodes, "node node": offeredNodes,
 	"code code": offeredCodes, "cause cause": offeredCauses, "kind kind": offeredKinds, "callback type": offeredTypes,
 }
 
-// offersFor returns what may be the value of a command's flag; false if it is new, or not known.
+// offersFor returns the completions of a flag's value; false if there are none, as for a name that
+// the user makes up.
 func offersFor(cmd *cobra.Command, f *pflag.Flag) (offering, bool) {
 	value, _ := pflag.UnquoteUsage(f)
 	offers, known := offeredFlags[f.Name+" "+value]

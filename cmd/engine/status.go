@@ -139,13 +139,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 
 // countOf returns a function that adds up the items in some states, for people.
 func countOf(items map[string]int64) func(...events.ItemState) string {
-	return func(states ...events.ItemState) string {
-		var sum int64
-		for _, s := range states {
-			sum += items[s.String()]
-		}
-		return console.Count(sum)
-	}
+	return func(states ...events.ItemState) string { return console.Count(console.InStates(items, states...)) }
 }
 
 // printRecoveries prints what was repaired in the last day, if anything was.

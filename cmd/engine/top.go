@@ -96,7 +96,7 @@ type topSource struct {
 	askedAt time.Time // when these two were asked for
 }
 
-// topNodesEach is how often engine top asks who owns the log: every node is asked then.
+// topNodesEach is the time between two questions who owns the log, which all nodes answer.
 const topNodesEach = 5 * time.Second
 
 // Overview implements top.Source.

@@ -220,3 +220,11 @@ func Usage(h *wire.Health) (cpu, memory string) {
 	}
 	return cpu, memory
 }
+
+// InStates adds up the items in some states, by the states' names.
+func InStates(items map[string]int64, states ...events.ItemState) (sum int64) {
+	for _, s := range states {
+		sum += items[s.String()]
+	}
+	return sum
+}

@@ -28,7 +28,7 @@ var helpText = []string{
 	"q               quit",
 	"",
 	"What changes something asks first. Rates are per second, over the last",
-	"minute. OLDEST is how long the oldest queued item has been waiting.",
+	"minute. OLDEST: how long the oldest queued item has waited.",
 }
 
 // press takes a key.

@@ -22,7 +22,7 @@ const (
 // tabs are the pages that tab goes round, by their names.
 var tabs = []string{typesPage: "types", workersPage: "workers", itemsPage: "items"}
 
-// page is what is shown below the overview, and where the user is in it.
+// page is one page below the overview: its content, and the user's place in it.
 type page struct {
 	kind   kind
 	words  string              // of the types or workers that are shown

@@ -51,7 +51,7 @@ func (m *Model) screen() []string {
 	return out
 }
 
-// rows is how many lines the page has.
+// rows returns the number of lines that the page has.
 func (m *Model) rows() int { return m.height - len(m.above()) - len(m.below()) }
 
 func helpLines(rows int) (lines []line) {
@@ -124,13 +124,7 @@ func (m *Model) alarm(text string) string { return m.o.Style.Alarm(true, text) }
 // figures returns the totals of all types.
 func (m *Model) figures() []line {
 	st := m.over.Stats
-	n := func(states ...events.ItemState) string {
-		var sum int64
-		for _, s := range states {
-			sum += st.States[s.String()]
-		}
-		return console.Count(sum)
-	}
+	n := func(states ...events.ItemState) string { return console.Count(console.InStates(st.States, states...)) }
 	dead := plain("  dead " + n(events.StateDead))
 	if st.States[events.StateDead.String()] > 0 {
 		dead.paint = m.alarm

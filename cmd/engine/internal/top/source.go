@@ -21,7 +21,7 @@ type Source interface {
 	Replay(ctx context.Context, id string) (string, error)
 }
 
-// Overview is what every page shows above its own.
+// Overview is shown above every page.
 type Overview struct {
 	Stats streamwright.Stats
 	Info  streamwright.Info

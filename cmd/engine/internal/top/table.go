@@ -1,12 +1,15 @@
 package top
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // column is a column of a table.
 type column struct {
 	head  string
 	right bool // its cells are aligned right
-	// least is the width down to which it shrinks where there is no room; 0: it does not.
+	// least bounds how far it shrinks where there is no room; 0: it does not shrink.
 	// The last column that shrinks does so first.
 	least int
 	// drop is the order in which columns are left out where there is still no room, 1
@@ -20,7 +23,7 @@ type table struct {
 	rows    [][]span
 }
 
-// layout is how a table fits into a width.
+// layout fits a table into a width.
 type layout struct {
 	widths []int // of the columns; 0: left out
 	gap    int
@@ -34,6 +37,7 @@ func (t *table) layout(width int) layout {
 			l.widths[i] = max(l.widths[i], wide(clean(row[i].text)))
 		}
 	}
+	wanted := slices.Clone(l.widths)
 	if l.over(width) > 0 {
 		l.gap = 1
 	}
@@ -49,25 +53,13 @@ func (t *table) layout(width int) layout {
 			}
 		}
 	}
-	t.regrow(l, width)
-	return l
-}
-
-// regrow gives room that was left over by what was dropped to the columns that were
-// shrunk.
-func (t *table) regrow(l layout, width int) {
-	for i, c := range t.columns {
-		if c.least == 0 || l.widths[i] == 0 {
-			continue
-		}
-		want := wide(c.head)
-		for _, row := range t.rows {
-			want = max(want, wide(clean(row[i].text)))
-		}
-		if room := -l.over(width); room > 0 && want > l.widths[i] {
+	// What was dropped may have left room for the columns that were shrunk.
+	for i, want := range wanted {
+		if room := -l.over(width); room > 0 && l.widths[i] > 0 {
 			l.widths[i] = min(want, l.widths[i]+room)
 		}
 	}
+	return l
 }
 
 // over is by how much the columns are too wide.

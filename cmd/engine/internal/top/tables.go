@@ -19,13 +19,7 @@ func (m *Model) typesTable() table {
 		{head: "OLDEST", right: true}, {head: "WRK", right: true, drop: 3}, {head: "COMPLETED", right: true, drop: 1}, {head: "CANCELLED", right: true, drop: 1}, {head: "NOTE", least: 9},
 	}}
 	for _, ty := range m.types() {
-		n := func(states ...events.ItemState) string {
-			var sum int64
-			for _, s := range states {
-				sum += ty.States[s.String()]
-			}
-			return short(sum)
-		}
+		n := func(states ...events.ItemState) string { return short(console.InStates(ty.States, states...)) }
 		dead := plain(n(events.StateDead))
 		if dead.text != "0" {
 			dead.paint = m.alarm

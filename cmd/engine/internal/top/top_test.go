@@ -223,7 +223,7 @@ func TestRefusals(t *testing.T) {
 	r.run(cmd)
 }
 
-// A connection that is gone is told, and what was known stays; then it goes on by itself.
+// When the connection is gone the screen says so and keeps what it had; it goes on by itself once the engine is back.
 func TestErrors(t *testing.T) {
 	e := busy()
 	e.err = events.Refuse(events.CodeUnavailable, "no engine answers at nats://here: start it")
