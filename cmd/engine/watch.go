@@ -95,10 +95,11 @@ func (w *watching) follow(ctx context.Context, c *streamwright.Client, id string
 	if err != nil {
 		return err
 	}
+	var head [][]string // with the first rows, so that they stand below it
 	if !w.a.JSON {
-		w.columns.Print(w.rows.head())
+		head = [][]string{w.rows.head()}
 	}
-	if err := w.show(evs...); err != nil || w.state.Terminal() {
+	if err := w.show(head, evs...); err != nil || w.state.Terminal() {
 		return err
 	}
 	from := events.Seq(1)
@@ -106,7 +107,7 @@ func (w *watching) follow(ctx context.Context, c *streamwright.Client, id string
 		from = evs[n-1].Seq + 1
 	}
 	err = c.Tail(ctx, streamwright.TailOptions{ID: id, FromSeq: from}, func(ev streamwright.Event) error {
-		if err := w.show(ev); err != nil {
+		if err := w.show(nil, ev); err != nil {
 			return err
 		}
 		if w.state.Terminal() {
@@ -120,8 +121,8 @@ func (w *watching) follow(ctx context.Context, c *streamwright.Client, id string
 	return err
 }
 
-// show prints events, oldest first.
-func (w *watching) show(evs ...streamwright.Event) error {
+// show prints rows, and events behind them, oldest first.
+func (w *watching) show(rows [][]string, evs ...streamwright.Event) error {
 	known := len(w.events)
 	for _, ev := range evs {
 		if next, ok := events.Next(w.state, ev.Kind); ok {
@@ -132,7 +133,6 @@ func (w *watching) show(evs ...streamwright.Event) error {
 		}
 	}
 	wire.Measure(w.events) // a live event does not say what the state that it ends has taken
-	var rows [][]string
 	progress := ""
 	for _, ev := range evs {
 		if ev.Kind != events.KindProgressed {
