@@ -181,16 +181,18 @@ func (e *Engine) parts() []part {
 // uses), with a client's rights. The caller closes it.
 func (e *Engine) Connect(opts ...nats.Option) (*nats.Conn, error) { return e.connect(false, opts...) }
 
-// Client opens a client on a connection of its own, which Close closes.
-func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
+// Client opens a client on a connection of its own, which Close closes. The options say more,
+// such as which namespace it speaks to.
+func (e *Engine) Client(ctx context.Context, opts ...streamwright.Option) (*streamwright.Client, error) {
+	opts = append([]streamwright.Option{streamwright.WithPrefix(e.cfg.Server.Prefix)}, opts...)
 	if e.srv == nil {
-		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithConnection(e.cfg.Connect), streamwright.WithNATS(e.o.NATSOptions...))
+		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, append(opts, streamwright.WithConnection(e.cfg.Connect), streamwright.WithNATS(e.o.NATSOptions...))...)
 	}
 	login, err := e.srv.inProcess(e.srv.client)
 	if err != nil {
 		return nil, err
 	}
-	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithDomain(e.clientNames().Domain), streamwright.WithNATS(login...))
+	return streamwright.Connect(ctx, "", append(opts, streamwright.WithDomain(e.clientNames().Domain), streamwright.WithNATS(login...))...)
 }
 
 // URL returns where other processes connect to NATS; empty if nothing listens.

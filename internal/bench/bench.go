@@ -31,6 +31,7 @@ var parts = []struct {
 	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
 	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
 	{"disk", (*rig).measureDisk}, {"discovery", (*rig).measureDiscovery}, {"ack", (*rig).measureAck}, {"waits", (*rig).measureWaits},
+	{"namespaces", (*rig).measureNamespaces},
 }
 
 // Parts returns the names of all parts.

@@ -24,6 +24,7 @@
 //	CLUSTERTEST_KEEP=DIR   keep the folders and logs of the nodes there
 //	CLUSTERTEST_ENGINE=FILE  this program in place of one built from the source
 //	CLUSTERTEST_FAILOVER=5 measure fail-over times, so many runs of each kind
+//	CLUSTERTEST_SCALE=30000 measure what a node more carries, with so many items
 //
 // It is a module of its own, so that users of the main one do not download
 // porcupine.

@@ -19,12 +19,15 @@ import (
 )
 
 // newEmbedded starts three engines whose own NATS servers form the cluster.
-func newEmbedded(t *testing.T, d disks) *cluster {
+func newEmbedded(t *testing.T, d disks) *cluster { return newNodes(t, d, 3) }
+
+// newNodes starts so many such engines. One alone forms no cluster.
+func newNodes(t *testing.T, d disks, n int) *cluster {
 	c := newCluster(t, d)
 	c.own = true
-	c.servers = []string{"n1", "n2", "n3"}
-	for _, name := range c.servers {
-		c.add(&node{name: name, engine: true, nats: true})
+	for i := range n {
+		c.servers = append(c.servers, fmt.Sprintf("n%d", i+1))
+		c.add(&node{name: c.servers[i], engine: true, nats: true})
 	}
 	var err error
 	if c.logins, err = logins.New(t.TempDir(), c.addresses()...); err != nil {
@@ -32,7 +35,11 @@ func newEmbedded(t *testing.T, d disks) *cluster {
 	}
 	secured := c.secrets()
 	for _, n := range c.nodes {
-		toml := c.write(n.name+".toml", c.settings()+c.membership(n)+secured)
+		text := c.settings()
+		if len(c.nodes) > 1 {
+			text += c.membership(n) + secured
+		}
+		toml := c.write(n.name+".toml", text)
 		n.argv = func() *exec.Cmd {
 			return c.net.command(n.name, binary, "serve", "--config", toml, "--dir", n.dir,
 				"--nats-listen", c.net.listen(n.name, clientPort), "--http", c.net.listen(n.name, httpPort))

@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Streamwright is the queue of one type of an engine, by the Go client and package
-// workers.
+// Streamwright is the queue of one type of an engine, in the client's namespace, by the Go
+// client and package workers.
 type Streamwright struct {
 	Client *streamwright.Client
 	// Dial connects a worker: it has a connection of its own, as its process would.
@@ -65,7 +65,7 @@ func (q *Streamwright) Work(ctx context.Context, handle func(Payload)) (stop fun
 	if decode == nil {
 		decode = func(data []byte) (p Payload, err error) { return p, json.Unmarshal(data, &p) }
 	}
-	w, err := StartWorker(ctx, q.Dial, workers.Config{Concurrency: q.Slots}, func(_ context.Context, it *workers.RawItem) (any, error) {
+	w, err := StartWorker(ctx, q.Dial, workers.Config{Concurrency: q.Slots, Namespaces: []streamwright.Namespace{q.Client.Namespace()}}, func(_ context.Context, it *workers.RawItem) (any, error) {
 		p, err := decode(it.Raw)
 		if err == nil {
 			handle(p)
