@@ -187,7 +187,7 @@ func BenchmarkReadyPage(b *testing.B) {
 		n += len(page)
 		behind = ReadyKey{}
 		if len(page) > 0 {
-			behind = page[len(page)-1].ReadyKey
+			behind = page[len(page)-1].Key
 		}
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "entries/s")

@@ -122,7 +122,7 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	}
 	for _, g := range groups {
 		q, w := g.q, want[g]
-		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.ReadyKey) })
+		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.Key) })
 		var got []ReadyEntry
 		var behind ReadyKey
 		for {
@@ -134,7 +134,7 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 				break
 			}
 			got = append(got, page...)
-			behind = page[len(page)-1].ReadyKey
+			behind = page[len(page)-1].Key
 		}
 		if !reflect.DeepEqual(got, w) {
 			t.Fatalf("queue %v:\n%v\nwant\n%v", q, got, w)

@@ -71,7 +71,7 @@ func TestReadyGroups(t *testing.T) {
 	}
 	for _, g := range names {
 		page, err := readyPage(s, ReadyQueue{"email", "", 5}, g, ReadyKey{}, 10)
-		if err != nil || len(page) != 3 || !page[0].Less(page[1].ReadyKey) || !page[1].Less(page[2].ReadyKey) {
+		if err != nil || len(page) != 3 || !page[0].Less(page[1].Key) || !page[1].Less(page[2].Key) {
 			t.Fatalf("group %q: %v %v", g, page, err)
 		}
 	}
