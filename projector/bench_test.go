@@ -180,7 +180,7 @@ func BenchmarkReadyPage(b *testing.B) {
 	var behind ReadyKey
 	n := 0
 	for b.Loop() {
-		page, err := readyPage(live, ReadyQueue{"email", "", events.PriorityDefault}, "", behind, 1000)
+		page, err := readyPage(live, ReadyQueue{Type: "email", Lane: "", Priority: events.PriorityDefault}, "", behind, 1000)
 		if err != nil {
 			b.Fatal(err)
 		}

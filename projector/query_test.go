@@ -102,9 +102,9 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	for _, it := range all {
 		types[it.Type] = true
 		if it.State == events.StateQueued {
-			q := ReadyQueue{it.Type, it.Lane(), it.Priority}
+			q := ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
 			queued[q] = true
-			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
+			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{Key: ReadyKeyOf(it), AvailableAt: it.AvailableAt})
 		}
 	}
 	queues := readyQueues(t, live, slices.Collect(maps.Keys(types))...)

@@ -357,7 +357,7 @@ func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
 }
 
 func appendReadyKey(b []byte, it *events.Item) []byte {
-	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
+	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}), it.Group)
 	return append(layout.AppendTime(b, it.OrderAt), it.ID[:]...)
 }
 
