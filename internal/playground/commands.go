@@ -288,7 +288,7 @@ func (s *Session) reset(word string, _ []byte) error {
 }
 
 func (s *Session) view() (View, error) {
-	v := View{Now: s.now, Passed: s.now.Sub(begins).String(), Slots: s.slots, Items: []Item{}, Held: map[string]string{}}
+	v := View{Now: s.now, Passed: s.now.Sub(begins).Round(time.Millisecond).String(), Slots: s.slots, Items: []Item{}, Held: map[string]string{}}
 	its, err := s.all()
 	if err != nil {
 		return v, err

@@ -89,8 +89,8 @@ class Playground {
         label('Command', this.command), h('button', {}, 'Run'), h('button', { type: 'button', onclick: () => this.restart() }, 'Start again')),
       h('details', {}, h('summary', {}, 'All commands'), h('pre', {}, help)),
       this.state,
-      h('div', { className: 'wide' }, h('table', {},
-        h('thead', {}, h('tr', {}, ...['Item', 'Type', 'Priority', 'State', 'Attempt', 'Due in', ''].map((name) => h('th', { scope: 'col' }, name)))), this.items)),
+      h('table', {},
+        h('thead', {}, h('tr', {}, ...['Item', 'Type', 'Priority', 'State', 'Attempt', 'Due in', 'Report'].map((name) => h('th', { scope: 'col' }, name)))), this.items),
       this.log,
       h('p', { className: 'digest' }, 'Digest of the state that the log gives: ', this.digest));
   }
