@@ -3,14 +3,17 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test browser short race lint docs generate fuzz profile ci
+.PHONY: help build playground test browser short race lint docs generate fuzz profile ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the programs into bin/
+build: playground ## Build the programs into bin/
 	go build -o bin/ ./cmd/engine
 	go build -o bin/streamwright-tail ./cmd/tail
+
+playground: ## Compile the playground of the documentation, which the programs embed
+	go run -pgo=off ./internal/playground/make internal/docs/site/playground
 
 test: ## Run all tests, but most of those in a browser
 	go test ./...

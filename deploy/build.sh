@@ -17,6 +17,8 @@ suffix=""
 [ "$(go env GOOS)" = windows ] && suffix=.exe
 # Nothing of the environment that would change the programs, and the cache of a build with GOFLAGS=-trimpath, as of CI.
 export CGO_ENABLED=0 GOFLAGS=-trimpath GOAMD64=v1 GOARM64=v8.0
+# The playground of the documentation, which the engine embeds: the same for each platform.
+env -u GOOS -u GOARCH go run -pgo=off ./internal/playground/make internal/docs/site/playground
 stamp="-s -w -X github.com/streamwright/streamwright/embedded.Version=$version"
 build() { go build -trimpath -buildvcs=false -ldflags "$stamp" -o "$out/$2$suffix" "./cmd/$1"; }
 build engine streamwright

@@ -180,14 +180,14 @@ func BenchmarkReadyPage(b *testing.B) {
 	var behind ReadyKey
 	n := 0
 	for b.Loop() {
-		page, err := readyPage(live, ReadyQueue{"email", "", events.PriorityDefault}, "", behind, 1000)
+		page, err := readyPage(live, ReadyQueue{Type: "email", Lane: "", Priority: events.PriorityDefault}, "", behind, 1000)
 		if err != nil {
 			b.Fatal(err)
 		}
 		n += len(page)
 		behind = ReadyKey{}
 		if len(page) > 0 {
-			behind = page[len(page)-1].ReadyKey
+			behind = page[len(page)-1].Key
 		}
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "entries/s")

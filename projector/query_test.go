@@ -102,9 +102,9 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	for _, it := range all {
 		types[it.Type] = true
 		if it.State == events.StateQueued {
-			q := ReadyQueue{it.Type, it.Lane(), it.Priority}
+			q := ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
 			queued[q] = true
-			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
+			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{Key: ReadyKeyOf(it), AvailableAt: it.AvailableAt})
 		}
 	}
 	queues := readyQueues(t, live, slices.Collect(maps.Keys(types))...)
@@ -122,7 +122,7 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	}
 	for _, g := range groups {
 		q, w := g.q, want[g]
-		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.ReadyKey) })
+		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.Key) })
 		var got []ReadyEntry
 		var behind ReadyKey
 		for {
@@ -134,7 +134,7 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 				break
 			}
 			got = append(got, page...)
-			behind = page[len(page)-1].ReadyKey
+			behind = page[len(page)-1].Key
 		}
 		if !reflect.DeepEqual(got, w) {
 			t.Fatalf("queue %v:\n%v\nwant\n%v", q, got, w)

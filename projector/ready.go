@@ -12,44 +12,22 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // MaxPage is the most entries that one call of ReadyGroups or Timers returns.
 const MaxPage = 100_000
 
-// ReadyQueue names one ordered set of queued items.
-type ReadyQueue struct {
-	Type     events.Type
-	Lane     string
-	Priority events.Priority
-}
+// What orders the queued items: see package ready.
+type (
+	ReadyQueue = ready.Queue
+	ReadyKey   = ready.Key
+	ReadyEntry = ready.Entry
+	ReadyGroup = ready.Group
+)
 
-// ReadyKey is an item's place in its ready queue: first queued, first served.
-// The zero ReadyKey lies before any item of our time.
-type ReadyKey struct {
-	OrderAt int64 // Item.OrderAt, nanoseconds since 1970
-	ID      events.ID
-}
-
-// ReadyKeyOf is a queued item's place.
-func ReadyKeyOf(it *events.Item) ReadyKey { return ReadyKey{layout.Nanos(it.OrderAt), it.ID} }
-
-// Compare orders places: -1 if k comes first, +1 if o does, 0 if they are one.
-func (k ReadyKey) Compare(o ReadyKey) int {
-	if c := cmp.Compare(k.OrderAt, o.OrderAt); c != 0 {
-		return c
-	}
-	return bytes.Compare(k.ID[:], o.ID[:])
-}
-
-// Less reports whether k comes before o.
-func (k ReadyKey) Less(o ReadyKey) bool { return k.Compare(o) < 0 }
-
-// ReadyEntry is a queued item. It may run from AvailableAt on (zero: at once).
-type ReadyEntry struct {
-	ReadyKey
-	AvailableAt time.Time
-}
+// ReadyKeyOf is [ready.KeyOf].
+func ReadyKeyOf(it *events.Item) ReadyKey { return ready.KeyOf(it) }
 
 // EachReady calls fn with the entries of one group of a ready queue behind a
 // place (the zero one: from the start), in order, until fn says no more. It
@@ -70,12 +48,6 @@ func (s *Store) EachReady(q ReadyQueue, group string, behind ReadyKey, fn func(R
 	})
 }
 
-// ReadyGroup is a group of a ready queue, and the first of its entries.
-type ReadyGroup struct {
-	Name  string
-	First ReadyEntry
-}
-
 // ReadyGroups lists up to limit groups of a ready queue that have any entries,
 // in order of name, starting after behind, or with fromStart from the first. It
 // costs one seek for each group, whatever its size.
@@ -91,7 +63,7 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 	err = s.lookup(func(v layout.View) error {
 		return eachGroup(v, prefix, from, func(group string, key, place, value []byte) (bool, error) {
 			first, err := decodeReady(key, place, value)
-			groups = append(groups, ReadyGroup{group, first})
+			groups = append(groups, ReadyGroup{Name: group, First: first})
 			return len(groups) < limit, err
 		})
 	})
@@ -278,7 +250,7 @@ func (s *Store) EachQueued(begin func(events.Seq), count func(t events.Type, p e
 			if err != nil {
 				return false, err
 			}
-			return true, count(t, p, e.place())
+			return true, count(t, p, e.Since())
 		})
 	})
 }
@@ -313,9 +285,6 @@ func (s *Store) EachAwaiting(begin func(events.Seq), count func(it *events.Item)
 		})
 	})
 }
-
-// place returns the moment from which the entry's item waits.
-func (e ReadyEntry) place() int64 { return max(e.OrderAt, layout.Nanos(e.AvailableAt)) }
 
 // OldestWaiting returns, for each priority of a type, the earliest moment from
 // which an item that may run by now has been waiting; zero if there is none. It
@@ -370,7 +339,7 @@ func (w *waitingWalk) walk(it *pebble.Iterator) error {
 			return err
 		}
 		if e.OrderAt <= w.by && e.OrderAt < w.first[p] {
-			if place := e.place(); place <= w.by {
+			if place := e.Since(); place <= w.by {
 				w.first[p] = min(w.first[p], place)
 			}
 			ok = it.Next()
@@ -388,7 +357,7 @@ func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
 }
 
 func appendReadyKey(b []byte, it *events.Item) []byte {
-	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
+	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}), it.Group)
 	return append(layout.AppendTime(b, it.OrderAt), it.ID[:]...)
 }
 

@@ -65,13 +65,13 @@ func TestReadyGroups(t *testing.T) {
 	if err := s.Commit(c); err != nil {
 		t.Fatal(err)
 	}
-	q := ReadyQueue{"email", "", 5}
+	q := ReadyQueue{Type: "email", Lane: "", Priority: 5}
 	if got := readyGroups(t, s, q); !slices.Equal(got, names) {
 		t.Fatalf("%q, want %q", got, names)
 	}
 	for _, g := range names {
-		page, err := readyPage(s, ReadyQueue{"email", "", 5}, g, ReadyKey{}, 10)
-		if err != nil || len(page) != 3 || !page[0].Less(page[1].ReadyKey) || !page[1].Less(page[2].ReadyKey) {
+		page, err := readyPage(s, ReadyQueue{Type: "email", Lane: "", Priority: 5}, g, ReadyKey{}, 10)
+		if err != nil || len(page) != 3 || !page[0].Less(page[1].Key) || !page[1].Less(page[2].Key) {
 			t.Fatalf("group %q: %v %v", g, page, err)
 		}
 	}
@@ -86,7 +86,7 @@ func readyQueues(t *testing.T, s *Store, types ...events.Type) (queues []ReadyQu
 	for _, typ := range types {
 		err := s.ReadyLanes(typ, "", func(lane string) string {
 			for p := range events.MaxPriority + 1 {
-				queues = append(queues, ReadyQueue{typ, lane, p})
+				queues = append(queues, ReadyQueue{Type: typ, Lane: lane, Priority: p})
 			}
 			return lane + "-"
 		})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // LaneIdle is the time after which an open lane with nothing to run is closed.
@@ -122,7 +122,7 @@ func (r *Queues) open(t events.Type, name string, tl *typeLanes) error {
 		}
 	}
 	for p := range events.MaxPriority + 1 {
-		q := projector.ReadyQueue{Type: t, Lane: name, Priority: p}
+		q := ready.Queue{Type: t, Lane: name, Priority: p}
 		r.read += seekCost
 		first, err := r.Index.ReadyGroups(q, "", true, 1)
 		if err != nil {

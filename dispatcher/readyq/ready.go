@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // maxScan bounds the index entries that one page reads: entries that are already dispatched
@@ -41,15 +41,15 @@ type Queues struct {
 	// yet, in order.
 	Unprojected func(fn func(before, after *events.Item))
 	// Prefetch, if set, is called with keys whose items will be needed soon.
-	Prefetch func([]projector.ReadyKey) error
+	Prefetch func([]ready.Key) error
 	// read counts the index entries read, seeks included at their cost.
 	read int
 }
 
 // Index is the projection's ordered index of queued items.
 type Index interface {
-	EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) (more bool)) error
-	ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error)
+	EachReady(q ready.Queue, group string, behind ready.Key, fn func(ready.Entry) (more bool)) error
+	ReadyGroups(q ready.Queue, behind string, fromStart bool, limit int) ([]ready.Group, error)
 	ReadyLanes(t events.Type, from string, fn func(lane string) (next string)) error
 }
 
@@ -62,9 +62,9 @@ type InFlight interface {
 // level is one queue: a window while all its items are of the empty group, which costs
 // nothing beyond the order itself; otherwise a ring.
 type level struct {
-	q     projector.ReadyQueue
-	plain *Window[projector.ReadyKey] // nil: ring
-	ring  *ring                       // nil: plain
+	q     ready.Queue
+	plain *Window[ready.Key] // nil: ring
+	ring  *ring              // nil: plain
 }
 
 // New returns queues with nothing in memory.
@@ -95,7 +95,7 @@ func (r *Queues) level(ln *lane, p events.Priority) *level {
 
 // newLevel returns a queue with nothing in memory.
 func newLevel(ln *lane, p events.Priority) *level {
-	return &level{q: projector.ReadyQueue{Type: ln.typ, Lane: ln.name, Priority: p}, plain: NewWindow(projector.ReadyKey.Less)}
+	return &level{q: ready.Queue{Type: ln.typ, Lane: ln.name, Priority: p}, plain: NewWindow(ready.Key.Less)}
 }
 
 // Insert adds an item that the index has, or is about to have. An item whose lane is not
@@ -109,12 +109,12 @@ func (r *Queues) Insert(it *events.Item) error {
 	lv := r.level(ln, it.Priority)
 	if lv.ring == nil {
 		if it.Group == "" {
-			lv.plain.Insert(projector.ReadyKeyOf(it))
+			lv.plain.Insert(ready.KeyOf(it))
 			return nil
 		}
 		lv.toRing(r.most)
 	}
-	lv.ring.insert(it.Group, projector.ReadyKeyOf(it), r.throttled.keeps(it.Type, it.Group, lv.ring))
+	lv.ring.insert(it.Group, ready.KeyOf(it), r.throttled.keeps(it.Type, it.Group, lv.ring))
 	return nil
 }
 
@@ -123,16 +123,16 @@ func (r *Queues) Remove(it *events.Item) {
 	switch {
 	case lv == nil: // the index has it, if anything
 	case lv.ring != nil:
-		lv.ring.remove(it.Group, projector.ReadyKeyOf(it))
+		lv.ring.remove(it.Group, ready.KeyOf(it))
 	case it.Group == "":
-		lv.plain.Remove(projector.ReadyKeyOf(it))
+		lv.plain.Remove(ready.KeyOf(it))
 	}
 }
 
 // Head is the first item of one queue.
 type Head struct {
-	Key   projector.ReadyKey
-	win   *Window[projector.ReadyKey]
+	Key   ready.Key
+	win   *Window[ready.Key]
 	lv    *level
 	group string
 	Rank  Rank
@@ -145,7 +145,7 @@ type Head struct {
 // age steps meet there as equals.
 type Rank int64
 
-func RankOf(p events.Priority, ageStep time.Duration, k projector.ReadyKey) Rank {
+func RankOf(p events.Priority, ageStep time.Duration, k ready.Key) Rank {
 	return Rank((int64(p)-int64(events.PriorityDefault))*int64(ageStep) - k.OrderAt)
 }
 
@@ -225,7 +225,7 @@ func (r *Queues) Best(pick Pick) (b Head, ok, stalled bool, err error) {
 
 // turn returns the window of a level's next item, and its group; nil if there is none, or
 // the pages have run out.
-func (r *Queues) turn(lv *level, pick *Pick) (*Window[projector.ReadyKey], string, error) {
+func (r *Queues) turn(lv *level, pick *Pick) (*Window[ready.Key], string, error) {
 	if lv.ring != nil {
 		g, err := r.nextGroup(lv, pick)
 		if g != nil || err != nil || lv.ring != nil {
@@ -253,16 +253,16 @@ func (r *Queues) turn(lv *level, pick *Pick) (*Window[projector.ReadyKey], strin
 // page takes the next part of a group of a queue from the index: size keys, or those among
 // the next scan entries. It returns the keys as the index had them. REQUIRES: the index and
 // Unprojected together show every change whose effects the loop has seen.
-func (r *Queues) page(q projector.ReadyQueue, group string, w *Window[projector.ReadyKey], size, scan int, pick *Pick) ([]projector.ReadyKey, error) {
-	var keys []projector.ReadyKey
+func (r *Queues) page(q ready.Queue, group string, w *Window[ready.Key], size, scan int, pick *Pick) ([]ready.Key, error) {
+	var keys []ready.Key
 	last, end, read := w.Horizon, true, 0
-	err := r.Index.EachReady(q, group, w.Horizon, func(e projector.ReadyEntry) bool {
+	err := r.Index.EachReady(q, group, w.Horizon, func(e ready.Entry) bool {
 		if read++; e.OrderAt > pick.Last.UnixNano() {
 			return false // all behind it are for later too: their timers bring them in
 		}
-		last = e.ReadyKey
+		last = e.Key
 		if !e.AvailableAt.After(pick.Due) && r.table.Current(e.ID) == 0 {
-			keys = append(keys, e.ReadyKey)
+			keys = append(keys, e.Key)
 		}
 		end = len(keys) < size && read < scan
 		return end
@@ -279,25 +279,25 @@ func (r *Queues) page(q projector.ReadyQueue, group string, w *Window[projector.
 }
 
 // amend updates a page by a change that the index may not show yet.
-func (r *Queues) amend(q projector.ReadyQueue, group string, w *Window[projector.ReadyKey], before, after *events.Item, now time.Time) {
+func (r *Queues) amend(q ready.Queue, group string, w *Window[ready.Key], before, after *events.Item, now time.Time) {
 	if queueOf(before) == q && before.Group == group {
-		w.Remove(projector.ReadyKeyOf(before))
+		w.Remove(ready.KeyOf(before))
 	}
 	if queueOf(after) == q && after.Group == group && !after.AvailableAt.After(now) && r.table.Current(after.ID) == 0 {
-		w.Insert(projector.ReadyKeyOf(after))
+		w.Insert(ready.KeyOf(after))
 	}
 }
 
 // queueOf returns the queue that an item waits in, the zero one for none.
-func queueOf(it *events.Item) projector.ReadyQueue {
+func queueOf(it *events.Item) ready.Queue {
 	if it == nil || it.State != events.StateQueued {
-		return projector.ReadyQueue{}
+		return ready.Queue{}
 	}
-	return projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
+	return ready.Queue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
 }
 
 // eachWindow calls fn with the windows of a level.
-func (lv *level) eachWindow(fn func(*Window[projector.ReadyKey])) {
+func (lv *level) eachWindow(fn func(*Window[ready.Key])) {
 	if lv.ring == nil {
 		fn(lv.plain)
 		return
@@ -337,7 +337,7 @@ func (r *Queues) Keys() (n int) {
 		for _, ln := range tl.open {
 			for _, lv := range ln.levels {
 				if lv != nil {
-					lv.eachWindow(func(w *Window[projector.ReadyKey]) { n += w.set.Len() })
+					lv.eachWindow(func(w *Window[ready.Key]) { n += w.set.Len() })
 				}
 			}
 		}

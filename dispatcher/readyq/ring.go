@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // Bounds of a ring: groups in memory at once (the index is searched for half as many at a
@@ -44,7 +44,7 @@ type ring struct {
 
 type group struct {
 	name string
-	win  *Window[projector.ReadyKey]
+	win  *Window[ready.Key]
 }
 
 // newRing returns a ring with nothing in memory: it pages its groups in.
@@ -75,7 +75,7 @@ func (lv *level) toPlain() bool {
 	if !rg.whole() || rg.held > 0 || rg.groups.Len() > 1 {
 		return false
 	}
-	w := NewWindow(projector.ReadyKey.Less)
+	w := NewWindow(ready.Key.Less)
 	w.complete = true
 	if g, ok := rg.groups.Min(); ok {
 		if g.name != "" {
@@ -104,7 +104,7 @@ func (rg *ring) get(name string) *group {
 // add takes a group into memory. complete says that the index has nothing of the group to
 // run.
 func (rg *ring) add(name string, complete bool) *group {
-	w := NewWindow(projector.ReadyKey.Less)
+	w := NewWindow(ready.Key.Less)
 	w.complete, w.most = complete, maxKeys
 	g := &group{name, w}
 	rg.groups.Set(g)
@@ -138,7 +138,7 @@ func (rg *ring) drop(name string) { rg.groups.Delete(&group{name: name}) }
 
 // insert adds a key that the index has or is about to have. held says that its group will
 // be restored from the index.
-func (rg *ring) insert(name string, k projector.ReadyKey, held bool) {
+func (rg *ring) insert(name string, k ready.Key, held bool) {
 	if !rg.has(name) {
 		return
 	}
@@ -152,7 +152,7 @@ func (rg *ring) insert(name string, k projector.ReadyKey, held bool) {
 	g.win.Insert(k)
 }
 
-func (rg *ring) remove(name string, k projector.ReadyKey) {
+func (rg *ring) remove(name string, k ready.Key) {
 	if g := rg.get(name); g != nil {
 		g.win.Remove(k)
 		rg.dropEmpty(g)
@@ -264,7 +264,7 @@ func (r *Queues) mayGo(lv *level, g *group, pick *Pick) (bool, error) {
 // Leads reports whether nothing that waits in a queue, in an item's group, goes before the
 // item's key. Where the queue is not in memory, or the group is left to the index, it says no.
 // What has no group leads.
-func (r *Queues) Leads(q projector.ReadyQueue, group string, k projector.ReadyKey) bool {
+func (r *Queues) Leads(q ready.Queue, group string, k ready.Key) bool {
 	if group == "" {
 		return true
 	}
@@ -326,10 +326,10 @@ func (r *Queues) readAhead(rg *ring, from *group) error {
 			}
 		}
 	}
-	keys := make([]projector.ReadyKey, 0, turnsPage)
+	keys := make([]ready.Key, 0, turnsPage)
 	for _, g := range next {
 		n := 0
-		g.win.set.Scan(func(k projector.ReadyKey) bool {
+		g.win.set.Scan(func(k ready.Key) bool {
 			keys, n = append(keys, k), n+1
 			return n < rounds
 		})
@@ -361,7 +361,7 @@ func (r *Queues) pageGroups(lv *level, pick *Pick) error {
 		}
 		g := rg.add(f.Name, false)
 		if first := f.First; first.OrderAt <= pick.Last.UnixNano() && !first.AvailableAt.After(pick.Due) && r.table.Current(first.ID) == 0 {
-			g.win.Page([]projector.ReadyKey{first.ReadyKey}, first.ReadyKey, false)
+			g.win.Page([]ready.Key{first.Key}, first.Key, false)
 		}
 	}
 	if r.Unprojected == nil {
@@ -378,7 +378,7 @@ func (r *Queues) pageGroups(lv *level, pick *Pick) error {
 func (r *Queues) amendGroups(lv *level, fresh func(name string) bool, before, after *events.Item, now time.Time) {
 	if queueOf(before) == lv.q && fresh(before.Group) {
 		if g := lv.ring.get(before.Group); g != nil {
-			g.win.Remove(projector.ReadyKeyOf(before))
+			g.win.Remove(ready.KeyOf(before))
 		}
 	}
 	if queueOf(after) != lv.q || !fresh(after.Group) || after.AvailableAt.After(now) || r.table.Current(after.ID) != 0 || r.throttled.keeps(lv.q.Type, after.Group, lv.ring) {
@@ -388,5 +388,5 @@ func (r *Queues) amendGroups(lv *level, fresh func(name string) bool, before, af
 	if g == nil {
 		g = lv.ring.add(after.Group, false)
 	}
-	g.win.Insert(projector.ReadyKeyOf(after))
+	g.win.Insert(ready.KeyOf(after))
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -178,7 +177,7 @@ func (r *Queues) NextRelease() time.Time { return r.throttled.next() }
 
 // Release ends the throttling whose time has come.
 func (r *Queues) Release(now time.Time) {
-	for h := &r.throttled; clock.Passed(h.next(), now); {
+	for h := &r.throttled; len(h.timed) > 0 && !h.timed[0].until.After(now); {
 		key := h.timed[0].key
 		h.release(key)
 		h.again(key.typ)

@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli", "internal/mcpserver", "internal/measure"},
 	{"embedded", "internal/nstest"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/pythonclient", "internal/secured", "streamwrighttest"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/playground", "internal/pythonclient", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
 }
 
@@ -191,8 +191,27 @@ func TestThePureCoreDependsOnNothingElse(t *testing.T) {
 	}
 }
 
+// The playground is compiled to WebAssembly, and downloaded with the page that has it.
+func TestThePlaygroundIsLight(t *testing.T) {
+	seen := false
+	for _, p := range packages(t) {
+		if p.name() != "internal/playground" {
+			continue
+		}
+		seen = true
+		for _, dep := range p.Deps {
+			if dep == "net" || dep == "net/http" || strings.HasPrefix(dep, "github.com/nats-io/") || strings.HasPrefix(dep, "github.com/cockroachdb/") {
+				t.Errorf("%s depends on %s", p.ImportPath, dep)
+			}
+		}
+	}
+	if !seen {
+		t.Error("the playground was not found")
+	}
+}
+
 // withoutIO are packages that reach the outside only through what they are given.
-var withoutIO = []string{"dispatcher/ackmode", "dispatcher/clock", "dispatcher/outflow", "dispatcher/seats", "dispatcher/errands", "dispatcher/lanes", "dispatcher/readyq", "dispatcher/registry", "dispatcher/retention", "dispatcher/schedules", "dispatcher/table"}
+var withoutIO = []string{"internal/playground", "projector/ready", "dispatcher/ackmode", "dispatcher/clock", "dispatcher/outflow", "dispatcher/seats", "dispatcher/errands", "dispatcher/lanes", "dispatcher/readyq", "dispatcher/registry", "dispatcher/retention", "dispatcher/schedules", "dispatcher/table"}
 
 func TestPureOnesDoNoIO(t *testing.T) {
 	found := 0

@@ -4,6 +4,6 @@
 // which pages there are and in which order: a heading of level 2 begins a
 // section, and each first link of a list item or table row names a page.
 //
-// The pages need no script and nothing from another host. They are rendered at
-// the first request and then kept.
+// The pages need nothing from another host, and no script but for playgrounds: see
+// playground/README.md. They are rendered at the first request and then kept.
 package site

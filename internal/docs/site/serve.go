@@ -8,7 +8,8 @@ import (
 	"github.com/streamwright/streamwright/docs"
 )
 
-// policy lets a page load its style sheet and nothing else.
+// policy lets a page load its style sheet and nothing else. A page with a playground has
+// playgroundPolicy.
 const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the embedded documentation below base, such as /docs/.
@@ -36,7 +37,15 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(css) // the caller has gone: nobody to tell
 		return
 	}
+	if data, kind, ok := s.file(at); ok {
+		h.Set("Content-Type", kind)
+		_, _ = w.Write(data)
+		return
+	}
 	if p := s.byURL[at]; p != nil {
+		if p.Playground {
+			h.Set("Content-Security-Policy", playgroundPolicy)
+		}
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write(p.HTML)
 		return

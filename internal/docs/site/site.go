@@ -43,6 +43,8 @@ type Page struct {
 	Path  string // below the site's root: guides/flow; empty for the index
 	Title string
 	HTML  []byte
+	// Playground is set if the page has one: see playground.go.
+	Playground bool
 
 	root     ast.Node
 	source   []byte
@@ -65,6 +67,8 @@ type Section struct {
 type Site struct {
 	base  string
 	files fs.FS
+	play  fs.FS // the files of the playground
+	wasm  bool  // all of which are there
 	byURL map[string]*Page
 	all   []*Page // in reading order, the index first
 	parts []Section
@@ -72,8 +76,15 @@ type Site struct {
 
 // Build renders the Markdown pages of files. Base is the URL path of the site,
 // with a slash at both ends.
-func Build(files fs.FS, base string) (*Site, error) {
-	s := &Site{base: base, files: files, byURL: map[string]*Page{}}
+func Build(files fs.FS, base string) (*Site, error) { return buildWith(files, embedded, base) }
+
+// buildWith is Build with other files of the playground.
+func buildWith(files, play fs.FS, base string) (*Site, error) {
+	s := &Site{base: base, files: files, play: play, wasm: true, byURL: map[string]*Page{}}
+	for name := range playgroundFiles {
+		_, _, there := s.file("playground/" + name)
+		s.wasm = s.wasm && there
+	}
 	first, err := s.add(index)
 	if err != nil {
 		return nil, err
@@ -83,6 +94,7 @@ func Build(files fs.FS, base string) (*Site, error) {
 	}
 	for _, p := range s.all {
 		s.relink(p)
+		s.playground(p)
 	}
 	for i := range s.all {
 		if err := s.render(i); err != nil {

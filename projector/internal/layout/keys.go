@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // The key space. Numbers are big-endian, so that byte order is numeric order;
@@ -236,17 +237,10 @@ func AppendUint(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint6
 func AppendNanos(b []byte, ns int64) []byte { return AppendUint(b, uint64(ns)^(1<<63)) }
 
 // NoTime is the form of the zero time: before any other.
-const NoTime = math.MinInt64
+const NoTime = ready.NoTime
 
-// Nanos is t in nanoseconds since 1970, noTime for the zero time. Times of the
-// log lie well inside what 64 bits hold (the years 1678 to 2262): they are
-// clock readings, or at most events.MaxDelay past one.
-func Nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return NoTime
-	}
-	return t.UnixNano()
-}
+// Nanos is [ready.Nanos].
+func Nanos(t time.Time) int64 { return ready.Nanos(t) }
 
 func FromNanos(ns int64) time.Time {
 	if ns == NoTime {
