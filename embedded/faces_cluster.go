@@ -199,7 +199,7 @@ func replicasIn(info *jetstream.StreamInfo) *wire.StreamReplicas {
 	}
 	good := 1
 	for _, p := range c.Replicas {
-		if p.Offline || p.Active > seenWithin || !p.Current && (p.Active == 0 || p.Lag > lateReplica) { // 0: this leader has never heard of it
+		if !online(p.Offline, p.Current, p.Active) || !p.Current && p.Lag > lateReplica {
 			r.Behind = append(r.Behind, p.Name)
 		} else {
 			good++

@@ -235,9 +235,16 @@ func metaNodes(ctx context.Context, nc *nats.Conn) ([]NodeState, error) {
 	meta := answer.Data.Meta
 	nodes := []NodeState{{Name: meta.Leader, Leader: true, Online: true, Current: true, peer: meta.Peer}}
 	for _, r := range meta.Replicas {
-		nodes = append(nodes, NodeState{Name: r.Name, Online: !r.Offline && r.Active <= seenWithin, Current: r.Current, Lag: r.Lag, Seen: r.Active, peer: r.Peer})
+		nodes = append(nodes, NodeState{Name: r.Name, Online: online(r.Offline, r.Current, r.Active), Current: r.Current, Lag: r.Lag, Seen: r.Active, peer: r.Peer})
 	}
 	return sorted(nodes), nil
+}
+
+// online reports whether a leader has heard of another server lately, active ago. One that it
+// has never heard of, since it was dead when this one began to lead, has 0 there, and may be
+// without the mark of those that said goodbye.
+func online(offline, current bool, active time.Duration) bool {
+	return !offline && (active > 0 || current) && active <= seenWithin
 }
 
 func sorted(nodes []NodeState) []NodeState {
@@ -286,7 +293,7 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 			st.Replicas = append(st.Replicas, NodeState{Name: c.Leader, Leader: true, Online: true, Current: true})
 		}
 		for _, r := range c.Replicas {
-			online := !r.Offline && r.Active <= seenWithin
+			online := online(r.Offline, r.Current, r.Active)
 			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: online, Current: r.Current, Lag: r.Lag, Seen: r.Active})
 			if online && r.Current {
 				good++

@@ -4,10 +4,32 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// A node that was killed can be removed, also if the leader has never heard of it, since it
+// began to lead when that node was dead: such a one is not marked as offline.
+func TestOnline(t *testing.T) {
+	for name, c := range map[string]struct {
+		offline, current bool
+		active           time.Duration
+		want             bool
+	}{
+		"just heard":       {false, true, time.Second, true},
+		"catching up":      {false, false, time.Second, true},
+		"heard right now":  {false, true, 0, true},
+		"silent":           {false, true, time.Minute, false},
+		"never heard":      {false, false, 0, false},
+		"has said goodbye": {true, true, time.Second, false},
+	} {
+		if got := online(c.offline, c.current, c.active); got != c.want {
+			t.Errorf("%s: online is %t", name, got)
+		}
+	}
+}
 
 // The view of a cluster follows what happens to it: a leadership that is handed on, a
 // node that stops, one that is taken out, and the loss of the quorum.
