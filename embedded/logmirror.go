@@ -33,6 +33,8 @@ import (
 // MirrorOptions say how to mirror a log.
 type MirrorOptions struct {
 	Site      string // its name, as the hub's [[leaf.sites]] has it
+	// Namespace is the one whose log is copied, as the hub has it for the site; empty: default.
+	Namespace events.Namespace
 	Hub       string // where the hub takes leaf connections, such as nats-leaf://hub.example:7422
 	Token     string // the site's; empty: the hub asks for none
 	CA        string // PEM file of the CAs that the hub's certificate is checked against; empty: the system's
@@ -45,9 +47,15 @@ type MirrorOptions struct {
 	Options Options
 }
 
+// namespace returns the namespace whose log is copied.
+func (o *MirrorOptions) namespace() events.Namespace {
+	return cmp.Or(o.Namespace, events.DefaultNamespace)
+}
+
 // check reports all that is wrong with the options, joined.
 func (o *MirrorOptions) check(c *config.Config) error {
-	errs := []error{config.CheckSiteName(o.Site), c.Validate()}
+	_, err := events.ParseNamespace(string(o.namespace()))
+	errs := []error{config.CheckSiteName(o.Site), err, c.Validate()}
 	refuse := func(wrong bool, text string) {
 		if wrong {
 			errs = append(errs, errors.New(text))
@@ -62,8 +70,8 @@ func (o *MirrorOptions) check(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// Mirror is a copy of the log of another engine, its hub, in this process, with all that
-// reads it. It decides nothing, and is never the owner of the log: what decides is refused,
+// Mirror is a copy of the log of a namespace of another engine, its hub, in this process, with
+// all that reads it. It decides nothing, and is never the owner of the log: what decides is refused,
 // with the name of the hub. Cut off from the hub it answers as of the last event that it
 // has.
 //
@@ -125,7 +133,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
 	e := m.e
-	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.guard.open, m.prepareLink} {
+	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, m.enterNamespace, e.guard.open, m.prepareLink} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
@@ -178,11 +186,22 @@ func (m *Mirror) prepareLink() error {
 	return err
 }
 
+// enterNamespace has all names be those of the namespace, as they are at the hub.
+func (m *Mirror) enterNamespace() error {
+	if name, b := m.o.namespace(), m.e.base; name != events.DefaultNamespace {
+		b.cfg.Server.Prefix, b.info.Name, m.e.faces.only = b.names().Namespace(name).Prefix, name, name
+	}
+	return nil
+}
+
 func (m *Mirror) startServer(context.Context) (err error) {
-	if err := m.e.dir.markMirror(m.o.Site); err != nil {
+	if err := m.e.dir.markMirror(m.o.Site, m.o.namespace()); err != nil {
 		return err
 	}
 	so := m.e.serverOptions()
+	if m.e.other() {
+		so.Namespaces = []events.Namespace{m.o.namespace()}
+	}
 	so.Hub = m.link
 	if m.e.srv, err = startServer(so); err != nil {
 		return err
@@ -387,13 +406,21 @@ func (m *Mirror) refusePublish(msg *nats.Msg) {
 func (m *Mirror) why(err error) string {
 	switch refused := m.link.refused.Load(); {
 	case m.e.srv.ns().NumLeafNodes() > 0 && errors.Is(err, nats.ErrNoResponders):
-		return "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true"
+		return "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true" + m.namespaceHint()
 	case m.e.srv.ns().NumLeafNodes() > 0:
 		return "the link is up and the owner of the log does not answer"
 	case refused != nil:
 		return *refused
 	}
 	return "the link is down"
+}
+
+// namespaceHint says what else the hub needs to mirror a namespace beside the default one.
+func (m *Mirror) namespaceHint() string {
+	if !m.e.other() {
+		return ""
+	}
+	return fmt.Sprintf(" and namespace = %q, and that there is such a namespace", m.o.namespace())
 }
 
 // URL returns where programs connect to NATS; empty if nothing listens.
