@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
@@ -367,6 +368,12 @@ func (m *Mirror) serve(ctx context.Context) error {
 	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
 		return err
 	}
+	if e.other() {
+		only := wire.ErrorReply{Error: wire.FromError(access.OnlyNamespace(m.o.namespace()))}
+		if _, err := e.nc.Subscribe(e.names().Namespace(events.DefaultNamespace).API("*"), func(msg *nats.Msg) { logmirror.Respond(msg, only) }); err != nil {
+			return err
+		}
+	}
 	if err := e.faces.serveHTTP(ctx); err != nil {
 		return err
 	}
@@ -406,21 +413,21 @@ func (m *Mirror) refusePublish(msg *nats.Msg) {
 func (m *Mirror) why(err error) string {
 	switch refused := m.link.refused.Load(); {
 	case m.e.srv.ns().NumLeafNodes() > 0 && errors.Is(err, nats.ErrNoResponders):
-		return "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true" + m.namespaceHint()
+		why := "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true"
+		if m.e.other() {
+			why += fmt.Sprintf(" and namespace = %q", m.o.namespace())
+		}
+		return why
 	case m.e.srv.ns().NumLeafNodes() > 0:
-		return "the link is up and the owner of the log does not answer"
+		why := "the link is up and the owner of the log does not answer"
+		if m.e.other() {
+			why += fmt.Sprintf(": see that the hub has the namespace %s", m.o.namespace())
+		}
+		return why
 	case refused != nil:
 		return *refused
 	}
 	return "the link is down"
-}
-
-// namespaceHint says what else the hub needs to mirror a namespace beside the default one.
-func (m *Mirror) namespaceHint() string {
-	if !m.e.other() {
-		return ""
-	}
-	return fmt.Sprintf(" and namespace = %q, and that there is such a namespace", m.o.namespace())
 }
 
 // URL returns where programs connect to NATS; empty if nothing listens.

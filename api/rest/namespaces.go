@@ -53,18 +53,19 @@ func (s *Server) namespace(r *http.Request, ns events.Namespace) (http.Handler, 
 	return nil, access.NoSuchNamespace(string(ns))
 }
 
-// outside answers a request for what is in no namespace, where there is one namespace only. It
-// reports whether it has.
+// outside answers a request for what would be in the namespace default, where there is another
+// one only. It reports whether it has: health and the documentation are the server's.
 func (s *Server) outside(w http.ResponseWriter, r *http.Request) bool {
 	path := r.URL.Path
-	if s.cfg.Only == "" || path == "/healthz" || path == "/readyz" {
+	switch {
+	case s.cfg.Only == "":
+		return false
+	case path == "/":
+		http.Redirect(w, r, namespacePath+string(s.cfg.Only)+"/", http.StatusFound)
+	case path == "/metrics" || strings.HasPrefix(path, apiPath):
+		writeProblem(w, access.OnlyNamespace(s.cfg.Only))
+	default:
 		return false
 	}
-	at := namespacePath + string(s.cfg.Only) + "/"
-	if path == "/" {
-		http.Redirect(w, r, at, http.StatusFound)
-		return true
-	}
-	writeProblem(w, events.Refuse(events.CodeNotFound, "there is the namespace %s here, and no other: see %s, or give commands --namespace %[1]s", s.cfg.Only, at))
 	return true
 }

@@ -62,8 +62,8 @@ type Config struct {
 	// Namespaces returns what answers a request for what is in a namespace, whose path is the
 	// one in there, or why nothing does; nil: nothing is in a namespace.
 	Namespaces func(*http.Request, events.Namespace) (http.Handler, error)
-	// Only, if set, is the one namespace that there is: all is below /ns/NAME/, as in an engine
-	// that has others too, and nothing elsewhere but /healthz and /readyz.
+	// Only, if set, is the one namespace that there is: what it has is below /ns/NAME/, as in an
+	// engine that has others too, and nothing is in the namespace default.
 	Only    events.Namespace
 	TLS     *tls.Config  // nil: plain HTTP
 	Version string       // of the engine

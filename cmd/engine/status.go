@@ -165,6 +165,8 @@ func printSites(a *app, sites []wire.SiteState) {
 			a.Printf("mirror %s: connected, %s behind\n", s.Site, console.Count(int64(s.Waiting)))
 		case s.Mirror && !s.HeardAt.IsZero():
 			a.Printf("mirror %s: cut off, last heard %s\n", s.Site, console.Ago(s.HeardAt, time.Now()))
+		case s.Mirror:
+			a.Printf("mirror %s: cut off, and not heard since the engine started\n", s.Site)
 		case s.Connected:
 			a.Printf("site %s: connected, %s waiting there\n", s.Site, console.Count(int64(s.Waiting)))
 		case s.HeardAt.IsZero():
