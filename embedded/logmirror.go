@@ -33,7 +33,7 @@ import (
 
 // MirrorOptions say how to mirror a log.
 type MirrorOptions struct {
-	Site      string // its name, as the hub's [[leaf.sites]] has it
+	Site string // its name, as the hub's [[leaf.sites]] has it
 	// Namespace is the one whose log is copied, as the hub has it for the site; empty: default.
 	Namespace events.Namespace
 	Hub       string // where the hub takes leaf connections, such as nats-leaf://hub.example:7422
