@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -370,6 +372,14 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 	hub := mustStart(t, hubOf(t, t.TempDir(), leaf))
 	spaces := map[events.Namespace]*space{events.DefaultNamespace: hub.space, "acme": awaitNamespace(t, hub, "acme"), "beta": awaitNamespace(t, hub, "beta")}
 	sites := map[events.Namespace][]string{events.DefaultNamespace: {"lab"}, "acme": {"acme-1", "acme-2"}, "beta": {"beta-1"}}
+	before := map[events.Namespace]eventlog.Tip{}
+	for ns, s := range spaces {
+		tip, err := s.ledger.eventLog.Last(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[ns] = tip
+	}
 	spy, err := hub.connect(true)
 	if err != nil {
 		t.Fatal(err)
@@ -422,6 +432,15 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 		for i, subject := range tries {
 			if err := nc.PublishRequest(subject, fmt.Sprintf("_INBOX.mallory.%d", i), []byte(`{"seq":1,"type":"mallory"}`)); err != nil {
 				t.Fatal(err)
+			}
+		}
+		// An answer of the engine goes to where it was asked from, whatever that is called.
+		for other := range spaces {
+			n := wire.Default.Namespace(other)
+			for _, reply := range []string{"$JS.API.STREAM.DELETE." + n.EventStream(0), "$JS.ACK." + n.DispatchStream() + ".email.1.1.1.1.0", n.Submit("parcel"), n.API(wire.APICut)} {
+				if err := errors.Join(nc.PublishRequest(own.MirrorAsk(site), reply, []byte(`{}`)), nc.PublishRequest("$JS.FC."+own.EventStream(0)+".x", reply, nil)); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if answer := ask(own.MirrorAsk(site), `{}`); !strings.Contains(answer, `"last"`) {
@@ -489,6 +508,10 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 		intake, err := natsJetStream(t, hub).Stream(testContext(t), s.names().IntakeStream())
 		if err != nil || intake.CachedInfo().State.LastSeq != 0 {
 			t.Errorf("the intake of %s: %+v, %v", ns, intake, err)
+		}
+		after, err := s.ledger.eventLog.Last(testContext(t))
+		if was := before[ns]; err != nil || after.Seq != was.Seq || !after.Created.Equal(was.Created) {
+			t.Errorf("the log of %s was %+v, is %+v, %v", ns, was, after, err)
 		}
 	}
 }
