@@ -107,6 +107,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	a.Printf("\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
+		printSites(a, stats.Sites)
 		return
 	}
 	head := []string{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}
