@@ -387,8 +387,10 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 	defer spy.Close()
 	for ns, site := range map[events.Namespace]string{events.DefaultNamespace: "lab", "acme": "acme-1"} {
 		own := wire.Default.Namespace(ns)
-		nc, ask := malloryAt(t, leaf, site)
-		until(t, "the hub answers", func() bool { return strings.Contains(ask(own.MirrorAsk(site), `{}`), `"last"`) })
+		nc := malloryAt(t, leaf, site)
+		if answer := nc.ask(own.MirrorAsk(site), `{}`); !strings.Contains(answer, `"last"`) {
+			t.Errorf("the hub answers %s", answer)
+		}
 		got, err := spy.SubscribeSync(">") // all that reaches the engine's account
 		if err != nil {
 			t.Fatal(err)
@@ -443,7 +445,7 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 				}
 			}
 		}
-		if answer := ask(own.MirrorAsk(site), `{}`); !strings.Contains(answer, `"last"`) {
+		if answer := nc.ask(own.MirrorAsk(site), `{}`); !strings.Contains(answer, `"last"`) {
 			t.Errorf("%s is not answered any more: %s", site, answer)
 		}
 		for _, subject := range secrets {
@@ -489,13 +491,13 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if answer := ask(own.MirrorAsk(site), string(body)); !strings.Contains(answer, `"forbidden"`) {
+			if answer := nc.ask(own.MirrorAsk(site), string(body)); !strings.Contains(answer, `"forbidden"`) {
 				t.Errorf("%s asks for the stream %s: %s", site, stream, answer)
 			}
 		}
 		if ns != events.DefaultNamespace {
 			for _, endpoint := range []string{wire.APINamespaces, wire.APINamespace} {
-				if answer := ask(own.MirrorAsk(site), `{"endpoint":"`+endpoint+`","body":{"name":"beta"}}`); !strings.Contains(answer, `"error"`) || strings.Contains(answer, "created_at") {
+				if answer := nc.ask(own.MirrorAsk(site), `{"endpoint":"`+endpoint+`","body":{"name":"beta"}}`); !strings.Contains(answer, `"error"`) || strings.Contains(answer, "created_at") {
 					t.Errorf("%s asks for %s: %s", site, endpoint, answer)
 				}
 			}

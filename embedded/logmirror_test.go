@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -373,9 +372,11 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 	leaf := need.Address(t).String()
 	hub := mustStart(t, mirroredHub(t.TempDir(), leaf))
 	submit(t, hub, wire.Submit{Type: "parcel"})
-	nc, ask := malloryAt(t, leaf, "lab")
+	nc := malloryAt(t, leaf, "lab")
 	n := wire.Default
-	until(t, "the hub answers", func() bool { return strings.Contains(ask(n.MirrorAsk("lab"), `{}`), `"last"`) })
+	if got := nc.ask(n.MirrorAsk("lab"), `{}`); !strings.Contains(got, `"last"`) {
+		t.Errorf("the hub answers %s", got)
+	}
 	before, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +391,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 		tries[n.API(e.Name)], tries[n.Forward(e.Name)] = `{}`, `{}`
 	}
 	for subject, body := range tries {
-		if got := ask(subject, body); got != "" {
+		if got := nc.try(subject, body); got != "" {
 			t.Errorf("%s is answered: %s", subject, got)
 		}
 	}
@@ -398,7 +399,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 		`{"endpoint":"submit","body":{"type":"parcel"}}`, `{"endpoint":"verify"}`, `{"endpoint":"rebuild"}`, `{"endpoint":"nothing"}`,
 		`{"stream":"` + n.IntakeStream() + `","from":1}`, `{"stream":"OBJ_work_blobs","from":1}`, `{"stream":">","from":1}`,
 	} {
-		if got := ask(n.MirrorAsk("lab"), body); !strings.Contains(got, `"forbidden"`) {
+		if got := nc.ask(n.MirrorAsk("lab"), body); !strings.Contains(got, `"forbidden"`) {
 			t.Errorf("%s is answered: %s", body, got)
 		}
 	}
@@ -408,7 +409,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the hub answers still", func() bool { return ask(n.MirrorAsk("lab"), `{}`) != "" })
+	nc.ask(n.MirrorAsk("lab"), `{}`) // which is answered still
 	after, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil || after.Seq != before.Seq || after.Created != before.Created {
 		t.Errorf("the log was %+v, is %+v, %v", before, after, err)
@@ -418,9 +419,13 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 	}
 }
 
-// malloryAt connects to a NATS server that has a site's token. ask makes a request there, and
-// returns the answer; empty: none.
-func malloryAt(t *testing.T, leaf, site string) (nc *nats.Conn, ask func(subject, body string) string) {
+// mallory is on a NATS server of his own that has a site's token.
+type mallory struct {
+	t *testing.T
+	*nats.Conn
+}
+
+func malloryAt(t *testing.T, leaf, site string) mallory {
 	t.Helper()
 	remote, err := leafRemote(leaf, site, labToken, "", "", "")
 	if err != nil {
@@ -433,19 +438,31 @@ func malloryAt(t *testing.T, leaf, site string) (nc *nats.Conn, ask func(subject
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	until(t, "the link is up", func() bool { return ns.NumLeafNodes() > 0 })
-	if nc, err = nats.Connect(ns.ClientURL()); err != nil {
+	nc, err := nats.Connect(ns.ClientURL())
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return nc, func(subject, body string) string {
-		ctx, cancel := context.WithTimeout(testContext(t), 300*time.Millisecond)
-		defer cancel()
-		m, err := nc.RequestWithContext(ctx, subject, []byte(body))
-		if err != nil {
-			return ""
-		}
-		return string(m.Data)
+	return mallory{t, nc}
+}
+
+// try makes a request that nobody should answer, and returns the answer; empty: none.
+func (m mallory) try(subject, body string) string {
+	r, err := m.Request(subject, []byte(body), 300*time.Millisecond)
+	if err != nil {
+		return ""
 	}
+	return string(r.Data)
+}
+
+// ask makes a request until it is answered.
+func (m mallory) ask(subject, body string) (answer string) {
+	m.t.Helper()
+	until(m.t, subject+" is answered", func() bool {
+		answer = m.try(subject, body)
+		return answer != ""
+	})
+	return answer
 }
 
 func natsJetStream(t *testing.T, e *Engine) jetstream.JetStream {
