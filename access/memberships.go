@@ -189,3 +189,8 @@ func (m Memberships) String() string { return m.text }
 func NoSuchNamespace(name string) error {
 	return events.Refuse(events.CodeNotFound, "there is no namespace %q here, or you have no role in it", events.Clip(name, 2*events.MaxNamespaceLen))
 }
+
+// OnlyNamespace refuses requests to other namespaces than the one that a mirror has.
+func OnlyNamespace(ns events.Namespace) *events.Error {
+	return events.Refuse(events.CodeNotFound, "there is only the namespace %[1]s here: use --namespace %[1]s, or paths below /ns/%[1]s/", ns)
+}

@@ -156,3 +156,27 @@ func TestPatternsForAllNamespaces(t *testing.T) {
 		t.Errorf("%d exports for one namespace, %d for three", one, three)
 	}
 }
+
+// A mirror has what it takes to copy the log of its namespace, and nothing of another.
+func TestAMirrorHasOneNamespace(t *testing.T) {
+	for ns, prefix := range map[events.Namespace]string{events.DefaultNamespace: "work", "acme": "work-acme"} {
+		g := Grant{Names: wire.Default.Namespace(ns), User: "lab", Mirror: "lab", Namespaces: []events.Namespace{"acme", "beta"}, Alone: true}
+		var got []string
+		for _, i := range g.Imports() {
+			if !of(ns, i.Subject) {
+				t.Errorf("the mirror of %s imports %s", ns, i.Subject)
+			}
+			got = append(got, i.Subject)
+		}
+		stream := strings.ToUpper(prefix)
+		want := []string{"$JS.FC." + stream + "_EVENTS_0.>", "$JS.FC." + stream + "_LOGS.>", prefix + ".mirror.ask.lab", prefix + ".mirror.feed.lab.>"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the mirror of %s imports %q", ns, got)
+		}
+		for _, e := range Exports([]Grant{g}) {
+			if !slices.Contains(want, e.Subject) || !slices.Equal(e.Accounts, []string{"WORK_lab"}) {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+}

@@ -65,6 +65,8 @@ func TestAccessRefuses(t *testing.T) {
 		`http.clients has an element 1 whose roles is wrong: "acme/root": unknown role "root": use submit, work, read, operate or approve`: "[http]\nclients = [{ name = \"a\", roles = [\"acme/root\"] }]",
 		`nats.users has an element 1 whose roles is wrong: "Acme/read": "Acme" is no namespace: use at most 32 characters`:                 user(`name = "a", password = "0123456789ab", roles = ["Acme/read"]`),
 		`leaf.sites has an element 1 whose roles is "read,acme/submit": a site has roles in the namespace default alone`:                   "[leaf]\nsites = [{ name = \"a\", roles = [\"acme/submit\", \"read\"] }]",
+		`leaf.sites has an element 1 (a) that has a namespace, and is no mirror: sites submit to the namespace default`:                    "[leaf]\nlisten = \"127.0.0.1:0\"\nsites = [{ name = \"a\", namespace = \"acme\" }]",
+		`leaf.sites has an element 1 whose namespace is wrong: "Acme" is no namespace: use at most 32 characters`:                          "[leaf]\nsites = [{ name = \"a\", mirror = true, namespace = \"Acme\" }]",
 		"http.clients has an element 1 whose roles is wrong: no role given":                                                                "[http]\nclients = [{ name = \"a\", roles = [] }]",
 		"e.toml:9: http.clients has the name a twice":                                                                                      "[http]\ntls_cert=\"c\"\ntls_key=\"k\"\nclient_ca=\"ca\"\n[[http.clients]]\nname = \"a\"\nroles = [\"read\"]\n[[http.clients]]\nname = \"a\"\nroles = [\"work\"]",
 		"http.clients has an element 1 (a) without roles":                                                                                  "[http]\nclients = [{ name = \"a\" }]",

@@ -309,6 +309,19 @@ var namespaceList = kind[events.NamespaceList]{name: "strings", parse: func(v an
 	return events.ListNamespaces(names...), nil
 }}
 
+// oneNamespace is the name of a namespace.
+var oneNamespace = kind[events.Namespace]{name: "string", parse: func(v any) (events.Namespace, error) {
+	s, err := text.parse(v)
+	if err != nil {
+		return "", err
+	}
+	name, err := events.ParseNamespace(s)
+	if err != nil {
+		return "", fmt.Errorf("is wrong: %w", err)
+	}
+	return name, nil
+}}
+
 // rolesInDefault is a list of roles in the namespace default.
 var rolesInDefault = kind[access.Roles]{name: "strings", parse: func(v any) (access.Roles, error) {
 	m, err := roles.parse(v)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/events"
 )
 
 // Leaf says which sites at the edge the engine takes submissions from, and where their
@@ -26,7 +27,9 @@ type LeafSite struct {
 	Token     string // in clear, or as a bcrypt hash; at most one of it and TokenFile
 	TokenFile string // its first line is the token
 	Roles     access.Roles
-	Mirror    bool // it mirrors the log, and submits nothing
+	Mirror    bool // it mirrors a log, and submits nothing
+	// Namespace is the one whose log a mirror copies; empty: default. It need not exist yet.
+	Namespace events.Namespace
 }
 
 // Bounds of sites.
@@ -45,6 +48,19 @@ func (s LeafSite) Grants() access.Roles {
 		return 0
 	}
 	return cmp.Or(s.Roles, DefaultSiteRoles)
+}
+
+// Of returns the namespace that the site has to do with: sites that submit do so in default.
+func (s LeafSite) Of() events.Namespace { return cmp.Or(s.Namespace, events.DefaultNamespace) }
+
+// In returns the sites that have to do with a namespace, as configured.
+func (l Leaf) In(ns events.Namespace) (sites []LeafSite) {
+	for _, s := range l.Sites {
+		if s.Of() == ns {
+			sites = append(sites, s)
+		}
+	}
+	return sites
 }
 
 // SiteNames lists the names of the sites that submit, as configured.
@@ -72,7 +88,7 @@ func (l *Leaf) fields() []field {
 		at("tls_cert", &l.TLSCert, text, "", "certificate file (PEM); sites must use TLS then"),
 		at("tls_key", &l.TLSKey, text, "", "its key file"),
 		at("client_ca", &l.ClientCA, text, "", "the CA file (PEM); sites must show a certificate of it, beside their token"),
-		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here, in the namespace `default` alone (`submit` and `read` if left out); or `mirror = true`: the site mirrors the log, and may do nothing else"),
+		zero("sites", &l.Sites, tables((*LeafSite).fields).that(checkLeafSites), "none", "sites whose submissions are taken in, a table each, `[[leaf.sites]]`: `name`, one of `token` (12 characters or more, or a bcrypt hash) and `token_file` (whose first line is one; neither is needed where only this machine can connect), and `roles`, what programs at the site may do here, in the namespace `default` alone (`submit` and `read` if left out); or `mirror = true`: the site mirrors the log of the namespace `namespace` (`default` if left out), which need not exist yet, and may do nothing else"),
 	}
 }
 
@@ -80,6 +96,7 @@ func (s *LeafSite) fields() []field {
 	return []field{
 		at("name", &s.Name, text, "", ""), at("token", &s.Token, text, "", ""), at("token_file", &s.TokenFile, text, "", ""),
 		at("roles", &s.Roles, rolesInDefault, 0, ""), at("mirror", &s.Mirror, truth, false, ""),
+		at("namespace", &s.Namespace, oneNamespace, "", ""),
 	}
 }
 
@@ -102,6 +119,9 @@ func checkLeafSites(sites []LeafSite) error {
 		seen[s.Name] = true
 		if s.Mirror && s.Roles != 0 {
 			fail(i, "roles", errors.New("has roles, and is a mirror, which has none: leave roles or mirror out"))
+		}
+		if s.Namespace != "" && !s.Mirror {
+			fail(i, "namespace", errors.New("has a namespace, and is no mirror: sites submit to the namespace default; leave namespace out, or set mirror = true"))
 		}
 		switch {
 		case s.Token != "" && s.TokenFile != "":

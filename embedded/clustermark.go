@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,7 @@ import (
 // remembers what it was made as.
 
 // memberFile says what the folder was made as: "standalone", "member CLUSTER
-// NODE", or "mirror SITE".
+// NODE", or "mirror SITE", with the namespace behind it if that is not the default one.
 const memberFile = "CLUSTER"
 
 // What the marks of the folders of sites begin with.
@@ -71,25 +72,38 @@ func (d *dataDir) markMember(m *membership) error {
 	return nil
 }
 
-// markMirror refuses a folder that is not that of the site's mirror, and marks one without
-// a mark.
-func (d *dataDir) markMirror(site string) error {
+// markMirror refuses a folder that is not that of the site's mirror of the namespace, and marks
+// one without a mark.
+func (d *dataDir) markMirror(site string, ns events.Namespace) error {
 	have, err := d.mark()
 	if err != nil {
 		return fmt.Errorf("read what the data folder was made as: %w", err)
 	}
-	other, mirrors := strings.CutPrefix(have, mirrorMark)
+	want := mirrorMark + site
+	if ns != events.DefaultNamespace {
+		want += " " + string(ns)
+	}
+	other, of, mirrors := mirrorOf(have)
 	switch {
-	case have == mirrorMark+site:
+	case have == want:
 		return nil
 	case have == "":
-		return replaceFile(filepath.Join(d.path, memberFile), mirrorMark+site+"\n", true)
+		return replaceFile(filepath.Join(d.path, memberFile), want+"\n", true)
+	case mirrors && other == site:
+		err = fmt.Errorf("open data folder: %w: %s is a mirror of the namespace %s, not of %s: use another folder", ErrOtherMember, d.path, of, ns)
 	case mirrors:
 		err = fmt.Errorf("open data folder: %w: %s is the mirror of the site %s: use that name, or another folder", ErrOtherMember, d.path, other)
 	default:
 		err = fmt.Errorf("open data folder: %w: %s is the data folder of an engine, or of a site at the edge: give the mirror another one", ErrOtherMember, d.path)
 	}
 	return events.WithCode(events.CodeBadConfig, err)
+}
+
+// mirrorOf returns the site and the namespace of a mirror's mark; false for any other mark.
+func mirrorOf(mark string) (site string, ns events.Namespace, ok bool) {
+	rest, ok := strings.CutPrefix(mark, mirrorMark)
+	site, of, _ := strings.Cut(rest, " ")
+	return site, cmp.Or(events.Namespace(of), events.DefaultNamespace), ok
 }
 
 // mark returns what the folder was made as, empty if it is new. A folder with
@@ -101,7 +115,7 @@ func (d *dataDir) mark() (string, error) {
 	b, err := os.ReadFile(filepath.Join(d.path, memberFile))
 	if err == nil {
 		mark := strings.TrimSpace(string(b))
-		if f := strings.Fields(mark); len(f) == 2 && strings.HasPrefix(mark, mirrorMark) {
+		if f := strings.Fields(mark); (len(f) == 2 || len(f) == 3) && strings.HasPrefix(mark, mirrorMark) {
 			return mark, nil
 		}
 		if f := strings.Fields(mark); mark != standalone && (len(f) != 3 || f[0] != "member") {
@@ -130,8 +144,12 @@ func (d *dataDir) refuseMember(have string, m *membership) error {
 	if site, ok := strings.CutPrefix(have, siteMark); ok {
 		return fmt.Errorf("open data folder: %w: %s is that of the site %s at the edge, and may hold what was published there: start it with engine edge --name %s, or use another folder", ErrOtherMember, d.path, site, site)
 	}
-	if site, ok := strings.CutPrefix(have, mirrorMark); ok {
-		return fmt.Errorf("open data folder: %w: %s is a mirror of a log, of the site %s: start it with engine mirror --name %s, or use another folder", ErrOtherMember, d.path, site, site)
+	if site, ns, ok := mirrorOf(have); ok {
+		start := "engine mirror --name " + site
+		if ns != events.DefaultNamespace {
+			start += " --namespace " + string(ns)
+		}
+		return fmt.Errorf("open data folder: %w: %s is a mirror of a log, of the site %s: start it with %s, or use another folder", ErrOtherMember, d.path, site, start)
 	}
 	if have == standalone {
 		return fmt.Errorf("open data folder: %w: %s was made by an engine that stood alone, and JetStream would delete its streams in a cluster: start node %s with an empty folder, then bring the data over: engine backup FILE from the engine alone, and engine restore FILE into the cluster", ErrOtherMember, d.path, m.node)

@@ -52,6 +52,7 @@ type faces struct {
 	hand func(ctx context.Context, from, to events.Namespace, body []byte) ([]byte, error)
 	// others returns what answers for another namespace; nil: there are none.
 	others  func(*http.Request, events.Namespace) (http.Handler, error)
+	only    events.Namespace // the one that this process has, if that is another than default
 	face    *clusterFace
 	quotas  *quota.Book // nil: there are none
 	service *api.Service
@@ -404,7 +405,7 @@ func (f *faces) openREST(ctx context.Context) (*rest.Server, error) {
 		output = f.output
 	}
 	s, err := rest.New(rest.Config{
-		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Output: output, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Version: Version, Logger: f.log.With("part", "http"),
+		Engine: f.service, Events: f.service.Feed(), Logs: f.service.Logs, Output: output, Documents: documents, Auth: f.guard.auth.In(f.namespaceName()), Quotas: f.quotas, Namespaces: f.others, Only: f.only, Version: Version, Logger: f.log.With("part", "http"),
 	})
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
@@ -32,7 +33,9 @@ import (
 
 // MirrorOptions say how to mirror a log.
 type MirrorOptions struct {
-	Site      string // its name, as the hub's [[leaf.sites]] has it
+	Site string // its name, as the hub's [[leaf.sites]] has it
+	// Namespace is the one whose log is copied, as the hub has it for the site; empty: default.
+	Namespace events.Namespace
 	Hub       string // where the hub takes leaf connections, such as nats-leaf://hub.example:7422
 	Token     string // the site's; empty: the hub asks for none
 	CA        string // PEM file of the CAs that the hub's certificate is checked against; empty: the system's
@@ -45,9 +48,15 @@ type MirrorOptions struct {
 	Options Options
 }
 
+// namespace returns the namespace whose log is copied.
+func (o *MirrorOptions) namespace() events.Namespace {
+	return cmp.Or(o.Namespace, events.DefaultNamespace)
+}
+
 // check reports all that is wrong with the options, joined.
 func (o *MirrorOptions) check(c *config.Config) error {
-	errs := []error{config.CheckSiteName(o.Site), c.Validate()}
+	_, err := events.ParseNamespace(string(o.namespace()))
+	errs := []error{config.CheckSiteName(o.Site), err, c.Validate()}
 	refuse := func(wrong bool, text string) {
 		if wrong {
 			errs = append(errs, errors.New(text))
@@ -62,8 +71,8 @@ func (o *MirrorOptions) check(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// Mirror is a copy of the log of another engine, its hub, in this process, with all that
-// reads it. It decides nothing, and is never the owner of the log: what decides is refused,
+// Mirror is a copy of the log of a namespace of another engine, its hub, in this process, with
+// all that reads it. It decides nothing, and is never the owner of the log: what decides is refused,
 // with the name of the hub. Cut off from the hub it answers as of the last event that it
 // has.
 //
@@ -125,7 +134,7 @@ func StartMirror(ctx context.Context, o MirrorOptions) (*Mirror, error) {
 	o.Options.keepPruned = o.Keep > 0
 	m := &Mirror{e: newEngine(o.Options), o: o, ready: make(chan struct{})}
 	e := m.e
-	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, e.guard.open, m.prepareLink} {
+	for _, step := range []func() error{func() error { return o.check(&e.cfg) }, m.enterNamespace, e.guard.open, m.prepareLink} {
 		if err := step(); err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
@@ -178,11 +187,22 @@ func (m *Mirror) prepareLink() error {
 	return err
 }
 
+// enterNamespace has all names be those of the namespace, as they are at the hub.
+func (m *Mirror) enterNamespace() error {
+	if name, b := m.o.namespace(), m.e.base; name != events.DefaultNamespace {
+		b.cfg.Server.Prefix, b.info.Name, m.e.faces.only = b.names().Namespace(name).Prefix, name, name
+	}
+	return nil
+}
+
 func (m *Mirror) startServer(context.Context) (err error) {
-	if err := m.e.dir.markMirror(m.o.Site); err != nil {
+	if err := m.e.dir.markMirror(m.o.Site, m.o.namespace()); err != nil {
 		return err
 	}
 	so := m.e.serverOptions()
+	if m.e.other() {
+		so.Namespaces = []events.Namespace{m.o.namespace()}
+	}
 	so.Hub = m.link
 	if m.e.srv, err = startServer(so); err != nil {
 		return err
@@ -348,6 +368,12 @@ func (m *Mirror) serve(ctx context.Context) error {
 	if _, err := e.nc.Subscribe(e.names().SubmitAll(), m.refusePublish); err != nil {
 		return err
 	}
+	if e.other() {
+		only := wire.ErrorReply{Error: wire.FromError(access.OnlyNamespace(m.o.namespace()))}
+		if _, err := e.nc.Subscribe(e.names().Namespace(events.DefaultNamespace).API("*"), func(msg *nats.Msg) { logmirror.Respond(msg, only) }); err != nil {
+			return err
+		}
+	}
 	if err := e.faces.serveHTTP(ctx); err != nil {
 		return err
 	}
@@ -387,9 +413,17 @@ func (m *Mirror) refusePublish(msg *nats.Msg) {
 func (m *Mirror) why(err error) string {
 	switch refused := m.link.refused.Load(); {
 	case m.e.srv.ns().NumLeafNodes() > 0 && errors.Is(err, nats.ErrNoResponders):
-		return "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true"
+		why := "the link is up and no engine answers: see that the hub names this site in [[leaf.sites]], with mirror = true"
+		if m.e.other() {
+			why += fmt.Sprintf(" and namespace = %q", m.o.namespace())
+		}
+		return why
 	case m.e.srv.ns().NumLeafNodes() > 0:
-		return "the link is up and the owner of the log does not answer"
+		why := "the link is up and the owner of the log does not answer"
+		if m.e.other() {
+			why += fmt.Sprintf(": see that the hub has the namespace %s", m.o.namespace())
+		}
+		return why
 	case refused != nil:
 		return *refused
 	}

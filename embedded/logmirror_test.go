@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -64,6 +63,12 @@ func mirrorClient(t *testing.T, m *Mirror) *streamwright.Client {
 
 // caughtUp waits until the mirror shows all that its hub has decided.
 func caughtUp(t *testing.T, m *Mirror, hub *Engine) {
+	t.Helper()
+	hasAll(t, m, hub.space)
+}
+
+// hasAll is caughtUp with a namespace of the hub.
+func hasAll(t *testing.T, m *Mirror, hub *space) {
 	t.Helper()
 	until(t, "the mirror has all of its hub", func() bool {
 		return m.e.ledger.store.Applied() >= hub.decider.dispatcher.Position() && m.State().CutOff == ""
@@ -140,21 +145,25 @@ func TestLogMirror(t *testing.T) {
 func refusesWork(t *testing.T, m *Mirror, hub string) {
 	t.Helper()
 	before := m.e.decider.dispatcher.Position()
-	nc := mirrorClient(t, m).Conn()
+	nc, n := mirrorClient(t, m).Conn(), m.e.names()
 	for _, e := range wire.Endpoints() {
 		if e.ReadOnly || e.Name == wire.APIRebuild {
 			continue
 		}
-		r, err := nc.RequestWithContext(testContext(t), wire.Default.API(e.Name), []byte(`{}`))
+		r, err := nc.RequestWithContext(testContext(t), n.API(e.Name), []byte(`{}`))
 		if err != nil || !strings.Contains(string(r.Data), "which decides nothing: ask the hub, nats-leaf://"+hub) {
 			t.Errorf("%s: %v, %s", e.Name, err, r.Data)
 		}
 	}
-	ack, err := nc.RequestWithContext(testContext(t), wire.Default.Submit("parcel"), []byte(`{}`))
+	ack, err := nc.RequestWithContext(testContext(t), n.Submit("parcel"), []byte(`{}`))
 	if err != nil || !strings.Contains(string(ack.Data), "decides nothing") {
 		t.Errorf("a publish: %v, %s", err, ack.Data)
 	}
-	r, err := http.Post(m.HTTPURL()+"/api/v1/work", "application/json", strings.NewReader(`{"type":"parcel"}`))
+	path := "/api/v1/work"
+	if m.e.other() {
+		path = "/ns/" + string(m.o.Namespace) + path
+	}
+	r, err := http.Post(m.HTTPURL()+path, "application/json", strings.NewReader(`{"type":"parcel"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,6 +337,18 @@ func TestMirrorFolder(t *testing.T) {
 	other.Site = "van"
 	_, err = StartMirror(testContext(t), other)
 	refused(err, "is the mirror of the site lab")
+	other = mirrorOptions(dir, leaf)
+	other.Namespace = "acme"
+	_, err = StartMirror(testContext(t), other)
+	refused(err, "is a mirror of the namespace default, not of acme: use another folder")
+	acmes := t.TempDir()
+	other.Options.Dir = acmes
+	stopMirror(t, mustStartMirror(t, other))
+	other.Namespace = ""
+	_, err = StartMirror(testContext(t), other)
+	refused(err, "is a mirror of the namespace acme, not of default: use another folder")
+	_, err = Start(testContext(t), quiet(acmes))
+	refused(err, "engine mirror --name lab --namespace acme")
 	engines, edges := t.TempDir(), t.TempDir()
 	stopEngine(t, mustStart(t, quiet(engines)))
 	stopEdge(t, mustStartEdge(t, EdgeOptions{Site: "lab", Hub: leaf, Dir: edges}))
@@ -338,8 +359,8 @@ func TestMirrorFolder(t *testing.T) {
 	_, err = Start(testContext(t), quiet(edges))
 	refused(err, "of the site lab at the edge")
 	wrong := mirrorOptions(t.TempDir(), leaf)
-	wrong.Site, wrong.Cert, wrong.Options.Config.Leaf = "No Site", "c", mirroredHub("", leaf).Config.Leaf
-	if _, err = StartMirror(testContext(t), wrong); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	wrong.Site, wrong.Namespace, wrong.Cert, wrong.Options.Config.Leaf = "No Site", "No Name", "c", mirroredHub("", leaf).Config.Leaf
+	if _, err = StartMirror(testContext(t), wrong); err == nil || strings.Count(err.Error(), "\n") != 3 {
 		t.Errorf("not all that is wrong: %v", err)
 	}
 }
@@ -351,33 +372,11 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 	leaf := need.Address(t).String()
 	hub := mustStart(t, mirroredHub(t.TempDir(), leaf))
 	submit(t, hub, wire.Submit{Type: "parcel"})
-	remote, err := leafRemote(leaf, "lab", labToken, "", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := natsserver.NewServer(&natsserver.Options{ServerName: "mallory", Port: natsserver.RANDOM_PORT, Host: "127.0.0.1", NoSigs: true, NoLog: true, LeafNode: natsserver.LeafNodeOpts{Remotes: []*natsserver.RemoteLeafOpts{remote}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	until(t, "the link is up", func() bool { return ns.NumLeafNodes() > 0 })
-	nc, err := nats.Connect(ns.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	ask := func(subject, body string) string {
-		ctx, cancel := context.WithTimeout(testContext(t), 300*time.Millisecond)
-		defer cancel()
-		m, err := nc.RequestWithContext(ctx, subject, []byte(body))
-		if err != nil {
-			return ""
-		}
-		return string(m.Data)
-	}
+	nc := malloryAt(t, leaf, "lab")
 	n := wire.Default
-	until(t, "the hub answers", func() bool { return strings.Contains(ask(n.MirrorAsk("lab"), `{}`), `"last"`) })
+	if got := nc.ask(n.MirrorAsk("lab"), `{}`); !strings.Contains(got, `"last"`) {
+		t.Errorf("the hub answers %s", got)
+	}
 	before, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +391,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 		tries[n.API(e.Name)], tries[n.Forward(e.Name)] = `{}`, `{}`
 	}
 	for subject, body := range tries {
-		if got := ask(subject, body); got != "" {
+		if got := nc.try(subject, body); got != "" {
 			t.Errorf("%s is answered: %s", subject, got)
 		}
 	}
@@ -400,7 +399,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 		`{"endpoint":"submit","body":{"type":"parcel"}}`, `{"endpoint":"verify"}`, `{"endpoint":"rebuild"}`, `{"endpoint":"nothing"}`,
 		`{"stream":"` + n.IntakeStream() + `","from":1}`, `{"stream":"OBJ_work_blobs","from":1}`, `{"stream":">","from":1}`,
 	} {
-		if got := ask(n.MirrorAsk("lab"), body); !strings.Contains(got, `"forbidden"`) {
+		if got := nc.ask(n.MirrorAsk("lab"), body); !strings.Contains(got, `"forbidden"`) {
 			t.Errorf("%s is answered: %s", body, got)
 		}
 	}
@@ -410,7 +409,7 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the hub answers still", func() bool { return ask(n.MirrorAsk("lab"), `{}`) != "" })
+	nc.ask(n.MirrorAsk("lab"), `{}`) // which is answered still
 	after, err := hub.ledger.eventLog.Last(testContext(t))
 	if err != nil || after.Seq != before.Seq || after.Created != before.Created {
 		t.Errorf("the log was %+v, is %+v, %v", before, after, err)
@@ -418,6 +417,52 @@ func TestMirrorTokenOpensNothing(t *testing.T) {
 	if s, err := natsJetStream(t, hub).Stream(testContext(t), n.IntakeStream()); err != nil || s.CachedInfo().State.LastSeq != 0 {
 		t.Errorf("the intake: %v", err)
 	}
+}
+
+// mallory is on a NATS server of his own that has a site's token.
+type mallory struct {
+	t *testing.T
+	*nats.Conn
+}
+
+func malloryAt(t *testing.T, leaf, site string) mallory {
+	t.Helper()
+	remote, err := leafRemote(leaf, site, labToken, "", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := natsserver.NewServer(&natsserver.Options{ServerName: "mallory", Port: natsserver.RANDOM_PORT, Host: "127.0.0.1", NoSigs: true, NoLog: true, LeafNode: natsserver.LeafNodeOpts{Remotes: []*natsserver.RemoteLeafOpts{remote}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	until(t, "the link is up", func() bool { return ns.NumLeafNodes() > 0 })
+	nc, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return mallory{t, nc}
+}
+
+// try makes a request that nobody should answer, and returns the answer; empty: none.
+func (m mallory) try(subject, body string) string {
+	r, err := m.Request(subject, []byte(body), 300*time.Millisecond)
+	if err != nil {
+		return ""
+	}
+	return string(r.Data)
+}
+
+// ask makes a request until it is answered.
+func (m mallory) ask(subject, body string) (answer string) {
+	m.t.Helper()
+	until(m.t, subject+" is answered", func() bool {
+		answer = m.try(subject, body)
+		return answer != ""
+	})
+	return answer
 }
 
 func natsJetStream(t *testing.T, e *Engine) jetstream.JetStream {

@@ -21,7 +21,7 @@ func clientPermissions(n wire.Names, namespaces []events.Namespace, partitions i
 	for _, ns := range slices.Concat([]events.Namespace{events.DefaultNamespace}, namespaces) {
 		at := n.Namespace(ns)
 		publish = append(publish, deniedPublishes(at, partitions)...)
-		subscribe = append(subscribe, at.API(">"), at.Forward(">"), at.Nodes(), at.MirrorOrigin()+".>")
+		subscribe = append(subscribe, at.API(">"), at.Forward(">"), at.Nodes(), at.MirrorAll())
 	}
 	return &natsserver.Permissions{Publish: &natsserver.SubjectPermission{Deny: publish}, Subscribe: &natsserver.SubjectPermission{Deny: subscribe}}
 }

@@ -467,11 +467,11 @@ func (s *server) leafNodes(opts *natsserver.Options, o serverOptions) error {
 }
 
 // siteGrant says what a site may do: what its roles say, but for plain publishes, which it
-// keeps itself until the engine reads them.
+// keeps itself until the engine reads them. A mirror has the names of its namespace alone.
 func (s *server) siteGrant(o serverOptions, site config.LeafSite) access.Grant {
 	roles := site.Grants()
 	if site.Mirror {
-		return access.Grant{Names: o.Names, User: site.Name, Mirror: site.Name, Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account()}
+		return access.Grant{Names: o.Names.Namespace(site.Of()), User: site.Name, Mirror: site.Name, Account: o.Names.UserAccount(s.named(site.Name)), Limits: o.Quotas.Of(site.Name, roles).Account()}
 	}
 	return access.Grant{
 		Names: o.Names, User: site.Name, Roles: access.InDefault(roles), Namespaces: o.Namespaces, Alone: true, NoPublish: true, NoDocuments: true, Site: site.Name,

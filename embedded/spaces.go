@@ -581,6 +581,7 @@ func (t *tenant) open(ctx context.Context) (*space, *lifecycle, error) {
 		{"the word that it is held", b.sayHeld, nil},
 		{"the link", just(func() { f.face.link.Store(&link{b.srv, b.nc}) }), nil},
 	}, s.logParts(), s.workParts(), []part{
+		{"the sites", just(func() { f.sites.start(f.service) }), just(f.sites.stop)},
 		{"what is done first", s.decider.settle, nil},
 		{"HTTP", just(f.beginHTTP), f.stopHTTP},
 		{"the answers", f.answer, nil},
@@ -729,7 +730,7 @@ func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	ns.starting, ns.nc = nil, nil
 	ns.log = b.log.With("namespace", string(name))
 	ns.cfg.Server.Prefix = b.names().Namespace(name).Prefix
-	ns.cfg.Namespaces, ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, nil, config.DedupHook{}, config.Leaf{}
+	ns.cfg.Namespaces, ns.cfg.Types, ns.cfg.Schedules, ns.cfg.DedupHook, ns.cfg.Leaf = nil, nil, nil, config.DedupHook{}, config.Leaf{Sites: b.cfg.Leaf.In(name)}
 	if n := info.Limits.MaxQueued; n > 0 {
 		ns.cfg.Limits.MaxQueued = n
 	}

@@ -62,9 +62,12 @@ type Config struct {
 	// Namespaces returns what answers a request for what is in a namespace, whose path is the
 	// one in there, or why nothing does; nil: nothing is in a namespace.
 	Namespaces func(*http.Request, events.Namespace) (http.Handler, error)
-	TLS        *tls.Config  // nil: plain HTTP
-	Version    string       // of the engine
-	Logger     *slog.Logger // nil: none
+	// Only, if set, is the one namespace that there is: what it has is below /ns/NAME/, as in an
+	// engine that has others too, and nothing is in the namespace default.
+	Only    events.Namespace
+	TLS     *tls.Config  // nil: plain HTTP
+	Version string       // of the engine
+	Logger  *slog.Logger // nil: none
 }
 
 // Server is the HTTP server. Mount and API are for before Listen; all else may
@@ -173,19 +176,23 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 func (s *Server) Handler() http.Handler {
 	s.takes = s.doc.takesOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.inNamespace(w, r) {
+		if !s.inNamespace(w, r) && !s.outside(w, r) {
+			s.own(w, r)
+		}
+	})
+}
+
+// own answers what is in no other namespace.
+func (s *Server) own(w http.ResponseWriter, r *http.Request) {
+	r, forget := s.bound(w, r)
+	defer forget()
+	if !linkable(r) {
+		if err := httpauth.CheckOrigin(r); err != nil {
+			writeProblem(w, err)
 			return
 		}
-		r, forget := s.bound(w, r)
-		defer forget()
-		if !linkable(r) {
-			if err := httpauth.CheckOrigin(r); err != nil {
-				writeProblem(w, err)
-				return
-			}
-		}
-		s.route(w, r)
-	})
+	}
+	s.route(w, r)
 }
 
 // Inside answers what is in a namespace, by way of another server's port. Its requests end with

@@ -12,6 +12,8 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 func mirrorCommand(a *app) *cobra.Command {
@@ -27,13 +29,19 @@ last event that it has, and says so. The hub names the site in [[leaf.sites]] of
 its configuration, with mirror = true. Data is in one folder, which can be
 removed: it is filled again from the hub.
 
+With --namespace it is the log of that namespace, which the hub names for the
+site too. Programs here then use the same --namespace.
+
 With --keep the mirror is an archive: it keeps what the hub cuts of its log, and
 the items whose retention is over there, for so long. Its folder then holds what
 the hub no longer has.`,
-		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name old --token-file t --keep 5y\n  engine list --server nats://127.0.0.1:4224",
+		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name old --token-file t --keep 5y\n  engine mirror --hub tls://hub.example:7422 --name acme-1 --namespace acme\n  engine list --server nats://127.0.0.1:4224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Token, err = siteToken(o.Hub, o.Site, tokenFile); err != nil {
+				return err
+			}
+			if o.Namespace, err = cli.Namespace(a.Namespace, os.Getenv); err != nil {
 				return err
 			}
 			if o.Options.Config, err = loadConfig(file); err != nil {
@@ -54,6 +62,14 @@ the hub no longer has.`,
 	f.Func("durability", "the `policy` for writes: always, or interval, synced every second (default \"interval\": what is lost is copied again)",
 		console.Choice(&o.Options.Durability, config.Always, config.Interval))
 	return cmd
+}
+
+// pageOf returns the path of a namespace's page.
+func pageOf(ns events.Namespace) string {
+	if ns == events.DefaultNamespace {
+		return "/"
+	}
+	return "/ns/" + string(ns) + "/"
 }
 
 // keepFor decodes a duration above 0, in days and years too.
@@ -84,7 +100,7 @@ func runMirror(ctx context.Context, a *app, o embedded.MirrorOptions) error {
 	if !a.JSON {
 		a.Printf("mirror %s ready\n  hub    %s\n  NATS   %s\n", o.Site, m.State().Hub, m.URL())
 		if m.HTTPURL() != "" {
-			a.Printf("  page   %s/\n", m.HTTPURL())
+			a.Printf("  page   %s%s\n", m.HTTPURL(), pageOf(o.Namespace))
 		}
 	}
 	return a.attend(ctx, m.Done(), m.Stop, func() (any, string, string) {

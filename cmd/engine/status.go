@@ -107,6 +107,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats, node
 	a.Printf("\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
+		printSites(a, stats.Sites)
 		return
 	}
 	head := []string{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}
@@ -165,6 +166,8 @@ func printSites(a *app, sites []wire.SiteState) {
 			a.Printf("mirror %s: connected, %s behind\n", s.Site, console.Count(int64(s.Waiting)))
 		case s.Mirror && !s.HeardAt.IsZero():
 			a.Printf("mirror %s: cut off, last heard %s\n", s.Site, console.Ago(s.HeardAt, time.Now()))
+		case s.Mirror:
+			a.Printf("mirror %s: cut off, and not heard since the engine started\n", s.Site)
 		case s.Connected:
 			a.Printf("site %s: connected, %s waiting there\n", s.Site, console.Count(int64(s.Waiting)))
 		case s.HeardAt.IsZero():

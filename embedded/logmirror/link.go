@@ -239,14 +239,18 @@ func (l *Link) openFeed(stream string, request []byte) (*jetstream.ConsumerInfo,
 
 // differ explains that the hub's log is not the one that is copied.
 func (l *Link) differ(last uint64, a *mirrorAnswer) error {
+	cause := "the hub was restored to an earlier position, or lost its end"
+	if ns := l.Names.InNamespace(); ns != events.DefaultNamespace {
+		cause += fmt.Sprintf(", or the namespace %s was removed there and added again", ns)
+	}
 	what := fmt.Sprintf("the hub's log ends with frame %d, and this mirror has frame %d", a.Last, last)
 	if a.Last >= last {
 		what = fmt.Sprintf("frame %d of the hub's log is not the one that this mirror has", last)
 	}
 	if l.Cut == nil {
-		return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, keep %s as the archive of what was, and start another mirror in a folder of its own", what, l.Dir))
+		return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: %s: this mirror copies nothing more. If the hub's log is right, keep %s as the archive of what was, and start another mirror in a folder of its own", what, cause, l.Dir))
 	}
-	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: the hub was restored to an earlier position, or lost its end: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, l.Dir))
+	return events.WithCode(events.CodeLogLost, fmt.Errorf("%s: %s: this mirror copies nothing more. If the hub's log is right, stop the mirror, remove %s and start it again: it copies the log anew. If it is not, keep the folder", what, cause, l.Dir))
 }
 
 // note records whether the hub's log can be followed, and returns why not.

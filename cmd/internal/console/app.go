@@ -107,7 +107,6 @@ var OfTheWhole = map[string]string{
 	"demo":        "it runs an engine of its own",
 	"health":      "it is about the engine as a whole",
 	"edge":        "a site submits to the default namespace",
-	"mirror":      "a site mirrors the default namespace",
 	"namespace":   "it is about all namespaces",
 	"permissions": "it prints the accounts of all namespaces",
 	"serve":       "the engine runs all its namespaces",
