@@ -439,7 +439,7 @@ func TestMirrorTokenOpensOneNamespace(t *testing.T) {
 		// An answer of the engine goes to where it was asked from, whatever that is called.
 		for other := range spaces {
 			n := wire.Default.Namespace(other)
-			for _, reply := range []string{"$JS.API.STREAM.DELETE." + n.EventStream(0), "$JS.ACK." + n.DispatchStream() + ".email.1.1.1.1.0", n.Submit("parcel"), n.API(wire.APICut)} {
+			for _, reply := range []string{"$JS.API.STREAM.DELETE." + n.EventStream(0), n.Submit("parcel"), n.API(wire.APICut)} {
 				if err := errors.Join(nc.PublishRequest(own.MirrorAsk(site), reply, []byte(`{}`)), nc.PublishRequest("$JS.FC."+own.EventStream(0)+".x", reply, nil)); err != nil {
 					t.Fatal(err)
 				}
