@@ -61,6 +61,9 @@ type Options struct {
 	// is no log yet. Of the nodes of a cluster, the first to get the lease does it. A log that
 	// was restored from it before is used as it is; any other is refused.
 	RestoreFrom string
+	// RestoreNamespaces are backups of that kind for namespaces beside the default one, of any
+	// namespace each. One is looked at when its namespace starts: it is to be added behind that.
+	RestoreNamespaces map[events.Namespace]string
 
 	// HTTPTokens are tokens for HTTP in addition to the configuration's
 	// tokens_file, one on each line or separated by semicolons. HTTPTokensFile

@@ -177,8 +177,11 @@ func (b *base) restoreFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := from.Restore(ctx, backup.RestoreOptions{Conn: b.nc, Names: b.names(), Replicas: b.copies.replicas, Placement: connect.Placement(b.copies.placement)})
+	defer from.Close()
+	done, err := from.Restore(ctx, backup.RestoreOptions{Conn: b.nc, Names: b.names(), Rename: b.other(), Replicas: b.copies.replicas, Placement: connect.Placement(b.copies.placement)})
 	switch {
+	case errors.Is(err, backup.ErrExists) && b.other():
+		return fmt.Errorf("%w: start without --restore-namespace %s=…, or remove the namespace and add it again", err, b.namespaceName())
 	case errors.Is(err, backup.ErrExists):
 		return fmt.Errorf("%w: start without --restore, or with empty folders on all nodes", err)
 	case err != nil:

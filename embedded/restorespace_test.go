@@ -244,6 +244,41 @@ func testRestoreIntoANamespace(t *testing.T, o Options, user string) {
 	}
 }
 
+// Nodes begin a namespace with a backup of another one when it is added: those of a cluster, and
+// one alone. They may start with that backup again.
+func TestServeRestoresANamespace(t *testing.T) {
+	need.Seconds(t)
+	alone := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: testLog(t)}
+	alone.Config.NATS.Users = []config.NATSUser{userIn(t, "ops", "acme/operate")}
+	from := mustStart(t, alone)
+	addNamespaces(t, from, "acme")
+	id, acme := fillNamespace(t, from, "acme"), filepath.Join(t.TempDir(), "acme")
+	if _, err := backUp(t, from, "ops", "acme", acme); err != nil {
+		t.Fatal(err)
+	}
+	alone.Dir = t.TempDir()
+	for name, all := range map[string][]Options{"alone": {alone}, "cluster": clusterOptions(t, 3)} {
+		t.Run(name, func(t *testing.T) {
+			for i := range all {
+				all[i].RestoreNamespaces = map[events.Namespace]string{"beta": acme, "other": acme}
+			}
+			engines := startEngines(t, all...)
+			addNamespaces(t, engines[0], "beta", "gamma")
+			checkFilled(t, engines[0], "beta", "acme", id, 2)
+			if its, err := inNamespace(t, engines[0], "gamma").List(testContext(t), streamwright.Filter{}); err != nil || len(its.Items) > 0 {
+				t.Errorf("a namespace without a backup: %+v, %v", its, err)
+			}
+			last := len(all) - 1
+			if err := engines[last].Stop(testContext(t)); err != nil {
+				t.Fatal(err)
+			}
+			e := startEngines(t, all[last])[0]
+			awaitNamespace(t, e, "beta")
+			checkFilled(t, e, "beta", "acme", id, 2)
+		})
+	}
+}
+
 // On an existing NATS a namespace is restored while the engine runs, with what nobody had
 // decided yet.
 func TestRestoreIntoANamespaceOfAnExistingNATS(t *testing.T) {

@@ -734,7 +734,7 @@ func (b *base) namespace(info events.NamespaceInfo) (*base, error) {
 	if n := info.Limits.MaxQueued; n > 0 {
 		ns.cfg.Limits.MaxQueued = n
 	}
-	ns.o.DedupHook, ns.o.Score, ns.o.Role, ns.o.WaitingForNodes, ns.o.RestoreFrom = nil, nil, nil, nil, ""
+	ns.o.DedupHook, ns.o.Score, ns.o.Role, ns.o.WaitingForNodes, ns.o.RestoreFrom, ns.o.RestoreNamespaces = nil, nil, nil, nil, b.o.RestoreNamespaces[name], nil
 	var err error
 	ns.dir, err = b.dir.namespace(name)
 	return &ns, err

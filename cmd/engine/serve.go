@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -81,10 +82,30 @@ one folder, which one process has at a time.`,
 	})
 	f.StringVar(&o.Cluster.SecretFile, "cluster-secret-file", "", "the `file` whose first line is the secret that the nodes share")
 	f.StringVar(&o.RestoreFrom, "restore", "", "a `backup` to begin with where there is no log yet, as on the nodes of a new cluster; give it to all of them")
+	f.Func("restore-namespace", "a `name=backup` to begin with where that namespace has no log yet: start all nodes with it, then add the namespace; repeat it for others", restoreNamespace(&o.RestoreNamespaces))
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
 	f.BoolVar(&tied, "until-input-ends", false, "end at once when the standard input does, as with the program that has its other end")
 	_ = f.MarkHidden("until-input-ends") // it is there; for engine demo
 	return cmd
+}
+
+// restoreNamespace decodes which namespace is to be restored, and from which backup.
+func restoreNamespace(dst *map[events.Namespace]string) func(string) error {
+	return func(s string) error {
+		name, file, _ := strings.Cut(s, "=")
+		ns, err := events.ParseNamespace(name)
+		if err == nil && (file == "" || ns == events.DefaultNamespace) {
+			err = errors.New("use NAME=BACKUP, of another namespace than default (which has --restore)")
+		}
+		if err != nil {
+			return err
+		}
+		if *dst == nil {
+			*dst = map[events.Namespace]string{}
+		}
+		(*dst)[ns] = file
+		return nil
+	}
 }
 
 // endWith ends the program when in does.
