@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -33,6 +35,13 @@ type Client struct {
 
 	noBucket atomic.Int64 // until this time (Unix, nanoseconds) the bucket of dedup keys is not read
 }
+
+// A server that reads its accounts again, as when a namespace is added, hangs up on who is just
+// connecting. Connect tries again so often, after a pause.
+const (
+	hangups     = 5
+	hangupPause = 100 * time.Millisecond
+)
 
 // Connect connects to NATS servers, given as one URL or several separated by
 // commas; the default is the URL of [WithContext], or nats://127.0.0.1:4222. It
@@ -66,6 +75,12 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	watched := watchDenials(nopts)
 	nopts = append(nopts, nats.ErrorHandler(watched.handle))
 	nc, err := nats.Connect(url, nopts...)
+	for range hangups {
+		if !errors.Is(err, io.EOF) || sleep.For(ctx, hangupPause) != nil {
+			break
+		}
+		nc, err = nats.Connect(url, nopts...)
+	}
 	dial.connected()
 	if ctx.Err() != nil {
 		if nc != nil {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +163,48 @@ func TestConnectSaysWhatToDo(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A server that hangs up on a connection that is being made, as it does while it reads its
+// accounts again, is tried again.
+func TestConnectAgainAfterAHangup(t *testing.T) {
+	e := start(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	all.Go(func() {
+		for i := 0; ; i++ {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if i < 2 {
+				_ = from.Close()
+				continue
+			}
+			to, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "nats://"))
+			if err != nil {
+				t.Error(err)
+				_ = from.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+				all.Go(func() {
+					_, _ = io.Copy(way[0], way[1])
+					_, _ = from.Close(), to.Close()
+				})
+			}
+		}
+	})
+	c, err := streamwright.Connect(testContext(t), "nats://"+l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 func TestRedact(t *testing.T) {
