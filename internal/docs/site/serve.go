@@ -8,9 +8,9 @@ import (
 	"github.com/streamwright/streamwright/docs"
 )
 
-// policy lets a page load its style sheet and nothing else. A page with a playground has
+// policy lets a page load its style sheet, and search, and nothing else. A page with a playground has
 // playgroundPolicy.
-const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Handler serves the embedded documentation below base, such as /docs/.
 func Handler(base string) http.Handler {
@@ -35,6 +35,10 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	if at == "site.css" {
 		h.Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(css) // the caller has gone: nobody to tell
+		return
+	}
+	if at == "search" {
+		s.serveSearch(w, r)
 		return
 	}
 	if data, kind, ok := s.file(at); ok {

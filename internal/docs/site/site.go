@@ -65,13 +65,14 @@ type Section struct {
 
 // Site is the documentation as HTML, by path.
 type Site struct {
-	base  string
-	files fs.FS
-	play  fs.FS // the files of the playground
-	wasm  bool  // all of which are there
-	byURL map[string]*Page
-	all   []*Page // in reading order, the index first
-	parts []Section
+	base     string
+	files    fs.FS
+	play     fs.FS // the files of the playground
+	wasm     bool  // all of which are there
+	byURL    map[string]*Page
+	all      []*Page // in reading order, the index first
+	sections []Section
+	search   []*part
 }
 
 // Build renders the Markdown pages of files. Base is the URL path of the site,
@@ -96,7 +97,10 @@ func buildWith(files, play fs.FS, base string) (*Site, error) {
 		s.relink(p)
 		s.playground(p)
 	}
-	for i := range s.all {
+	for i, p := range s.all {
+		if p.File != index { // which only lists the others
+			s.search = append(s.search, p.parts()...)
+		}
 		if err := s.render(i); err != nil {
 			return nil, err
 		}
@@ -146,18 +150,18 @@ func (s *Site) readIndex(first *Page) error {
 		switch n := n.(type) {
 		case *ast.Heading:
 			if n.Level == 2 {
-				s.parts = append(s.parts, Section{Title: plain(n, first.source)})
+				s.sections = append(s.sections, Section{Title: plain(n, first.source)})
 			}
 		case *ast.Link:
 			file := path.Clean(string(n.Destination))
-			if len(s.parts) == 0 || !fs.ValidPath(file) || path.Ext(file) != ".md" || s.byURL[urlOf(file)] != nil {
+			if len(s.sections) == 0 || !fs.ValidPath(file) || path.Ext(file) != ".md" || s.byURL[urlOf(file)] != nil {
 				return ast.WalkContinue, nil
 			}
 			p, err := s.add(file)
 			if err != nil {
 				return ast.WalkStop, err
 			}
-			part := &s.parts[len(s.parts)-1]
+			part := &s.sections[len(s.sections)-1]
 			part.Pages = append(part.Pages, p)
 		}
 		return ast.WalkContinue, nil
@@ -214,6 +218,7 @@ type view struct {
 	Contents   []Heading
 	Body       template.HTML
 	Prev, Next *Page
+	Query      string // of a search
 }
 
 func (s *Site) render(i int) error {
@@ -222,7 +227,7 @@ func (s *Site) render(i int) error {
 	if err := markdown.Renderer().Render(&body, p.source, p.root); err != nil {
 		return fmt.Errorf("render %s: %w", p.File, err)
 	}
-	v := view{Page: p, Base: s.base, Sections: s.parts, Contents: p.headings, Body: template.HTML(body.String())}
+	v := view{Page: p, Base: s.base, Sections: s.sections, Contents: p.headings, Body: template.HTML(body.String())}
 	if i > 0 {
 		v.Prev = s.all[i-1]
 	}
