@@ -256,10 +256,11 @@ const (
 	// sideShare is the part of the storage that the intake, and the items' logs,
 	// may each reserve: the server sets a stream's byte limit aside in full, and
 	// the rest is for the truth. Namespaces beside the default one may reserve
-	// otherShare of it each, at least otherLeast bytes.
+	// otherShare of it each, at least otherLeast bytes: events.MaxNamespaces of them
+	// take half of it, where it is large enough.
 	sideShare  = 8
-	otherShare = 1024
-	otherLeast = 8 << 20
+	otherShare = 4 * events.MaxNamespaces
+	otherLeast = 4 << 20
 )
 
 // storage returns how much the server has for the streams that hold what the engine
