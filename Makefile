@@ -6,7 +6,7 @@ export GOFLAGS = -trimpath
 .PHONY: help build playground test browser short race lint docs generate fuzz profile ci
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: playground ## Build the programs into bin/
 	go build -o bin/ ./cmd/engine

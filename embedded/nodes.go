@@ -293,9 +293,9 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 			st.Replicas = append(st.Replicas, NodeState{Name: c.Leader, Leader: true, Online: true, Current: true})
 		}
 		for _, r := range c.Replicas {
-			online := online(r.Offline, r.Current, r.Active)
-			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: online, Current: r.Current, Lag: r.Lag, Seen: r.Active})
-			if online && r.Current {
+			heard := online(r.Offline, r.Current, r.Active)
+			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: heard, Current: r.Current, Lag: r.Lag, Seen: r.Active})
+			if heard && r.Current {
 				good++
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/api"
-	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded/logmirror"
 	"github.com/streamwright/streamwright/events"
@@ -34,12 +33,11 @@ const (
 type sites struct {
 	*base
 	ledger *ledger
-	given  []config.LeafSite // those of the namespace, as configured; set by start
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu  sync.Mutex
-	all []site // guarded by mu; as given
+	all []site // guarded by mu; those of the namespace, as configured
 
 	mirrors []*logmirror.Hub // those of the sites that mirror the log
 }
@@ -56,7 +54,6 @@ type site struct {
 // start begins to look after the sites, if there are any.
 func (s *sites) start(service *api.Service) {
 	all := s.cfg.Leaf.In(s.namespaceName())
-	s.given = all
 	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
 	s.cancel, s.all = cancel, make([]site, len(all))
@@ -76,7 +73,7 @@ func (s *sites) start(service *api.Service) {
 // serveMirror answers a site that mirrors the log.
 func (s *sites) serveMirror(i int, service *api.Service) {
 	h, err := logmirror.Serve(logmirror.HubConfig{
-		Conn: s.nc, Names: s.names(), Site: s.given[i].Name, Owns: s.ledger.lease.owns.Load, Log: s.ledger.eventLog, Call: service.Call, Logger: s.log,
+		Conn: s.nc, Names: s.names(), Site: s.all[i].state.Site, Owns: s.ledger.lease.owns.Load, Log: s.ledger.eventLog, Call: service.Call, Logger: s.log,
 		Heard: func(at, end events.Seq) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -139,7 +136,7 @@ func (s *sites) look(ctx context.Context, i int, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	name := s.given[i].Name
+	name := s.all[i].state.Site
 	answered := meta.SiteSeq(name)
 	n := s.names().Site(name)
 	js, err := connect.JetStream(s.nc, n)

@@ -20,7 +20,7 @@ const (
 	excerptLen = 220 // bytes, or a few more, to the end of a word
 )
 
-// part is what stands below one heading.
+// part is the text below one heading.
 type part struct {
 	page          *Page
 	heading, id   string // empty above the first heading behind the title
@@ -103,9 +103,10 @@ func set(text string) map[string]bool {
 }
 
 // Search returns the places that fit a query best. A word counts the more the fewer places have it
-// (idf: Spärck Jones, 1972), and in a heading or a title more than in the text.
+// (idf: Spärck Jones, 1972), and in a heading or a title more than in the text. The caller
+// bounds the query.
 func (s *Site) Search(query string) []Result {
-	words := stems(query[:min(len(query), maxQuery)])
+	words := stems(query)
 	slices.Sort(words)
 	words = slices.Compact(words)
 	type hit struct {
