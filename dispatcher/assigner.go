@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -83,7 +83,7 @@ func (a *assigner) assign(it *events.Item, lane string, set *events.TypeSettings
 // candidate is a fresh item that may be assigned in the batch that queues it.
 type candidate struct {
 	td    *typeDispatch
-	key   projector.ReadyKey
+	key   ready.Key
 	rank  readyq.Rank
 	prio  events.Priority
 	group string
@@ -114,7 +114,7 @@ func (a *assigner) gather() error {
 			tds[it.Type] = td
 		}
 		if !td.set.Ack() && !a.limits.unpooled(td) {
-			key := projector.ReadyKeyOf(it)
+			key := ready.KeyOf(it)
 			a.list = append(a.list, candidate{td: td, key: key, rank: readyq.RankOf(it.Priority, td.pick.AgeStep, key), prio: it.Priority, group: it.Group, lane: it.Lane(), held: a.table.ByID[id] != nil})
 		}
 	}
@@ -139,7 +139,7 @@ func (a *assigner) before(td *typeDispatch, b *readyq.Head) (*candidate, error) 
 		if c.prio == b.Priority() && c.group != b.Group() {
 			continue // its group's turn comes
 		}
-		if c.prio != b.Priority() && !a.ready.Leads(projector.ReadyQueue{Type: td.typ, Lane: c.lane, Priority: c.prio}, c.group, c.key) {
+		if c.prio != b.Priority() && !a.ready.Leads(ready.Queue{Type: td.typ, Lane: c.lane, Priority: c.prio}, c.group, c.key) {
 			continue // another of its group goes first, when it is that one's turn
 		}
 		if open, err := a.limits.open(td, c.group); err != nil || open {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // Bounds of one dispatch step, before the loop looks again at other work: items, and index
@@ -146,7 +146,7 @@ func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 	if err != nil || it == nil || it.State != events.StateQueued || s.table.ByID[it.ID] != nil {
 		return err // claimed or changed in the batch being built
 	}
-	if it.Priority != b.Priority() || projector.ReadyKeyOf(it) != b.Key {
+	if it.Priority != b.Priority() || ready.KeyOf(it) != b.Key {
 		return nil // rescheduled in that batch: it is fresh
 	}
 	taken, err := s.assigner.assign(it, b.Lane, &td.set, td.pick.Now)

@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // lanesOpen counts a type's open lanes with capabilities, and those that are
@@ -54,15 +54,15 @@ type countedReads struct {
 	n int
 }
 
-func (c *countedReads) EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) bool) error {
+func (c *countedReads) EachReady(q ready.Queue, group string, behind ready.Key, fn func(ready.Entry) bool) error {
 	c.n++
-	return c.Index.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
+	return c.Index.EachReady(q, group, behind, func(e ready.Entry) bool {
 		c.n++
 		return fn(e)
 	})
 }
 
-func (c *countedReads) ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error) {
+func (c *countedReads) ReadyGroups(q ready.Queue, behind string, fromStart bool, limit int) ([]ready.Group, error) {
 	groups, err := c.Index.ReadyGroups(q, behind, fromStart, limit)
 	c.n += len(groups) + 1
 	return groups, err

@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // undated is a context that ends as it does, and does not say when. A JetStream request then
@@ -199,7 +200,7 @@ func (l *loop) connect(reg *registry.Registry) {
 	d.added, d.followUps = l.decided, l.follow.add
 	t.Held.Counted = func(h table.Holder, by int) { l.seats.Count(h.Worker, h.Session, h.Type, by) }
 	l.ready.Unprojected, l.ready.Again = l.pipe.eachUnprojected, func(t events.Type) { l.dirty.mark(t) }
-	l.ready.Prefetch = func(keys []projector.ReadyKey) error {
+	l.ready.Prefetch = func(keys []ready.Key) error {
 		ids := make([]events.ID, len(keys))
 		for i, k := range keys {
 			ids[i] = k.ID

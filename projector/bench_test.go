@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector/query"
+	"github.com/streamwright/streamwright/projector/ready"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -177,15 +178,15 @@ func queued(b *testing.B, items int) (*Store, *sim) {
 
 func BenchmarkReadyPage(b *testing.B) {
 	live, _ := queued(b, 100_000)
-	var behind ReadyKey
+	var behind ready.Key
 	n := 0
 	for b.Loop() {
-		page, err := readyPage(live, ReadyQueue{Type: "email", Lane: "", Priority: events.PriorityDefault}, "", behind, 1000)
+		page, err := readyPage(live, ready.Queue{Type: "email", Lane: "", Priority: events.PriorityDefault}, "", behind, 1000)
 		if err != nil {
 			b.Fatal(err)
 		}
 		n += len(page)
-		behind = ReadyKey{}
+		behind = ready.Key{}
 		if len(page) > 0 {
 			behind = page[len(page)-1].Key
 		}

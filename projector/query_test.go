@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/projector/query"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // Every query answers as a look at all items would.
@@ -95,16 +96,16 @@ func checkHistory(t *testing.T, live *Store, it *events.Item) {
 func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	t.Helper()
 	type groupOf struct {
-		q     ReadyQueue
+		q     ready.Queue
 		group string
 	}
-	want, queued, types := map[groupOf][]ReadyEntry{}, map[ReadyQueue]bool{}, map[events.Type]bool{}
+	want, queued, types := map[groupOf][]ready.Entry{}, map[ready.Queue]bool{}, map[events.Type]bool{}
 	for _, it := range all {
 		types[it.Type] = true
 		if it.State == events.StateQueued {
-			q := ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
+			q := ready.Queue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
 			queued[q] = true
-			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{Key: ReadyKeyOf(it), AvailableAt: it.AvailableAt})
+			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ready.Entry{Key: ready.KeyOf(it), AvailableAt: it.AvailableAt})
 		}
 	}
 	queues := readyQueues(t, live, slices.Collect(maps.Keys(types))...)
@@ -122,9 +123,9 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	}
 	for _, g := range groups {
 		q, w := g.q, want[g]
-		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.Key) })
-		var got []ReadyEntry
-		var behind ReadyKey
+		slices.SortFunc(w, func(a, b ready.Entry) int { return a.Compare(b.Key) })
+		var got []ready.Entry
+		var behind ready.Key
 		for {
 			page, err := readyPage(live, q, g.group, behind, 3)
 			if err != nil {

@@ -18,25 +18,14 @@ import (
 // MaxPage is the most entries that one call of ReadyGroups or Timers returns.
 const MaxPage = 100_000
 
-// What orders the queued items: see package ready.
-type (
-	ReadyQueue = ready.Queue
-	ReadyKey   = ready.Key
-	ReadyEntry = ready.Entry
-	ReadyGroup = ready.Group
-)
-
-// ReadyKeyOf is [ready.KeyOf].
-func ReadyKeyOf(it *events.Item) ReadyKey { return ready.KeyOf(it) }
-
 // EachReady calls fn with the entries of one group of a ready queue behind a
 // place (the zero one: from the start), in order, until fn says no more. It
 // reads no entry that fn is not called with. Those that may not run yet are
 // among them. fn must not call the Store.
-func (s *Store) EachReady(q ReadyQueue, group string, behind ReadyKey, fn func(ReadyEntry) (more bool)) error {
+func (s *Store) EachReady(q ready.Queue, group string, behind ready.Key, fn func(ready.Entry) (more bool)) error {
 	prefix := layout.AppendText(appendReadyPrefix(nil, q), group)
 	from := prefix
-	if behind != (ReadyKey{}) {
+	if behind != (ready.Key{}) {
 		from = append(layout.AppendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
 		from = append(from, 0) // the first key behind it
 	}
@@ -51,7 +40,7 @@ func (s *Store) EachReady(q ReadyQueue, group string, behind ReadyKey, fn func(R
 // ReadyGroups lists up to limit groups of a ready queue that have any entries,
 // in order of name, starting after behind, or with fromStart from the first. It
 // costs one seek for each group, whatever its size.
-func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []ReadyGroup, err error) {
+func (s *Store) ReadyGroups(q ready.Queue, behind string, fromStart bool, limit int) (groups []ready.Group, err error) {
 	prefix := appendReadyPrefix(nil, q)
 	from := prefix
 	if !fromStart {
@@ -63,7 +52,7 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 	err = s.lookup(func(v layout.View) error {
 		return eachGroup(v, prefix, from, func(group string, key, place, value []byte) (bool, error) {
 			first, err := decodeReady(key, place, value)
-			groups = append(groups, ReadyGroup{Name: group, First: first})
+			groups = append(groups, ready.Group{Name: group, First: first})
 			return len(groups) < limit, err
 		})
 	})
@@ -93,7 +82,7 @@ func readyEstimate(value []byte) time.Duration {
 	return time.Duration(r.Nanos())
 }
 
-func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
+func decodeReady(key, place, value []byte) (e ready.Entry, err error) {
 	r := layout.KeyReader{B: place}
 	e.OrderAt, e.ID = r.Nanos(), r.ID()
 	if len(value) > 0 {
@@ -351,13 +340,13 @@ func (w *waitingWalk) walk(it *pebble.Iterator) error {
 }
 
 // appendReadyPrefix appends the common prefix of one ready queue's entries.
-func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
+func appendReadyPrefix(b []byte, q ready.Queue) []byte {
 	b = layout.AppendText(append(b, layout.PrefixReady), string(q.Type))
 	return append(layout.AppendText(b, q.Lane), byte(q.Priority))
 }
 
 func appendReadyKey(b []byte, it *events.Item) []byte {
-	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}), it.Group)
+	b = layout.AppendText(appendReadyPrefix(b, ready.Queue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}), it.Group)
 	return append(layout.AppendTime(b, it.OrderAt), it.ID[:]...)
 }
 
@@ -384,7 +373,7 @@ func (a *Ahead) Add(o Ahead) {
 // to limit: they may run at now and have a place before the time before. Groups
 // take turns, so another group counts for at most one item more than the item's
 // own. It reads an index entry for each, of at most maxAheadGroups groups.
-func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time, limit int) (Ahead, error) {
+func (s *Store) CountAhead(q ready.Queue, it *events.Item, before, now time.Time, limit int) (Ahead, error) {
 	own, err := countReady(s, q, it.Group, before, now, limit)
 	if err != nil || own.Items >= limit {
 		return own, err
@@ -404,7 +393,7 @@ func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time,
 
 // CountBefore counts the items of a ready queue that may run at now and have a
 // place before a time, up to limit, of at most maxAheadGroups groups.
-func (s *Store) CountBefore(q ReadyQueue, before, now time.Time, limit int) (n int, err error) {
+func (s *Store) CountBefore(q ready.Queue, before, now time.Time, limit int) (n int, err error) {
 	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
 	for _, g := range groups {
 		if err != nil || n >= limit {
@@ -417,7 +406,7 @@ func (s *Store) CountBefore(q ReadyQueue, before, now time.Time, limit int) (n i
 	return n, err
 }
 
-func countReady(s *Store, q ReadyQueue, group string, before, now time.Time, limit int) (a Ahead, err error) {
+func countReady(s *Store, q ready.Queue, group string, before, now time.Time, limit int) (a Ahead, err error) {
 	if limit <= 0 {
 		return a, nil
 	}

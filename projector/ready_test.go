@@ -8,10 +8,11 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // readyGroups pages through a queue's groups, two at a time.
-func readyGroups(t *testing.T, live *Store, q ReadyQueue) (names []string) {
+func readyGroups(t *testing.T, live *Store, q ready.Queue) (names []string) {
 	t.Helper()
 	behind, fromStart := "", true
 	for {
@@ -23,7 +24,7 @@ func readyGroups(t *testing.T, live *Store, q ReadyQueue) (names []string) {
 			return names
 		}
 		for _, g := range page {
-			first, err := readyPage(live, q, g.Name, ReadyKey{}, 1)
+			first, err := readyPage(live, q, g.Name, ready.Key{}, 1)
 			if err != nil || len(first) != 1 || first[0] != g.First {
 				t.Fatalf("group %q begins with %v %v, not %v", g.Name, first, err, g.First)
 			}
@@ -65,12 +66,12 @@ func TestReadyGroups(t *testing.T) {
 	if err := s.Commit(c); err != nil {
 		t.Fatal(err)
 	}
-	q := ReadyQueue{Type: "email", Lane: "", Priority: 5}
+	q := ready.Queue{Type: "email", Lane: "", Priority: 5}
 	if got := readyGroups(t, s, q); !slices.Equal(got, names) {
 		t.Fatalf("%q, want %q", got, names)
 	}
 	for _, g := range names {
-		page, err := readyPage(s, ReadyQueue{Type: "email", Lane: "", Priority: 5}, g, ReadyKey{}, 10)
+		page, err := readyPage(s, ready.Queue{Type: "email", Lane: "", Priority: 5}, g, ready.Key{}, 10)
 		if err != nil || len(page) != 3 || !page[0].Less(page[1].Key) || !page[1].Less(page[2].Key) {
 			t.Fatalf("group %q: %v %v", g, page, err)
 		}
@@ -81,12 +82,12 @@ func TestReadyGroups(t *testing.T) {
 }
 
 // readyQueues lists the queues of types that have entries.
-func readyQueues(t *testing.T, s *Store, types ...events.Type) (queues []ReadyQueue) {
+func readyQueues(t *testing.T, s *Store, types ...events.Type) (queues []ready.Queue) {
 	t.Helper()
 	for _, typ := range types {
 		err := s.ReadyLanes(typ, "", func(lane string) string {
 			for p := range events.MaxPriority + 1 {
-				queues = append(queues, ReadyQueue{Type: typ, Lane: lane, Priority: p})
+				queues = append(queues, ready.Queue{Type: typ, Lane: lane, Priority: p})
 			}
 			return lane + "-"
 		})
@@ -94,12 +95,12 @@ func readyQueues(t *testing.T, s *Store, types ...events.Type) (queues []ReadyQu
 			t.Fatal(err)
 		}
 	}
-	return slices.DeleteFunc(queues, func(q ReadyQueue) bool { return len(readyGroups(t, s, q)) == 0 })
+	return slices.DeleteFunc(queues, func(q ready.Queue) bool { return len(readyGroups(t, s, q)) == 0 })
 }
 
 // readyPage is up to limit entries of a group of a ready queue behind a place.
-func readyPage(s *Store, q ReadyQueue, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
-	err = s.EachReady(q, group, behind, func(e ReadyEntry) bool {
+func readyPage(s *Store, q ready.Queue, group string, behind ready.Key, limit int) (page []ready.Entry, err error) {
+	err = s.EachReady(q, group, behind, func(e ready.Entry) bool {
 		page = append(page, e)
 		return len(page) < limit
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // Max bounds how many of the items ahead of another are counted.
@@ -35,7 +36,7 @@ type Rival struct {
 // OfType counts the queued items of its type that go before an item, up to Max.
 func OfType(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
 	for p := range events.MaxPriority + 1 {
-		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
+		q := ready.Queue{Type: it.Type, Lane: it.Lane(), Priority: p}
 		more, err := store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, Max-all.Items)
 		if all.Add(more); err != nil || all.Items >= Max {
 			return all, err
@@ -51,7 +52,7 @@ func (c *Rivals) Count(store *projector.Store, it *events.Item, ageStep time.Dur
 			if n >= limit {
 				return n, nil
 			}
-			q := projector.ReadyQueue{Type: r.Lane.Type, Lane: r.Lane.Name, Priority: p}
+			q := ready.Queue{Type: r.Lane.Type, Lane: r.Lane.Name, Priority: p}
 			k, err := store.CountBefore(q, placeBefore(it, ageStep, p, r.AgeStep), now, limit-n)
 			if n += k; err != nil {
 				return n, err
@@ -80,5 +81,5 @@ func Said(own, others int, c *Rivals) string {
 // placeBefore returns the OrderAt before which an item of priority p, of a type with age
 // step step, goes before it.
 func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
-	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
+	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, ready.Key{}) - readyq.RankOf(it.Priority, ageStep, ready.Key{})))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,7 +63,7 @@ func TestCountsAreByRank(t *testing.T) {
 	}
 	s := store(t, all)
 	rank := func(it *events.Item) readyq.Rank {
-		return readyq.RankOf(it.Priority, steps[it.Type], projector.ReadyKeyOf(it))
+		return readyq.RankOf(it.Priority, steps[it.Type], ready.KeyOf(it))
 	}
 	for _, it := range all {
 		own, others := projector.Ahead{}, 0

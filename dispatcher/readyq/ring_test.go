@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 var begin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -297,7 +298,7 @@ func TestWhatLeadsItsGroup(t *testing.T) {
 		t.Helper()
 		got := ""
 		for i, it := range []*events.Item{first, second, other, none} {
-			if w.r.Leads(queueOf(it), it.Group, projector.ReadyKeyOf(it)) {
+			if w.r.Leads(queueOf(it), it.Group, ready.KeyOf(it)) {
 				got += strconv.Itoa(i + 1)
 			}
 		}

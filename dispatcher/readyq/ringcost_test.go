@@ -6,7 +6,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/ready"
 )
 
 // countedIndex counts what is read of the index: entries, and seeks.
@@ -15,15 +15,15 @@ type countedIndex struct {
 	entries, seeks int
 }
 
-func (c *countedIndex) EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) bool) error {
+func (c *countedIndex) EachReady(q ready.Queue, group string, behind ready.Key, fn func(ready.Entry) bool) error {
 	c.seeks++
-	return c.Index.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
+	return c.Index.EachReady(q, group, behind, func(e ready.Entry) bool {
 		c.entries++
 		return fn(e)
 	})
 }
 
-func (c *countedIndex) ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error) {
+func (c *countedIndex) ReadyGroups(q ready.Queue, behind string, fromStart bool, limit int) ([]ready.Group, error) {
 	groups, err := c.Index.ReadyGroups(q, behind, fromStart, limit)
 	c.seeks += len(groups) + 1
 	return groups, err
@@ -57,7 +57,7 @@ func TestWhatATurnCosts(t *testing.T) {
 			index, ahead := &countedIndex{Index: w.store}, 0
 			w.r.Index = index
 			asked := map[events.ID]bool{}
-			w.r.Prefetch = func(keys []projector.ReadyKey) error {
+			w.r.Prefetch = func(keys []ready.Key) error {
 				ahead += len(keys)
 				for _, k := range keys {
 					asked[k.ID] = true
