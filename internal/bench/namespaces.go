@@ -3,12 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/internal/measure"
-	"github.com/streamwright/streamwright/internal/sleep"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // measureNamespaces measures the same items, and the same pickup, in one namespace and spread
@@ -46,28 +43,16 @@ func (r *rig) measureNamespaces(ctx context.Context) (err error) {
 
 // namespace adds the i-th namespace, and returns a client of it once its node owns it.
 func (r *rig) namespace(ctx context.Context, i int) (*streamwright.Client, error) {
-	name, change := fmt.Sprintf("b%d", i+1), streamwright.NamespaceChange{}
+	name, node := fmt.Sprintf("b%d", i+1), ""
 	if r.Nodes > 1 {
-		change.Node = new(nodeName(i % r.Nodes))
+		node = nodeName(i % r.Nodes)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachWithin)
 	defer cancel()
-	info, err := r.client.Namespaces().Set(ctx, name, change)
-	for err == nil && !ready(info.State, change.Node) {
-		if err = sleep.For(ctx, 50*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("the namespace %s is not ready (%+v): %w", name, info.State, err)
-		}
-		info, err = r.client.Namespaces().Get(ctx, name)
-	}
-	if err != nil {
+	if err := measure.AddNamespace(ctx, r.client.Namespaces(), name, node); err != nil {
 		return nil, err
 	}
 	return r.eng.Client(ctx, streamwright.WithNamespace(name))
-}
-
-// ready reports whether a namespace runs, and the node owns it, if one is named.
-func ready(s *streamwright.NamespaceState, node *string) bool {
-	return s != nil && s.State == wire.NamespaceRunning && (node == nil || s.Owner == *node)
 }
 
 // spread returns the queue of a type in each client's namespace.

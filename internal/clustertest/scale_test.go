@@ -112,17 +112,13 @@ func (c *cluster) spread(owners int) func(typ string) measure.Queue {
 	}
 	list, clients := client().Namespaces(), []*streamwright.Client{}
 	for i := range scaleNamespaces {
-		name, change := fmt.Sprintf("b%d", i+1), streamwright.NamespaceChange{}
+		name, node := fmt.Sprintf("b%d", i+1), ""
 		if len(c.nodes) > 1 {
-			change.Node = new(c.nodes[i%owners].name)
+			node = c.nodes[i%owners].name
 		}
-		if _, err := list.Set(ctx, name, change); err != nil {
+		if err := measure.AddNamespace(ctx, list, name, node); err != nil {
 			c.t.Fatal(err)
 		}
-		need.Eventually(c.t, name+" is where it belongs", func() bool {
-			info, err := list.Get(ctx, name)
-			return err == nil && info.State != nil && info.State.State == "running" && (change.Node == nil || info.State.Owner == *change.Node)
-		})
 		clients = append(clients, client(streamwright.WithNamespace(name)))
 	}
 	return func(typ string) measure.Queue {

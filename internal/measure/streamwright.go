@@ -3,12 +3,15 @@ package measure
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -57,6 +60,25 @@ func (q *Streamwright) SubmitMany(ctx context.Context, ps []Payload) error {
 		}
 	}
 	return nil
+}
+
+// AddNamespace adds a namespace, and returns once it runs, at the node if one is named.
+func AddNamespace(ctx context.Context, list streamwright.Namespaces, name, node string) error {
+	change := streamwright.NamespaceChange{}
+	if node != "" {
+		change.Node = &node
+	}
+	info, err := list.Set(ctx, name, change)
+	for err == nil {
+		if s := info.State; s != nil && s.State == wire.NamespaceRunning && (node == "" || s.Owner == node) {
+			return nil
+		}
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("the namespace %s is not ready (%+v): %w", name, info.State, err)
+		}
+		info, err = list.Get(ctx, name)
+	}
+	return err
 }
 
 // Work implements [Queue].
