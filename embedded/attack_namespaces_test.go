@@ -159,6 +159,7 @@ func TestNobodyAcknowledgesInAnotherNamespace(t *testing.T) {
 
 // A user of a namespace hears nothing of another one, and reads nothing that it has stored.
 func TestANamespaceIsNotSeenFromAnother(t *testing.T) {
+	t.Parallel()
 	all := []events.Namespace{events.DefaultNamespace, "acme", "beta"}
 	var users []config.NATSUser
 	for _, ns := range all {

@@ -142,6 +142,7 @@ func startCluster(t testing.TB) (*Engine, []*node) {
 // An engine on a cluster keeps what is primary on all nodes, and what is volatile in
 // the memory of its own.
 func TestStreamsOnACluster(t *testing.T) {
+	t.Parallel()
 	e, _ := startCluster(t)
 	ctx := testContext(t)
 	js, err := connect.JetStream(e.nc, e.names())

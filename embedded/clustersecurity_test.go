@@ -62,6 +62,7 @@ func nodeCertificate(t *testing.T, dir string) (cert, key, ca string) {
 func TestNodesProveThemselves(t *testing.T) {
 	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key, ca := nodeCertificate(t, dir)
 	secret := func(name, text string) string {

@@ -94,6 +94,7 @@ func submits(t *testing.T, e *Engine, user string) {
 func TestUsersOfARunningCluster(t *testing.T) {
 	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
+	t.Parallel()
 	all := clusterOptions(t, 3)
 	withUsers(t, all, "ops", "old")
 	engines := startEngines(t, all...)
@@ -125,6 +126,7 @@ func TestUsersOfARunningCluster(t *testing.T) {
 func TestClusterGrows(t *testing.T) {
 	logins.Open(t, "it has users of its own")
 	need.Seconds(t)
+	t.Parallel()
 	five := clusterOptions(t, 5)
 	withUsers(t, five, "ops")
 	three := slices.Clone(five[:3])

@@ -171,6 +171,7 @@ func startThree(t *testing.T, change ...func(*Options)) (owner *Engine, others [
 // When a node that owns the log has stopped, its heir owns it: the stop waits for that.
 func TestAStopEndsWithAnOwner(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	owner, others, _ := startThree(t)
 	if err := owner.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
@@ -184,6 +185,7 @@ func TestAStopEndsWithAnOwner(t *testing.T) {
 // takes new work at once. When none has room, the owner stays.
 func TestAFullOwnerHandsTheLogOver(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	owner, others, c := startThree(t)
 	ctx, heir := testContext(t), others[1]
 	others[0].room.SetLeast(1 << 62)

@@ -143,6 +143,7 @@ func TestFailingCheckAndRecovery(t *testing.T) {
 // unhealthy until it does.
 func TestUnansweredProbe(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, quickHealth)})
 	nc := workerConn(t, e)
 	reg := wire.Register{Worker: "deaf", Session: "s", Types: []string{"email"}, Slots: 1, Probe: true}

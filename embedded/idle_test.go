@@ -38,6 +38,7 @@ func TestIdleWorkersLive(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { idleWorkersLive(t, n) })
 		return
 	}
+	t.Parallel()
 	for _, n := range []int{50, 100, 500, 1000} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleWorkersLive$")

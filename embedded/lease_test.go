@@ -18,6 +18,7 @@ import (
 // says so. It stands by for that one, and tries again when there is no other.
 func TestLeaseIsPassedOn(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	const password = "0123456789abcdef"
 	denied := []string{"$JS.API.STREAM.CREATE.WORK_INTAKE", "$JS.API.STREAM.UPDATE.WORK_INTAKE"}
 	srv, err := natsserver.NewServer(&natsserver.Options{

@@ -16,6 +16,7 @@ import (
 // under another owner.
 func TestMirrorOfACluster(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	all := clusterOptions(t, 3)
 	leaves, engines, errs := make([]string, 3), make([]*Engine, 3), make([]error, 3)
 	var starting sync.WaitGroup

@@ -35,6 +35,7 @@ func TestOnline(t *testing.T) {
 // node that stops, one that is taken out, and the loss of the quorum.
 func TestCluster(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	e, others := startCluster(t)
 	ctx, c := testContext(t), e.Cluster()
 	events := e.names().EventStream(0)

@@ -116,6 +116,7 @@ func TestADamagedLogIsAnAlarm(t *testing.T) {
 // on. Then all replicas are whole, and nothing is lost.
 func TestADamagedReplicaIsReplaced(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	ctx := testContext(t)
 	owner, others, c := startThree(t, func(o *Options) { o.replicasAgain = 100 * time.Millisecond })
 	all := append([]*Engine{owner}, others...)
@@ -179,6 +180,7 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 // too.
 func TestADamagedReplicaOfANamespaceIsReplaced(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	owner, others, _ := startThree(t, func(o *Options) { o.replicasAgain = 100 * time.Millisecond })
 	all := append([]*Engine{owner}, others...)
 	addNamespaces(t, owner, "acme")

@@ -248,6 +248,7 @@ func testRestoreIntoANamespace(t *testing.T, o Options, user string) {
 // one alone. They may start with that backup again.
 func TestServeRestoresANamespace(t *testing.T) {
 	need.Seconds(t)
+	t.Parallel()
 	alone := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: testLog(t)}
 	alone.Config.NATS.Users = []config.NATSUser{userIn(t, "ops", "acme/operate")}
 	from := mustStart(t, alone)

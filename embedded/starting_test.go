@@ -72,6 +72,7 @@ func nodesAt(t *testing.T, at string) (r wire.NodesReply) {
 // the third says what has no leader, and since when.
 func TestNodesWithoutALeaderAnswer(t *testing.T) {
 	logins.Open(t, "it connects as nobody")
+	t.Parallel()
 	all := clusterOptions(t, 3)
 	started := make(chan error, len(all))
 	engines := make([]*Engine, len(all))

@@ -11,6 +11,7 @@ import (
 // the silent are dead in its time.
 func TestHeartbeatOfTheFile(t *testing.T) {
 	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
 heartbeat_interval = "500ms"
