@@ -56,7 +56,6 @@ func TestCompletion(t *testing.T) {
 		"list --batch ":             {batch},
 		"types pause ":              {"email", "failing"},
 		"types pause em":            {"email"},
-		"pause em":                  {"email"},
 		"submit ":                   {"email", "failing"},
 		"list --type f":             {"failing"},
 		"tail --id ":                {batch, dead, other, queued},

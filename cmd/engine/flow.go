@@ -16,32 +16,15 @@ import (
 )
 
 func batchesCommand(a *app) *cobra.Command {
-	cmd := noun(a, &cobra.Command{
-		Use:     "batches",
-		Aliases: []string{"batch"}, // until the release after 0.1, and with it `batch ID`
-		Short:   "List batches, open one, show how far it has come, seal it",
+	return noun(a, &cobra.Command{
+		Use:   "batches",
+		Short: "List batches, open one, show how far it has come, seal it",
 		Long: `List the batches. A batch is an item that runs nothing: it waits for the items
 that are submitted with --batch, and completes once it is sealed (or has the
 items that were declared when it was opened) and the last of them has ended.
 engine cancel ID cancels all of it that has not ended.`,
 		Example: "  engine batches\n  engine batches open --name nightly\n  engine batches show 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 	}, batchesListCommand, batchesShowCommand, batchesOpenCommand, batchesSealCommand)
-	list, show := cmd.RunE, batchesShowCommand(a)
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if cmd.CalledAs() == "batch" {
-			return show.Args(cmd, args)
-		}
-		return cobra.NoArgs(cmd, args)
-	}
-	cmd.Flags().AddFlagSet(show.Flags())
-	_ = cmd.Flags().MarkHidden("wait") // it is there; for `batch ID`
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.CalledAs() == "batch" {
-			return show.RunE(cmd, args)
-		}
-		return list(cmd, args)
-	}
-	return cmd
 }
 
 func batchesListCommand(a *app) *cobra.Command {

@@ -11,9 +11,12 @@ var otherNames = map[string][]string{
 	"serve": {"server", "start", "run", "up", "daemon"}, "status": {"stats", "info", "health", "stat"}, "list": {"items", "item", "ls", "ps", "jobs", "queue", "find", "search"},
 	"show": {"get", "describe", "inspect"}, "history": {"events"}, "logs": {"log"}, "why": {"explain"}, "tail": {"follow"}, "top": {"htop", "monitor", "dashboard"},
 	"replay": {"retry", "requeue", "rerun"}, "purge": {"delete", "remove", "rm", "forget"}, "cancel": {"stop", "kill", "abort"}, "dead": {"failed", "dlq", "deadletters", "causes"},
-	"schedules": {"cron", "crons"}, "types": {"type", "queues"}, "workers": {"worker"}, "submit": {"add", "push", "enqueue", "publish", "new"},
+	"schedules": {"schedule", "cron", "crons"}, "batches": {"batch"}, "types": {"type", "queues"}, "workers": {"worker"}, "submit": {"add", "push", "enqueue", "publish", "new"},
 	"permissions": {"users", "accounts", "permission"}, "rejected": {"rejections"}, "remove": {"delete", "rm"}, "set": {"add", "create", "new", "update", "edit"}, "fire": {"run", "trigger"},
 }
+
+// topMeant are the verbs that people try without their noun.
+var topMeant = map[string]string{"pause": "types pause", "resume": "types resume", "reset": "types reset", "drain": "workers drain", "undrain": "workers undrain"}
 
 // meant are, below nouns, the names that stand for a command elsewhere.
 var meant = map[string]map[string]string{
@@ -25,6 +28,7 @@ var meant = map[string]map[string]string{
 // hint tells the commands what is meant by names that are none.
 func hint(root *cobra.Command) {
 	suggest(root)
+	cli.Meant(root, topMeant)
 	for name, below := range meant {
 		cmd, _, _ := root.Find([]string{name})
 		cli.Meant(cmd, below)

@@ -203,7 +203,6 @@ command line is wrong.`,
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(oldCommands(a)...)
 	root.AddCommand(manCommand(a))
 	hint(root)
 	a.complete(root)

@@ -19,9 +19,8 @@ import (
 
 func schedulesCommand(a *app) *cobra.Command {
 	cmd := noun(a, &cobra.Command{
-		Use:     "schedules",
-		Aliases: []string{"schedule"}, // until the release after 0.1
-		Short:   "List schedules, set and control them, show their ticks and runs",
+		Use:   "schedules",
+		Short: "List schedules, set and control them, show their ticks and runs",
 		Example: "  engine schedules set nightly --type report --cron '0 3 * * *' '{\"full\":true}'\n" +
 			"  engine schedules set sweep --type clean --every 5m --overlap merge\n" +
 			"  engine schedules next --cron '0 9 * * mon-fri' --zone America/New_York",

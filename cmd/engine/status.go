@@ -65,7 +65,7 @@ func (a *app) status(ctx context.Context, c *streamwright.Client) error {
 // otherNodes returns the nodes if there are several; else nil.
 func otherNodes(ctx context.Context, c *streamwright.Client) *streamwright.Nodes {
 	nodes, err := c.Engine().Nodes(ctx)
-	if err != nil || len(nodes.Nodes) < 2 { // an engine of an earlier version does not know the others
+	if err != nil || len(nodes.Nodes) < 2 {
 		return nil
 	}
 	return &nodes
