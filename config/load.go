@@ -187,8 +187,8 @@ func (r *reader) tables(at []string, f field, t map[string]any) {
 	}
 }
 
-// unknown says what is wrong with a key that is none of the fields: the unit of an
-// earlier spelling ("lease_ms"), or a typo.
+// unknown says what is wrong with a key that is none of the fields: the unit that the
+// API writes into names ("lease_ms"), or a typo.
 func unknown(key string, v any, fields []field) string {
 	for _, f := range fields {
 		unit := unitOf(f.kind)
@@ -202,9 +202,9 @@ func unknown(key string, v any, fields []field) string {
 			v = ofMillis(n)
 		}
 		if text, ok := v.(string); ok {
-			return fmt.Sprintf("is called %s now: write %[1]s = %q", f.key, text)
+			return fmt.Sprintf("is called %s here: write %[1]s = %q", f.key, text)
 		}
-		return fmt.Sprintf("is called %s now", f.key)
+		return fmt.Sprintf("is called %s here", f.key)
 	}
 	return "is no setting: " + suggest(key, fields)
 }

@@ -128,16 +128,16 @@ func TestUnits(t *testing.T) {
 	}
 	const duration, size = `it must be a duration such as "30s", "1h30m" or "7d"`, `it must be a size such as "512B", "256KiB", "8MiB" or "2GiB"`
 	for file, want := range map[string]string{
-		"[types.a]\ntimeout_ms = \"90s\"":                  `e.toml:2: types.a.timeout_ms is called timeout now: write timeout = "90s"`,
-		"[types.a]\ntimeout_ms = 90_000":                   `e.toml:2: types.a.timeout_ms is called timeout now: write timeout = "1m30s"`,
-		"[types.a]\ntimeout_ms = true":                     `e.toml:2: types.a.timeout_ms is called timeout now`,
-		"[types.a.circuit]\ncooldown_ms = \"90s\"":         `is called cooldown now`,
-		"[types.a.codes.x]\ntimeout_max_ms = \"90s\"":      `e.toml:2: types.a.codes.x.timeout_max_ms is called timeout_max now`,
-		"[schedules.a]\ntype=\"a\"\nevery_ms = \"90s\"":    `e.toml:3: schedules.a.every_ms is called every now`,
-		"[defaults]\nmax_params_bytes = 2048":              `max_params_bytes is called max_params now: write max_params = "2KiB"`,
-		"[limits]\nlog_max_bytes = \"1GiB\"":               `log_max_bytes is called log_max_size now: write log_max_size = "1GiB"`,
-		"[quotas.submit]\npayload_bytes = \"64KiB\"":       `payload_bytes is called payload now`,
-		"[types.a]\nrates=[{n = 1, interval_ms = \"1s\"}]": `e.toml:2: types.a.rates has interval_ms in its element 1, which is called interval now: write interval = "1s"`,
+		"[types.a]\ntimeout_ms = \"90s\"":                  `e.toml:2: types.a.timeout_ms is called timeout here: write timeout = "90s"`,
+		"[types.a]\ntimeout_ms = 90_000":                   `e.toml:2: types.a.timeout_ms is called timeout here: write timeout = "1m30s"`,
+		"[types.a]\ntimeout_ms = true":                     `e.toml:2: types.a.timeout_ms is called timeout here`,
+		"[types.a.circuit]\ncooldown_ms = \"90s\"":         `is called cooldown here`,
+		"[types.a.codes.x]\ntimeout_max_ms = \"90s\"":      `e.toml:2: types.a.codes.x.timeout_max_ms is called timeout_max here`,
+		"[schedules.a]\ntype=\"a\"\nevery_ms = \"90s\"":    `e.toml:3: schedules.a.every_ms is called every here`,
+		"[defaults]\nmax_params_bytes = 2048":              `max_params_bytes is called max_params here: write max_params = "2KiB"`,
+		"[limits]\nlog_max_bytes = \"1GiB\"":               `log_max_bytes is called log_max_size here: write log_max_size = "1GiB"`,
+		"[quotas.submit]\npayload_bytes = \"64KiB\"":       `payload_bytes is called payload here`,
+		"[types.a]\nrates=[{n = 1, interval_ms = \"1s\"}]": `e.toml:2: types.a.rates has interval_ms in its element 1, which is called interval here: write interval = "1s"`,
 		"[types.a.priority.9]\ntimeout = \"1s\"":           "types.a.priority is no setting: did you mean per_priority?",
 		"[types.a]\ntimeout = 30":                          "e.toml:2: types.a.timeout is 30: " + duration,
 		"[types.a]\ntimeout = \"30\"":                      `types.a.timeout is "30": ` + duration,
@@ -193,7 +193,7 @@ func TestRequestAndWritten(t *testing.T) {
 		want     string
 	}{
 		{map[string]any{"lease": "1ms"}, "lease is 1ms: it must be 1s to 1h"},
-		{map[string]any{"lease_ms": "1s"}, `lease_ms is called lease now: write lease = "1s"`},
+		{map[string]any{"lease_ms": "1s"}, `lease_ms is called lease here: write lease = "1s"`},
 		{map[string]any{"retain": map[string]any{"dead": int64(5)}}, "retain.dead is 5: it must be a duration"},
 		{map[string]any{"codes": map[string]any{"x": map[string]any{"max_attempts": int64(0)}}}, "codes.x.max_attempts is 0"},
 		{map[string]any{"per_priority": map[string]any{"10": map[string]any{}}}, "per_priority.10"},
