@@ -59,9 +59,8 @@ type Engine struct {
 	topology *natsio.Topology
 	signals  atomic.Pointer[natsio.Signals] // of the present ownership
 	requests inbox
-	submits  inbox         // jobs that begin with a Submit
-	position atomic.Uint64 // of the last durable event
-	logged   atomic.Uint64 // the durable events
+	submits  inbox // jobs that begin with a Submit
+	reach    reach
 	answered atomic.Uint64 // intake position
 	read     atomic.Uint64 // the last intake message read
 	epoch    atomic.Uint64
@@ -98,9 +97,10 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{})}
-	e.standby.e, e.standby.again = e, make(chan struct{}, 1)
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
+	s := &e.standby
+	s.cfg, s.drain, s.reach, s.forget, s.refuse, s.again = &e.cfg, e.drain, &e.reach, e.forgetOwned, e.refuseQueued, make(chan struct{}, 1)
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several,
@@ -254,16 +254,43 @@ func (e *Engine) Now() time.Time {
 }
 
 // Position returns the position of the last durable event.
-func (e *Engine) Position() events.Seq { return events.Seq(e.position.Load()) }
+func (e *Engine) Position() events.Seq { return events.Seq(e.reach.position.Load()) }
 
 // Events returns the number of durable events, up to about Position.
-func (e *Engine) Events() uint64 { return e.logged.Load() }
+func (e *Engine) Events() uint64 { return e.reach.events.Load() }
+
+// reach is how far the log is known to go. Any goroutine may read it.
+type reach struct {
+	position atomic.Uint64 // of the last durable event
+	events   atomic.Uint64 // the durable events
+}
+
+// raise notes that the log reaches seq at least, with so many events.
+func (r *reach) raise(seq events.Seq, n uint64) {
+	raise(&r.position, uint64(seq))
+	raise(&r.events, n)
+}
+
+func raise(v *atomic.Uint64, n uint64) {
+	for {
+		was := v.Load()
+		if n <= was || v.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}
 
 // reached notes how far the owner has come.
 func (e *Engine) reached(m events.Meta) {
-	e.position.Store(uint64(m.Applied))
-	e.logged.Store(m.Events)
+	e.reach.position.Store(uint64(m.Applied))
+	e.reach.events.Store(m.Events)
 	e.answered.Store(m.IntakeSeq)
+}
+
+// forgetOwned drops what only an owner knows.
+func (e *Engine) forgetOwned() {
+	e.epoch.Store(0)
+	e.registry.Clear()
 }
 
 // Epoch returns the epoch of the present ownership.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/shared"
@@ -33,7 +32,12 @@ const (
 
 // standby follows a log that another engine owns, and says how well. Any goroutine may ask.
 type standby struct {
-	e     *Engine
+	cfg    *Config
+	drain  context.Context     // when it ends, what is asked of the log does, too
+	reach  *reach              // raised to what is known of the log
+	forget func()              // what only an owner knows
+	refuse func(*events.Error) // the commands that wait for an owner
+
 	mu    sync.Mutex // guards what follows
 	on    bool       // the engine stands by
 	owner string     // as the lease says
@@ -52,8 +56,9 @@ type Standing struct {
 
 // StandsBy reports whether another engine owns the partition, and how well this one follows
 // the log.
-func (e *Engine) StandsBy() (Standing, bool) {
-	s := &e.standby
+func (e *Engine) StandsBy() (Standing, bool) { return e.standby.standing() }
+
+func (s *standby) standing() (Standing, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Standing{Owner: s.owner, Heard: s.heard, Fault: s.fault}, s.on
@@ -75,35 +80,24 @@ func (e *Engine) End(ctx context.Context) (events.Seq, error) {
 	if _, on := e.StandsBy(); !on {
 		return e.Position(), nil
 	}
-	end, err := e.standby.ends.Ask(ctx, e.standby.askEnd)
+	return e.standby.end(ctx)
+}
+
+func (s *standby) end(ctx context.Context) (events.Seq, error) {
+	end, err := s.ends.Ask(ctx, s.askEnd)
 	return end.Last, err
 }
 
 // askEnd asks the log's leader for its end.
 func (s *standby) askEnd() (eventlog.End, error) {
-	ctx, cancel := context.WithTimeout(s.e.drain, endWithin)
+	ctx, cancel := context.WithTimeout(s.drain, endWithin)
 	defer cancel()
-	end, err := s.e.cfg.Log.End(ctx)
+	end, err := s.cfg.Log.End(ctx)
 	if err == nil {
-		s.raisePosition(end.Last, end.Events)
+		s.reach.raise(end.Last, end.Events)
 		s.note(func(s *standby) { s.heard = time.Now() })
 	}
 	return end, err
-}
-
-// raisePosition notes that the log is known to reach seq, with so many events.
-func (s *standby) raisePosition(seq events.Seq, n uint64) {
-	raise(&s.e.position, uint64(seq))
-	raise(&s.e.logged, n)
-}
-
-func raise(v *atomic.Uint64, n uint64) {
-	for {
-		was := v.Load()
-		if n <= was || v.CompareAndSwap(was, n) {
-			return
-		}
-	}
 }
 
 func (s *standby) note(fn func(*standby)) {
@@ -116,37 +110,37 @@ func (s *standby) note(fn func(*standby)) {
 // the log can be reached and the lease can't. Otherwise by is the owner, "" if that is not
 // known.
 func (s *standby) takeLease(ctx context.Context) (by string, mine bool) {
-	if s.e.cfg.Lease == nil {
+	if s.cfg.Lease == nil {
 		return "", true
 	}
-	if now, on := s.e.StandsBy(); on {
+	if now, on := s.standing(); on {
 		return now.Owner, false // since the start
 	}
 	var err error
 	for try := range 2 * leaseTries {
 		if try == leaseTries {
-			if _, lost := s.e.cfg.Log.Last(ctx); lost != nil {
-				s.e.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
+			if _, lost := s.cfg.Log.Last(ctx); lost != nil {
+				s.cfg.Logger.Warn("neither the log nor its lease can be reached: standing by", "error", err)
 				return "", false
 			}
 			// The way to the log may have come back just now, and there may be an owner who has
 			// not been heard yet: to go on would fence that one.
 		}
-		if by, err = s.e.cfg.Lease.Take(ctx); err == nil {
+		if by, err = s.cfg.Lease.Take(ctx); err == nil {
 			return by, by == ""
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrPassed) {
 			return "", false
 		}
 	}
-	s.e.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
+	s.cfg.Logger.Warn("the lease of the log can't be asked for: going on without; other engines on this log would fence each other", "error", err)
 	return "", true
 }
 
 // failed tells the lease that the partition could not be taken over, or served.
 func (s *standby) failed(err error, final bool) {
-	if s.e.cfg.Lease != nil && !errors.Is(err, errReload) && !errors.Is(err, eventlog.ErrFenced) {
-		s.e.cfg.Lease.Failed(err, final)
+	if s.cfg.Lease != nil && !errors.Is(err, errReload) && !errors.Is(err, eventlog.ErrFenced) {
+		s.cfg.Lease.Failed(err, final)
 	}
 }
 
@@ -170,18 +164,18 @@ func (s *standby) standBy(ctx context.Context, by string) error {
 			return ctx.Err()
 		case err := <-failed:
 			return err
-		case <-s.e.cfg.Lease.Changed():
+		case <-s.cfg.Lease.Changed():
 		case <-tick.C:
 		}
-		s.e.refuseQueued(errNotOwner(by))
-		now, err := s.e.cfg.Lease.Take(ctx)
+		s.refuse(errNotOwner(by))
+		now, err := s.cfg.Lease.Take(ctx)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil && !errors.Is(err, ErrPassed) {
-				s.e.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
+				s.cfg.Logger.Warn("the lease of the log can't be asked for: standing by", "error", err)
 			}
 		case now == "":
-			s.e.cfg.Logger.Info("the lease of the log is free: taking over", "of", by)
+			s.cfg.Logger.Info("the lease of the log is free: taking over", "of", by)
 			return nil
 		case now != by:
 			by = now
@@ -192,22 +186,21 @@ func (s *standby) standBy(ctx context.Context, by string) error {
 
 // beginStandby forgets what only an owner knows.
 func (s *standby) beginStandby(by string) {
-	if now, on := s.e.StandsBy(); on && now.Owner == by {
+	if now, on := s.standing(); on && now.Owner == by {
 		return // since the start
 	}
-	s.e.epoch.Store(0)
-	s.e.registry.Clear()
+	s.forget()
 	s.note(func(s *standby) { s.on, s.heard, s.fault = true, time.Time{}, nil })
 	s.noteOwner(by)
-	s.e.refuseQueued(errNotOwner(by))
+	s.refuse(errNotOwner(by))
 }
 
 func (s *standby) noteOwner(by string) {
 	s.note(func(s *standby) { s.owner = by })
 	if by != "" {
-		s.e.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
+		s.cfg.Logger.Info("standing by: another engine owns the log", "owner", by)
 	}
-	if h := s.e.cfg.Hooks.StandingBy; h != nil {
+	if h := s.cfg.Hooks.StandingBy; h != nil {
 		h(by)
 	}
 }
@@ -216,7 +209,7 @@ func (s *standby) noteOwner(by string) {
 // and whether it is cut off.
 func (s *standby) watchEnd(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, _ = s.e.End(ctx) // a failure shows in Standing.Heard
+		_, _ = s.end(ctx) // a failure shows in Standing.Heard
 		_ = sleep.For(ctx, endLook)
 	}
 }
@@ -239,7 +232,7 @@ func (s *standby) follow(ctx context.Context) error {
 			wait = minRetake
 		}
 		s.note(func(s *standby) { s.fault = err })
-		s.e.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
+		s.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
 		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
@@ -250,38 +243,38 @@ func (s *standby) follow(ctx context.Context) error {
 // followOnce follows the log for as long as that lasts. What it has read is projected by the
 // same path as at a takeover.
 func (s *standby) followOnce(ctx context.Context) error {
-	tip, err := s.e.cfg.Log.Last(ctx)
+	tip, err := s.cfg.Log.Last(ctx)
 	if err != nil {
 		return err
 	}
-	if err := sameLog(ctx, &s.e.cfg, tip); err != nil {
+	if err := sameLog(ctx, s.cfg, tip); err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
-	if err := renewIfCut(ctx, &s.e.cfg, tip); err != nil {
+	if err := renewIfCut(ctx, s.cfg, tip); err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
-	state, err := core.NewState(s.e.cfg.Store)
+	state, err := core.NewState(s.cfg.Store)
 	if err != nil {
 		return err
 	}
-	if err := state.SetFormatLevel(s.e.cfg.FormatLevel); err != nil {
+	if err := state.SetFormatLevel(s.cfg.FormatLevel); err != nil {
 		return err
 	}
-	state.SetDefaults(s.e.cfg.Defaults)
-	state.SetLimits(s.e.cfg.Limits)
+	state.SetDefaults(s.cfg.Defaults)
+	state.SetLimits(s.cfg.Limits)
 	from := state.Meta().Applied.Frame() + 1
 	if from == 1 {
 		from = tip.First
 	}
 	run, cancel := context.WithCancel(ctx)
-	f := &follower{standby: s, awaited: s.e.cfg.Store.Awaited(), state: state, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
+	f := &follower{standby: s, awaited: s.cfg.Store.Awaited(), state: state, frames: make(chan eventlog.Frame), timer: time.NewTimer(time.Hour)}
 	f.timer.Stop()
-	f.replay = projector.NewReplay(ctx, s.e.cfg.Store, state, s.e.cfg.Hooks.Projected)
+	f.replay = projector.NewReplay(ctx, s.cfg.Store, state, s.cfg.Hooks.Projected)
 	defer f.replay.Close()
 	ended := make(chan error, 1)
 	go func() {
 		defer close(f.frames)
-		ended <- s.e.cfg.Log.Follow(run, from, func(fr eventlog.Frame) error {
+		ended <- s.cfg.Log.Follow(run, from, func(fr eventlog.Frame) error {
 			select {
 			case f.frames <- fr:
 				return nil
@@ -328,7 +321,7 @@ func (f *follower) run() error {
 				return err
 			}
 			m := f.state.Meta()
-			f.standby.raisePosition(m.Applied, m.Events)
+			f.standby.reach.raise(m.Applied, m.Events)
 			if !f.armed {
 				f.armed = true
 				f.timer.Reset(projectEvery - time.Since(f.last))
