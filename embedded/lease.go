@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/embedded/beat"
@@ -340,9 +341,11 @@ func signal(ch chan struct{}) {
 }
 
 // renew keeps the lease, once it is held, until ctx ends. When it is another's, the
-// dispatcher ends its ownership, and stands by.
+// dispatcher ends its ownership, and stands by. A long lease is renewed as often as one of
+// the default length: a node that is started with that gives it to the bucket, and the owner
+// must not lose its entry by it.
 func (l *lease) renew(ctx context.Context) {
-	tick := time.NewTicker(l.ttl / 6)
+	tick := time.NewTicker(min(l.ttl, config.DefaultLease) / 6)
 	defer tick.Stop()
 	trouble := lograte.NewTrouble(l.log, "the lease of the log could not be renewed")
 	defer trouble.Stop()

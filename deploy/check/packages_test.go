@@ -68,6 +68,9 @@ func TestBillOfMaterials(t *testing.T) {
 		if c.Name == "streamwright" && (*c.Hashes)[0].Value != fmt.Sprintf("%x", sha256.Sum256(program)) {
 			t.Error("the hash of streamwright is not that of the program in the archive")
 		}
+		if c.Type == cdx.ComponentTypeLibrary && (c.Licenses == nil || len(*c.Licenses) == 0 || (*c.Licenses)[0].License.ID == "") {
+			t.Errorf("%s has no license", c.Name)
+		}
 		if c.Type == cdx.ComponentTypeLibrary && c.Name != "std" && !bytes.Contains(licenses, []byte("= "+c.Name+"@"+c.Version+": ")) {
 			t.Errorf("the licenses do not name %s", c.Name)
 		}

@@ -44,7 +44,7 @@ func (r *release) bom(p platform) error {
 		programs = append(programs, program)
 		var needs []string
 		for _, m := range modulesOf(info) {
-			c, err := library(m)
+			c, err := r.library(m)
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func modulesOf(info *debug.BuildInfo) []*debug.Module {
 }
 
 // library describes a module.
-func library(m *debug.Module) (cdx.Component, error) {
+func (r *release) library(m *debug.Module) (cdx.Component, error) {
 	ref := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B") + "?type=module"
 	c := cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: ref, PackageURL: ref, Name: m.Path, Version: m.Version}
 	if sum, ok := strings.CutPrefix(m.Sum, "h1:"); ok {
@@ -89,6 +89,14 @@ func library(m *debug.Module) (cdx.Component, error) {
 			return c, fmt.Errorf("checksum of %s: %w", m.Path, err)
 		}
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(raw)}}
+	}
+	key := m.Path
+	if key != "std" {
+		key += "@" + m.Version
+	}
+	c.Licenses = &cdx.Licenses{}
+	for _, id := range r.licenses[key] {
+		*c.Licenses = append(*c.Licenses, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 	}
 	return c, nil
 }

@@ -11,18 +11,24 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/google/licensecheck"
 )
 
 // licenseFile matches the files of a module that have to go with what is made of it.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 
-// licenses returns the licenses of all modules that the programs are made of, each with its module's name.
-func (r *release) licenses(platforms []platform) (string, error) {
+// addition matches those of them that are no license of their own.
+var addition = regexp.MustCompile(`(?i)^(notice|patents)`)
+
+// gatherLicenses notes the licenses of all modules that the programs are made of: the texts, each with its module's
+// name, and which they are by the identifiers of SPDX. A module whose license is not known is an error.
+func (r *release) gatherLicenses(platforms []platform) error {
 	modules := map[string]bool{}
 	for _, file := range r.programFiles(platforms) {
 		info, err := buildinfo.ReadFile(file)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, m := range modulesOf(info) {
 			if m.Path != "std" {
@@ -32,16 +38,16 @@ func (r *release) licenses(platforms []platform) (string, error) {
 	}
 	folders, err := r.folders()
 	if err != nil {
-		return "", err
+		return err
 	}
 	var b strings.Builder
 	b.WriteString("Streamwright's programs are made of the modules below, and of Go's standard library.\n")
-	add := func(name, folder string) error {
+	r.licenses = map[string][]string{}
+	add := func(module, name, folder string) error {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			return err
 		}
-		found := false
 		for _, e := range entries {
 			if e.IsDir() || !licenseFile.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
 				continue
@@ -51,26 +57,34 @@ func (r *release) licenses(platforms []platform) (string, error) {
 				return err
 			}
 			fmt.Fprintf(&b, "\n======== %s: %s ========\n\n%s\n", name, e.Name(), strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
-			found = true
+			if addition.MatchString(e.Name()) {
+				continue
+			}
+			for _, m := range licensecheck.Scan(text).Match {
+				if !slices.Contains(r.licenses[module], m.ID) {
+					r.licenses[module] = append(r.licenses[module], m.ID)
+				}
+			}
 		}
-		if !found {
-			return fmt.Errorf("%s has no license in %s", name, folder)
+		if r.licenses[module] == nil {
+			return fmt.Errorf("%s has no known license in %s", name, folder)
 		}
 		return nil
 	}
-	if err := add("Go", folders["std"]); err != nil {
-		return "", err
+	if err := add("std", "Go", folders["std"]); err != nil {
+		return err
 	}
 	for _, m := range slices.Sorted(maps.Keys(modules)) {
 		folder := folders[m]
 		if folder == "" {
-			return "", errors.New(m + " is not in the module cache")
+			return errors.New(m + " is not in the module cache")
 		}
-		if err := add(m, folder); err != nil {
-			return "", err
+		if err := add(m, m, folder); err != nil {
+			return err
 		}
 	}
-	return b.String(), nil
+	r.notices = b.String()
+	return nil
 }
 
 // folders returns where modules are, by name and version, and Go itself as std.

@@ -31,7 +31,9 @@ type release struct {
 	out     string
 	sources string // the repository
 	at      time.Time
-	notices string // the licenses of what the programs are made of
+	notices string // the licenses of what the programs are made of, their texts
+	// licenses are those of each module, with its version, and of std: identifiers of SPDX.
+	licenses map[string][]string
 }
 
 // platform is what programs are built for, as Go names it.
@@ -62,7 +64,7 @@ func run(version, work, out string) error {
 	if err != nil {
 		return err
 	}
-	if r.notices, err = r.licenses(platforms); err != nil {
+	if err := r.gatherLicenses(platforms); err != nil {
 		return err
 	}
 	archives := map[platform]string{}

@@ -22,6 +22,12 @@ class ProcessTest(Case):
     def child(self, id: str, **env: str) -> Process:
         return Process(self, self.engine.url, "-m", "tests.child", WORKER_ID=id, **env)
 
+    def heir(self) -> Process:
+        """A second worker, which is registered before the first one can lose its item again."""
+        other = self.child("heir")
+        other.line("registered as heir")
+        return other
+
     def submit(self, type: str) -> str:
         return self.client.submit(type, {"until": str(self.until)}).id
 
@@ -60,9 +66,9 @@ class ProcessTest(Case):
         w = self.child("killed")
         id = self.submit("short")
         w.line(f"started {id} 1")
+        other = self.heir()
         w.send(signal.SIGKILL)
         w.wait()
-        other = self.child("heir")
         other.line(f"started {id} 2")
         self.until.touch()
         item = self.wait(id)
@@ -74,8 +80,8 @@ class ProcessTest(Case):
         w = self.child("suspended")
         id = self.submit("short")
         w.line(f"started {id} 1")
+        other = self.heir()
         w.send(signal.SIGSTOP)
-        other = self.child("heir")
         other.line(f"started {id} 2")
         w.send(signal.SIGCONT)
         w.line("stopped by lease_lost")
