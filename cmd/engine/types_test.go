@@ -55,7 +55,7 @@ func TestSettingsAreSpelledAsInTheFile(t *testing.T) {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
 	for arg, want := range map[string]string{
-		"lease_ms=30s": `lease_ms is called lease now: write lease = "30s"`, "backoff.max_ms=1m": "backoff.max_ms is called max now", "priority={}": "did you mean per_priority?",
+		"lease_ms=30s": `lease_ms is called lease here: write lease = "30s"`, "backoff.max_ms=1m": "backoff.max_ms is called max here", "priority={}": "did you mean per_priority?",
 		"lease=30": `lease is "30": it must be a duration such as "30s"`, "max_params=1024": "it must be a size such as", "capacity=x": `capacity is "x": it must be a whole number`,
 		`rates=[{"per":"type","at":"submit","n":1,"interval":1000}]`: "interval is 1000: it must be a duration", "codes=5": "codes is 5: it must be a table",
 	} {

@@ -101,12 +101,16 @@ func suggested(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// flagError says what is wrong with a flag, and what to write.
-func flagError(_ *cobra.Command, err error) error {
+// flagError says what is wrong with a flag, and what to write. A command that there is not has
+// no flags either: that is what is wrong then.
+func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
+	given := cmd.Flags().Args()
 	switch {
+	case errors.As(err, &unknown) && cmd.HasSubCommands() && len(given) > 0:
+		return unknownCommand(cmd, given[0])
 	case errors.As(err, &value) && value.GetFlag().Value.Type() == "func": // which says what to write
 		return Usagef("invalid --%s %q: %v", value.GetFlag().Name, value.GetValue(), value.Unwrap())
 	case errors.As(err, &value):
