@@ -79,7 +79,7 @@ func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 		t.Fatal("the NATS server does not start")
 	}
 	c := config.Default()
-	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
+	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = time.Second, 900*time.Millisecond
 	e, err := embedded.Start(t.Context(), embedded.Options{Config: c, Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off, NATSOptions: []nats.Option{nats.UserInfo("engine", "engine")}})
 	if err != nil {
 		t.Fatal(err)
