@@ -20,7 +20,7 @@ const updateScreens = "UPDATE_SCREENS"
 const screenFolder = "../../docs/screens"
 
 // maxScreen bounds a screenshot, in bytes.
-const maxScreen = 200 << 10
+const maxScreen = 250_000
 
 // busy gives the engine so much time of work that comes in waves, so that the
 // charts have something to show.
