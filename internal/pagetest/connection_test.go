@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -174,4 +175,35 @@ func TestListsThatMayLackItemsSaySo(t *testing.T) {
 	p.see(".banner", "as of position 7")
 	p.eval(`window.testStale = false`, nil)
 	p.gone(".banner", "as of position 7") // by itself
+}
+
+// What somebody has typed into the settings of a type stays when the connection comes back, and
+// what has changed meanwhile is shown beside it.
+func TestWhatIsEditedOutlivesAConnection(t *testing.T) {
+	w := start(t)
+	way := newWire(t, w.engine.HTTP())
+	w.submit(streamwright.Item{Type: "email"})
+	p := open(t, desktop, "http://"+way.addr+"/#/types/email")
+	p.expect(provoked...)
+	p.see(".connection", "live")
+	p.see(".settings-end", "Save")
+	p.see(`[data-setting="max_attempts"] .tag`, "default")
+	p.set(`input[name="max_attempts"]`, "7")
+	p.set(`input[name="timeout_ms"]`, "soon")
+	p.click(".settings-end", "Save")
+	p.see(`[data-setting="timeout_ms"] .field-error`, "")
+
+	way.cut()
+	p.see(".connection", "reconnecting")
+	if _, err := w.client.Types().Configure(t.Context(), "email", streamwright.Settings{Lease: new(90 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	way.mend()
+	p.see(".connection", "live")
+	p.until(`document.querySelector('input[name="lease_ms"]').value === '1m30s'`)
+	p.see(".settings-end", "2 settings changed, not saved")
+	p.until(`document.querySelector('input[name="max_attempts"]').value === '7' && document.querySelector('input[name="timeout_ms"]').value === 'soon'`)
+	p.click(".settings-end", "Undo")
+	p.gone(".settings-end", "not saved")
+	p.until(`document.querySelector('input[name="max_attempts"]').value !== '7' && document.querySelector('input[name="timeout_ms"]').value !== 'soon'`)
 }

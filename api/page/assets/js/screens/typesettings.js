@@ -13,7 +13,7 @@ import { typePath } from './typeactions.js';
 const OWNED = 'engine.toml sets this: change it there, then restart the engine.';
 const sources = { file: ['engine.toml', 'tag'], api: ['changed', 'tag tag-warn'], default: ['default', 'tag'] };
 
-// settingsForm is {el, set(type)} for a type; set shows what the engine has.
+// settingsForm is {el, set(type)} for a type; set shows what the engine has, and leaves what is being edited.
 export function settingsForm(name) {
   let type = null;
   const rows = new Map(SETTINGS.map((s) => [s.path, rowOf(s, () => changed())]));
@@ -34,12 +34,12 @@ export function settingsForm(name) {
     attr(undo, 'disabled', n === 0);
     text(status, n ? `${plural(n, 'setting')} changed, not saved` : '');
   }
-  // set shows the settings; what is being edited stays, unless all is taken back.
-  function set(t) {
+  // set shows the settings; what is being edited stays, or all is taken back.
+  function set(t, { keep = false } = {}) {
     type = t;
     put(source, t.source === 'file' ? 'set by engine.toml' : t.source === 'api' ? 'changed through the API' : 'all defaults');
-    for (const r of rows.values()) r.set(t);
-    show(message, false);
+    for (const r of rows.values()) r.set(t, keep);
+    if (!keep) show(message, false);
     changed();
   }
   async function submit(ev) {
@@ -76,12 +76,12 @@ export function settingsForm(name) {
     }
     first?.input.focus();
   }
-  return { el, set };
+  return { el, set: (t) => set(t, { keep: true }) };
 }
 
 let ids = 0;
 
-// rowOf is a setting: {el, input, set(type), edited(), value(), complain(said)}.
+// rowOf is a setting: {el, input, set(type, keep), edited(), value(), complain(said)}.
 function rowOf(setting, changed) {
   const id = `set${++ids}`;
   const input = inputOf(setting);
@@ -90,6 +90,7 @@ function rowOf(setting, changed) {
   input.setAttribute('aria-describedby', `${id}e ${id}h`);
   const el = h('div', { class: `setting${setting.kind === 'json' ? ' setting-wide' : ''}`, 'data-setting': setting.path }, h('div', { class: 'setting-head' }, h('label', { for: id }, setting.label), tag), input, hint, error);
   let shown = '';
+  let touched = false; // somebody edits it
   let had; // as the engine has it
   const typed = () => (setting.kind === 'flag' ? String(input.checked) : input.value.trim());
   const complain = (said) => {
@@ -100,33 +101,36 @@ function rowOf(setting, changed) {
     el.classList.toggle('is-edited', typed() !== shown);
     changed();
   };
-  input.addEventListener('input', () => { complain(''); mark(); });
+  input.addEventListener('input', () => { touched = true; complain(''); mark(); });
   return {
     el, input, setting, complain,
-    edited: () => typed() !== shown,
+    edited: () => touched && typed() !== shown,
     value() {
       const next = valueOf(setting, typed());
       const lost = setting.empty === null && next ? Object.keys(had ?? {}).filter((k) => !(k in next)) : [];
       if (lost.length) throw new Error(`To remove ${lost.join(', ')}, empty the field and save, then enter the others: a request can add or replace entries, or remove all of them.`);
       return next;
     },
-    set(t) {
+    set(t, keep) {
       const value = valueAt(t.settings, setting.path);
+      const owned = inFile(setting, t.set_in_file ?? []);
       had = value;
       shown = write(setting, value);
       attr(input, 'placeholder', unsetOf(setting, t));
-      if (setting.kind === 'flag') input.checked = shown === 'true';
-      else input.value = shown;
-      const owned = inFile(setting, t.set_in_file ?? []);
+      touched &&= keep && !owned;
+      if (!touched) {
+        if (setting.kind === 'flag') input.checked = shown === 'true';
+        else input.value = shown;
+        complain('');
+      }
       const from = owned ? 'file' : JSON.stringify(value ?? null) === JSON.stringify(valueAt(t.defaults, setting.path) ?? null) ? 'default' : 'api';
       attr(text(tag, sources[from][0]), 'class', sources[from][1]);
       attr(tag, 'data-source', from);
       const lock = setting.kind === 'flag' || setting.kind === 'choice' ? 'disabled' : 'readonly';
       attr(input, lock, owned);
       text(hint, owned ? OWNED : setting.hint);
-      complain('');
       el.classList.toggle('is-owned', owned);
-      el.classList.remove('is-edited');
+      el.classList.toggle('is-edited', touched && typed() !== shown);
     },
   };
 }
