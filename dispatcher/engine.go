@@ -99,8 +99,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{})}
 	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
-	s := &e.standby
-	s.cfg, s.drain, s.reach, s.forget, s.refuse, s.again = &e.cfg, e.drain, &e.reach, e.forgetOwned, e.refuseQueued, make(chan struct{}, 1)
+	e.standby = standby{cfg: &e.cfg, drain: e.drain, reach: &e.reach, forget: e.forgetOwned, refuse: e.refuseQueued, again: make(chan struct{}, 1)}
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several,
@@ -259,7 +258,7 @@ func (e *Engine) Position() events.Seq { return events.Seq(e.reach.position.Load
 // Events returns the number of durable events, up to about Position.
 func (e *Engine) Events() uint64 { return e.reach.events.Load() }
 
-// reach is how far the log is known to go. Any goroutine may read it.
+// reach says how far the log goes, as far as is known. Any goroutine may read it.
 type reach struct {
 	position atomic.Uint64 // of the last durable event
 	events   atomic.Uint64 // the durable events

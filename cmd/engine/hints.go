@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright/internal/cli"
@@ -15,11 +17,9 @@ var otherNames = map[string][]string{
 	"permissions": {"users", "accounts", "permission"}, "rejected": {"rejections"}, "remove": {"delete", "rm"}, "set": {"add", "create", "new", "update", "edit"}, "fire": {"run", "trigger"},
 }
 
-// topMeant are the verbs that people try without their noun.
-var topMeant = map[string]string{"pause": "types pause", "resume": "types resume", "reset": "types reset", "drain": "workers drain", "undrain": "workers undrain"}
-
-// meant are, below nouns, the names that stand for a command elsewhere.
+// meant are, below nouns and (below "") without one, the names that stand for a command elsewhere.
 var meant = map[string]map[string]string{
+	"":        {"pause": "types pause", "resume": "types resume", "reset": "types reset", "drain": "workers drain", "undrain": "workers undrain"},
 	"dead":    {"replay": "replay --dead", "purge": "purge", "causes": "dead --causes", "show": "show"},
 	"workers": {"show": "workers"},
 	"batches": {"cancel": "cancel"},
@@ -28,9 +28,8 @@ var meant = map[string]map[string]string{
 // hint tells the commands what is meant by names that are none.
 func hint(root *cobra.Command) {
 	suggest(root)
-	cli.Meant(root, topMeant)
 	for name, below := range meant {
-		cmd, _, _ := root.Find([]string{name})
+		cmd, _, _ := root.Find(strings.Fields(name))
 		cli.Meant(cmd, below)
 	}
 }

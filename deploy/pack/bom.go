@@ -69,7 +69,7 @@ func (r *release) bom(p platform) error {
 
 // modulesOf are the modules that a program is made of, the standard library, as the module std, among them.
 func modulesOf(info *debug.BuildInfo) []*debug.Module {
-	all := []*debug.Module{{Path: "std", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}}
+	all := []*debug.Module{{Path: std, Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
@@ -77,6 +77,16 @@ func modulesOf(info *debug.BuildInfo) []*debug.Module {
 		all = append(all, m)
 	}
 	return all
+}
+
+const std = "std" // the standard library
+
+// nameOf names a module in what is known of it: by path and version, or as std.
+func nameOf(m *debug.Module) string {
+	if m.Path == std {
+		return std
+	}
+	return m.Path + "@" + m.Version
 }
 
 // library describes a module.
@@ -90,12 +100,8 @@ func (r *release) library(m *debug.Module) (cdx.Component, error) {
 		}
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(raw)}}
 	}
-	key := m.Path
-	if key != "std" {
-		key += "@" + m.Version
-	}
 	c.Licenses = &cdx.Licenses{}
-	for _, id := range r.licenses[key] {
+	for _, id := range r.licenses[nameOf(m)] {
 		*c.Licenses = append(*c.Licenses, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 	}
 	return c, nil

@@ -15,14 +15,14 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licenseFile matches the files of a module that have to go with what is made of it.
-var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
+// licenseFile matches the licenses of a module, and addition what has to go with them.
+var (
+	licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)`)
+	addition    = regexp.MustCompile(`(?i)^(notice|patents)`)
+)
 
-// addition matches those of them that are no license of their own.
-var addition = regexp.MustCompile(`(?i)^(notice|patents)`)
-
-// gatherLicenses notes the licenses of all modules that the programs are made of: the texts, each with its module's
-// name, and which they are by the identifiers of SPDX. A module whose license is not known is an error.
+// gatherLicenses notes the licenses of all modules that the programs are made of: their texts, and their SPDX
+// identifiers. A module without a known license is an error.
 func (r *release) gatherLicenses(platforms []platform) error {
 	modules := map[string]bool{}
 	for _, file := range r.programFiles(platforms) {
@@ -31,8 +31,8 @@ func (r *release) gatherLicenses(platforms []platform) error {
 			return err
 		}
 		for _, m := range modulesOf(info) {
-			if m.Path != "std" {
-				modules[m.Path+"@"+m.Version] = true
+			if name := nameOf(m); name != std {
+				modules[name] = true
 			}
 		}
 	}
@@ -43,21 +43,26 @@ func (r *release) gatherLicenses(platforms []platform) error {
 	var b strings.Builder
 	b.WriteString("Streamwright's programs are made of the modules below, and of Go's standard library.\n")
 	r.licenses = map[string][]string{}
-	add := func(module, name, folder string) error {
+	add := func(module, title string) error {
+		folder := folders[module]
+		if folder == "" {
+			return errors.New(module + " is not in the module cache")
+		}
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if e.IsDir() || !licenseFile.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
+			license := licenseFile.MatchString(e.Name())
+			if e.IsDir() || !license && !addition.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
 				continue
 			}
 			text, err := os.ReadFile(filepath.Join(folder, e.Name()))
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&b, "\n======== %s: %s ========\n\n%s\n", name, e.Name(), strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
-			if addition.MatchString(e.Name()) {
+			fmt.Fprintf(&b, "\n======== %s: %s ========\n\n%s\n", title, e.Name(), strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
+			if !license {
 				continue
 			}
 			for _, m := range licensecheck.Scan(text).Match {
@@ -67,19 +72,15 @@ func (r *release) gatherLicenses(platforms []platform) error {
 			}
 		}
 		if r.licenses[module] == nil {
-			return fmt.Errorf("%s has no known license in %s", name, folder)
+			return fmt.Errorf("%s has no known license in %s", title, folder)
 		}
 		return nil
 	}
-	if err := add("std", "Go", folders["std"]); err != nil {
+	if err := add(std, "Go"); err != nil {
 		return err
 	}
 	for _, m := range slices.Sorted(maps.Keys(modules)) {
-		folder := folders[m]
-		if folder == "" {
-			return errors.New(m + " is not in the module cache")
-		}
-		if err := add(m, m, folder); err != nil {
+		if err := add(m, m); err != nil {
 			return err
 		}
 	}
@@ -100,7 +101,7 @@ func (r *release) folders() (map[string]string, error) {
 		for line := range strings.Lines(string(out)) {
 			name, folder, ok := strings.Cut(strings.TrimSpace(line), "\t")
 			if !ok {
-				name, folder = "std", name
+				name, folder = std, name
 			}
 			all[name] = folder
 		}

@@ -32,7 +32,7 @@ type release struct {
 	sources string // the repository
 	at      time.Time
 	notices string // the licenses of what the programs are made of, their texts
-	// licenses are those of each module, with its version, and of std: identifiers of SPDX.
+	// licenses has the SPDX identifiers of each module's licenses, by its name: see nameOf.
 	licenses map[string][]string
 }
 

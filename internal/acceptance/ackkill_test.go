@@ -52,6 +52,9 @@ func TestAckWorkersAndAKilledEngine(t *testing.T) {
 				c.moves(60)
 				time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond) // any moment
 				s.p.kill()
+				if s.nats == "" {
+					c.dies()
+				}
 				s.begin()
 				if s.nats == "" {
 					c.join(s.url())

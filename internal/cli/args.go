@@ -101,8 +101,8 @@ func suggested(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// flagError says what is wrong with a flag, and what to write. A command that there is not has
-// no flags either: that is what is wrong then.
+// flagError says what is wrong with a flag, and what to write. If there is no such command
+// either, it says that.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError

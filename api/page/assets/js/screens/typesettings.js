@@ -34,8 +34,8 @@ export function settingsForm(name) {
     attr(undo, 'disabled', n === 0);
     text(status, n ? `${plural(n, 'setting')} changed, not saved` : '');
   }
-  // set shows the settings; what is being edited stays, or all is taken back.
-  function set(t, { keep = false } = {}) {
+  // set shows the settings; with keep, what is being edited stays.
+  function set(t, keep = false) {
     type = t;
     put(source, t.source === 'file' ? 'set by engine.toml' : t.source === 'api' ? 'changed through the API' : 'all defaults');
     for (const r of rows.values()) r.set(t, keep);
@@ -76,7 +76,7 @@ export function settingsForm(name) {
     }
     first?.input.focus();
   }
-  return { el, set: (t) => set(t, { keep: true }) };
+  return { el, set: (t) => set(t, true) };
 }
 
 let ids = 0;
@@ -92,19 +92,19 @@ function rowOf(setting, changed) {
   let shown = '';
   let touched = false; // somebody edits it
   let had; // as the engine has it
+  const edited = () => touched && typed() !== shown;
   const typed = () => (setting.kind === 'flag' ? String(input.checked) : input.value.trim());
   const complain = (said) => {
     show(text(error, said), Boolean(said));
     input.setAttribute('aria-invalid', said ? 'true' : 'false');
   };
   const mark = () => {
-    el.classList.toggle('is-edited', typed() !== shown);
+    el.classList.toggle('is-edited', edited());
     changed();
   };
   input.addEventListener('input', () => { touched = true; complain(''); mark(); });
   return {
-    el, input, setting, complain,
-    edited: () => touched && typed() !== shown,
+    el, input, setting, complain, edited,
     value() {
       const next = valueOf(setting, typed());
       const lost = setting.empty === null && next ? Object.keys(had ?? {}).filter((k) => !(k in next)) : [];
@@ -130,7 +130,7 @@ function rowOf(setting, changed) {
       attr(input, lock, owned);
       text(hint, owned ? OWNED : setting.hint);
       el.classList.toggle('is-owned', owned);
-      el.classList.toggle('is-edited', touched && typed() !== shown);
+      el.classList.toggle('is-edited', edited());
     },
   };
 }
