@@ -311,8 +311,16 @@ func TestDedupBucketDeletedUnannounced(t *testing.T) {
 	if err := js.DeleteStream(testContext(t), "KV_work_dedup"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateOrUpdateStream(testContext(t), st.CachedInfo().Config); err != nil {
-		t.Fatal(err)
+	for {
+		_, err := js.CreateOrUpdateStream(testContext(t), st.CachedInfo().Config)
+		if err == nil {
+			break
+		}
+		// A stream made meanwhile may lose its folder to the deletion: see bucket.create.
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != 10049 {
+			t.Fatal(err)
+		}
 	}
 	awaitEntries(t, js, 1)
 	check(t, js, d, p)
