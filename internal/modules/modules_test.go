@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestModules(t *testing.T) {
 			cmd := exec.Command("go", append(args, "./...")...)
 			cmd.Dir = filepath.Join(root, folder)
 			// Flags such as -modfile are about the main module.
-			cmd.Env = append(os.Environ(), "GOFLAGS="+trimpath())
+			cmd.Env = append(os.Environ(), "GOFLAGS="+compiledWith())
 			out, err := cmd.CombinedOutput()
 			t.Logf("%s", out)
 			if err != nil {
@@ -71,13 +72,11 @@ func modules(t *testing.T) (folders []string) {
 	return folders
 }
 
-// trimpath returns that flag if the tests of the main module have it: a module
-// compiled like that one finds what they share in the build cache.
-func trimpath() string {
-	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
-		if flag == "-trimpath" {
-			return flag
-		}
-	}
-	return ""
+// compiledWith returns the flags that say how the tests of the main module are compiled: a
+// module compiled like that one finds what they share in the build cache.
+func compiledWith() string {
+	flags := strings.Fields(os.Getenv("GOFLAGS"))
+	return strings.Join(slices.DeleteFunc(flags, func(flag string) bool {
+		return flag != "-trimpath" && !strings.HasPrefix(flag, "-pgo=")
+	}), " ")
 }

@@ -56,6 +56,7 @@ const pale = `(() => {
 })()`
 
 func TestNamesAndContrast(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for hash, want := range s.shown() {
@@ -76,6 +77,7 @@ func TestNamesAndContrast(t *testing.T) {
 }
 
 func TestThePhoneScrollsOneWay(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for hash, want := range s.shown() {
@@ -103,6 +105,7 @@ func TestThePhoneScrollsOneWay(t *testing.T) {
 // While figures change, and when the charts have their first sample, nothing moves.
 // What needs attention may: so nothing here comes to need it, or ceases to.
 func TestNothingJumps(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("archive"))
 	p := open(t, desktop, w.url+"#/")

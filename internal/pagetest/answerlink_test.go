@@ -13,6 +13,7 @@ import (
 // A link shows its question to whoever has it, and is answered once. What looks at links, as
 // mail programs do, answers nothing.
 func TestALinkIsAnswered(t *testing.T) {
+	t.Parallel()
 	for name, v := range map[string]view{"phone": phone, "dark": night} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, withPeople)
@@ -70,6 +71,7 @@ func (p *tab) check(v view) {
 
 // Two have a link to one question: who comes second is told who was first.
 func TestTwoLinksToOneQuestion(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	links := w.asking("expense", payAda, time.Hour, "ada", "bob")
 	id := w.asks("", "expense", `{}`)
@@ -90,6 +92,7 @@ func TestTwoLinksToOneQuestion(t *testing.T) {
 
 // A link whose question is over says so, and one that is none, too.
 func TestLinksThatLeadNowhere(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	links := w.asking("expense", payAda, time.Hour, "ada")
 	id := w.asks("", "expense", `{}`)
@@ -125,6 +128,7 @@ func (p *tab) follow(hash string) {
 
 // While the engine can't be reached, what was typed stays; then it is sent, once.
 func TestALinkOutlivesABrokenConnection(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	links := w.asking("expense", payAda, time.Hour, "ada")
 	id := w.asks("", "expense", `{}`)
@@ -146,6 +150,7 @@ func TestALinkOutlivesABrokenConnection(t *testing.T) {
 
 // A namespace has its own links.
 func TestALinkOfANamespace(t *testing.T) {
+	t.Parallel()
 	def, acme := start(t), start(t)
 	links := acme.asking("expense", payAda, time.Hour, "ada")
 	id := acme.asks("", "expense", `{}`)
@@ -166,6 +171,7 @@ func TestALinkOfANamespace(t *testing.T) {
 
 // Who tries many links is told to wait.
 func TestTooManyLinks(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	enough, stop := context.WithCancel(w.ctx)
 	var tries sync.WaitGroup

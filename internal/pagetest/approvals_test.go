@@ -117,6 +117,7 @@ var payAda = workers.Question{
 
 // The inbox lists what waits for an answer, by type, or for whoever looks.
 func TestTheInbox(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	w.asking("expense", payAda, 48*time.Hour)
 	w.asking("leave", workers.Question{Title: "May Carl stay at home?", Who: events.Answerers{Users: []string{"ada"}}}, time.Hour)
@@ -148,6 +149,7 @@ func TestTheInbox(t *testing.T) {
 // Somebody who may do nothing but approve opens the page at the inbox, with what he may
 // answer, and answers.
 func TestAnApproverNeedsNoOtherRole(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	w.asking("expense", payAda, 48*time.Hour)
 	w.asking("leave", workers.Question{Title: "May Carl stay at home?", Who: events.Answerers{Users: []string{"ada"}}}, time.Hour)
@@ -189,6 +191,7 @@ func TestAnApproverNeedsNoOtherRole(t *testing.T) {
 
 // The inbox and an open question follow what happens, and a list of many has pages.
 func TestTheInboxIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.asking("expense", payAda, time.Hour)
 	p := open(t, desktop, w.url+"#/work")
@@ -218,6 +221,7 @@ func TestTheInboxIsLive(t *testing.T) {
 
 // An item that asks leads to its question, from its page and from the list of work.
 func TestAnItemLeadsToItsQuestion(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.asking("expense", payAda, time.Hour)
 	id := w.asks("", "expense", `{}`)
@@ -250,6 +254,7 @@ const kinds = `{"type":"object","required":["amount","paid"],"properties":{
 // A form has a field for each kind of value. What the engine refuses is shown, and what was
 // typed stays; what it takes has come as it was typed.
 func TestAFormIsFilledIn(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.asking("invoice", workers.Question{Title: "What does it cost?", Choices: []events.Choice{events.ChoiceApprove, events.ChoiceAnswer}, Form: json.RawMessage(kinds), Proposal: json.RawMessage(`{"amount":12345678901234567890,"rate":1.50}`)}, time.Hour)
 	id := w.asks("", "invoice", `{}`)
@@ -290,6 +295,7 @@ func TestAFormIsFilledIn(t *testing.T) {
 
 // A proposal is approved as it is, or with changes; not with changes that are lost.
 func TestAProposalIsChanged(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	form := `{"type":"object","properties":{"amount":{"type":"integer","title":"Amount"}}}`
 	all := []events.Choice{events.ChoiceApprove, events.ChoiceEdit, events.ChoiceReject}
@@ -333,6 +339,7 @@ func sameJSON(t testing.TB, a []byte, b string) bool {
 
 // Two people answer at once: one answer counts, and the other is told whose.
 func TestTwoAnswerAtOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	w.asking("expense", payAda, time.Hour)
 	id := w.asks(eveToken, "expense", `{}`)
@@ -365,6 +372,7 @@ func TestTwoAnswerAtOnce(t *testing.T) {
 
 // Who comes too late is told who has answered what, even if the page does not know yet.
 func TestALateAnswerIsRefused(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	w.asking("expense", payAda, time.Hour)
 	id := w.asks(eveToken, "expense", `{}`)
@@ -381,6 +389,7 @@ func TestALateAnswerIsRefused(t *testing.T) {
 
 // Where nobody signs in, whoever answers gives a name, which a question may ask for.
 func TestANameIsGivenWhereNobodySignsIn(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	q := payAda
 	q.Who.Users = []string{"ada"}
@@ -402,6 +411,7 @@ func TestANameIsGivenWhereNobodySignsIn(t *testing.T) {
 
 // The one who submitted an item may not answer a question that says so.
 func TestTheSubmitterMayNotAnswer(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	q := payAda
 	q.Who.NotSubmitter = true
@@ -421,6 +431,7 @@ func TestTheSubmitterMayNotAnswer(t *testing.T) {
 
 // The inbox and a question have names, contrast and room on every device.
 func TestApprovalsOnEveryDevice(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	q := payAda
 	q.Choices, q.Form = events.Choices[:], json.RawMessage(kinds)
@@ -442,6 +453,7 @@ func TestApprovalsOnEveryDevice(t *testing.T) {
 }
 
 func TestScreensOfApprovals(t *testing.T) {
+	t.Parallel()
 	w := start(t, withPeople)
 	folder := t.TempDir()
 	if os.Getenv(updateScreens) != "" {

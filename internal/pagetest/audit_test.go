@@ -3,6 +3,7 @@ package pagetest
 import "testing"
 
 func TestThePageSaysWhoDidWhat(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	id := w.submit(itemOf("audited"))
 	p := open(t, desktop, w.url+"#/audit")

@@ -97,33 +97,34 @@ type tab struct {
 	expected []string
 }
 
-// kept is the tab that tests use one after the other: a tab of one's own takes half a
-// second of a processor to make, and another to load the page without a cache.
+// kept are the tabs that no test has now, each in a browser context of its own, which has a
+// storage of its own: a new tab takes half a second of a processor to make, and another to
+// load the page without a cache.
 var kept struct {
-	mu    sync.Mutex
-	id    target.ID
-	taken bool
+	mu   sync.Mutex
+	tabs []target.ID
 }
 
-// newTab returns a tab with empty storage: the kept one, or, while somebody has that,
-// one in a browser context of its own.
+// newTab returns a tab that no other test has, a kept one if there is one.
 func newTab(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	parent := browser(t)
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
-	if kept.taken {
-		return chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
-	}
-	if kept.id == "" {
-		ctx, _ := chromedp.NewContext(parent, chromedp.WithDetachOnCancel()) // ends with the browser
+	tab := func() (id target.ID) {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		if last := len(kept.tabs) - 1; last >= 0 {
+			id, kept.tabs = kept.tabs[last], kept.tabs[:last]
+		}
+		return id
+	}()
+	if tab == "" {
+		ctx, _ := chromedp.NewContext(parent, chromedp.WithNewBrowserContext(), chromedp.WithDetachOnCancel()) // ends with the browser
 		if err := chromedp.Do(ctx); err != nil {
 			t.Fatal(err)
 		}
-		kept.id = chromedp.FromContext(ctx).Target.TargetID
+		tab = chromedp.FromContext(ctx).Target.TargetID
 	}
-	kept.taken = true
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithTargetID(kept.id), chromedp.WithDetachOnCancel())
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithTargetID(tab), chromedp.WithDetachOnCancel())
 	return ctx, func() {
 		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 			t.Errorf("leave the page: %v", err)
@@ -131,7 +132,7 @@ func newTab(t testing.TB) (context.Context, context.CancelFunc) {
 		cancel()
 		kept.mu.Lock()
 		defer kept.mu.Unlock()
-		kept.taken = false
+		kept.tabs = append(kept.tabs, tab)
 	}
 }
 
@@ -167,6 +168,8 @@ func open(t testing.TB, v view, address string) *tab {
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
+	// As if its window were in front, beside those of other tests.
+	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: hearing})
 	once := call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: forgetting}).Identifier
 	p.do(chromedp.Navigate(address))

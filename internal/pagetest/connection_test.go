@@ -33,6 +33,7 @@ func (p *tab) stays() func() {
 }
 
 func TestABrokenConnectionComesBack(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	way := newWire(t, w.engine.HTTP())
 	id := w.submit(streamwright.Item{Type: "email"})
@@ -62,6 +63,7 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 // A browser keeps the pages that were left, for a return. They hold no connections: it
 // has only six to a host, and the next page would get none.
 func TestAPageThatIsLeftHoldsNoConnection(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url+"#/events")
 	p.expect(provoked...)
@@ -82,6 +84,7 @@ func TestAPageThatIsLeftHoldsNoConnection(t *testing.T) {
 }
 
 func TestARestartedEngine(t *testing.T) {
+	t.Parallel()
 	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: need.Address(t).String(), Durability: config.Interval}
 	w := start(t, func(to *embedded.Options) { *to = o })
 	w.submit(streamwright.Item{Type: "email"})
@@ -105,6 +108,7 @@ const token = "s3cret-of-at-least-16-characters"
 func guarded(o *embedded.Options) { o.HTTPTokens = "ops " + token + " submit,read,operate" }
 
 func TestATokenIsAskedFor(t *testing.T) {
+	t.Parallel()
 	w := start(t, guarded)
 	w.submit(streamwright.Item{Type: "email"})
 	p := open(t, desktop, w.url+"#/work")
@@ -127,6 +131,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 }
 
 func TestWithoutATokenThePageSaysSo(t *testing.T) {
+	t.Parallel()
 	w := start(t, guarded)
 	p := open(t, desktop, w.url+"#/")
 	p.expect("401")
@@ -147,6 +152,7 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 // A list of a node that is behind the others says so above, until it has all or another
 // screen is shown.
 func TestListsThatMayLackItemsSaySo(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("email"))
 	p := open(t, desktop, w.url+"#/workers")
@@ -180,6 +186,7 @@ func TestListsThatMayLackItemsSaySo(t *testing.T) {
 // What somebody has typed into the settings of a type stays when the connection comes back, and
 // what has changed meanwhile is shown beside it.
 func TestWhatIsEditedOutlivesAConnection(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	way := newWire(t, w.engine.HTTP())
 	w.submit(streamwright.Item{Type: "email"})

@@ -29,6 +29,7 @@ func (p *tab) seqs() (out []int) {
 }
 
 func TestEventsAreFollowedAndFiltered(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/events")
@@ -60,6 +61,7 @@ func TestEventsAreFollowedAndFiltered(t *testing.T) {
 // The log holds more than a page: back to its beginning, every event once, and
 // on again.
 func TestTheLogIsLookedBackThrough(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	const all = 150
 	items := make([]streamwright.Item, all)
@@ -121,6 +123,7 @@ func (w *world) positions(last int) (all []int) {
 // What retention has cut from the log is said wherever a look back ends there: with and
 // without filters, and where a look begins before it.
 func TestALookBackSaysWhatIsNoLongerThere(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	gone := w.submit(itemOf("gone"))
 	items := make([]streamwright.Item, 120)
@@ -208,6 +211,7 @@ func grouped(n int) string {
 }
 
 func TestAFilteredLookBackFindsWhatLiesDeep(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	rare := w.submit(itemOf("rare"))
 	items := make([]streamwright.Item, 600)
@@ -225,6 +229,7 @@ func TestAFilteredLookBackFindsWhatLiesDeep(t *testing.T) {
 }
 
 func TestEventsAreSampledUnderLoad(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.worker("w-1", 32, map[string]workers.Handler{"tick": func(context.Context, *workers.RawItem) (any, error) { return nil, nil }})
 	p := open(t, desktop, w.url+"#/events")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnItemIsShown(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	t.Run("completed", func(t *testing.T) {
@@ -73,6 +74,7 @@ func TestAnItemIsShown(t *testing.T) {
 }
 
 func TestAnItemIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	step := make(chan string)
 	w.worker("w-1", 1, map[string]workers.Handler{"etl": func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -100,6 +102,7 @@ func TestAnItemIsLive(t *testing.T) {
 }
 
 func TestOutputIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	step := make(chan string)
 	w.worker("w-1", 1, map[string]workers.Handler{"answer": func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -130,6 +133,7 @@ func TestOutputIsLive(t *testing.T) {
 }
 
 func TestCancelAnItem(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/work/"+s.running)
@@ -152,6 +156,7 @@ func TestCancelAnItem(t *testing.T) {
 }
 
 func TestReplayAnItem(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/work/"+s.cancelled)
@@ -164,6 +169,7 @@ func TestReplayAnItem(t *testing.T) {
 }
 
 func TestEditAndReplayAnItem(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	fixed := make(chan json.RawMessage, 8)
 	w.worker("w-1", 1, map[string]workers.Handler{"charge": func(_ context.Context, it *workers.RawItem) (any, error) {
@@ -196,6 +202,7 @@ func TestEditAndReplayAnItem(t *testing.T) {
 }
 
 func TestRescheduleAnItem(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	id := w.submit(streamwright.Item{Type: "email", Delay: 5 * time.Hour})
 	p := open(t, desktop, w.url+"#/work/"+id)
@@ -222,6 +229,7 @@ func TestRescheduleAnItem(t *testing.T) {
 
 // A panic's stack is nowhere in a table: lists and histories show its first line.
 func TestPanicsShowTheirFirstLine(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.worker("w1", 1, map[string]workers.Handler{"email": func(context.Context, *workers.RawItem) (any, error) {
 		panic("the template is missing")

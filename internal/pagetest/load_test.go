@@ -19,6 +19,7 @@ const (
 )
 
 func TestThePageStaysQuickUnderLoad(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.worker("w-1", 32, map[string]workers.Handler{"tick": func(_ context.Context, it *workers.RawItem) (any, error) { return nil, nil }})
 	const all = 4000

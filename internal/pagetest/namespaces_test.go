@@ -35,6 +35,7 @@ func host(t *testing.T, def, acme *world) (at string) {
 
 // Each namespace has its page, which shows its own items live, and leads to the others.
 func TestNamespaces(t *testing.T) {
+	t.Parallel()
 	def, acme := start(t), start(t)
 	def.submit(itemOf("of-default"))
 	acme.submit(itemOf("of-acme"))
@@ -59,6 +60,7 @@ func TestNamespaces(t *testing.T) {
 
 // An engine without namespaces shows no list.
 func TestNoNamespaces(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see(".connection", "live")

@@ -68,6 +68,7 @@ func (w *world) all(typ string) []streamwright.WorkItem {
 }
 
 func TestAnItemIsSubmitted(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	last := w.submit(streamwright.Item{Type: "invoice", Params: json.RawMessage(`{"number":12345678901234567890,"eur":1.50}`)})
 	p := open(t, desktop, w.url+"#/types/invoice")
@@ -137,6 +138,7 @@ func TestAnItemIsSubmitted(t *testing.T) {
 
 // A reply that is lost, or a dedup key that is taken, makes no second item.
 func TestAnItemIsSubmittedOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("invoice"))
 	p := open(t, desktop, w.url+"#/work?type=invoice")
@@ -174,6 +176,7 @@ func TestAnItemIsSubmittedOnce(t *testing.T) {
 
 // A type that is not there yet is made only where that is confirmed.
 func TestANewTypeIsConfirmed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(streamwright.Item{Type: "invoice", Params: map[string]int{"n": 1}})
 	p := open(t, phone, w.url+"#/work")
@@ -212,6 +215,7 @@ func TestANewTypeIsConfirmed(t *testing.T) {
 
 // The patch of a replay is sent as it is typed: numbers keep their digits.
 func TestAPatchIsSentAsItStands(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	p := open(t, desktop, w.url+"#/dead?items=1&type=charge")
@@ -245,6 +249,7 @@ func TestAPatchIsSentAsItStands(t *testing.T) {
 
 // A document that is no JSON is faulty at a place, and one that is JSON keeps each of its parts.
 func TestFaultsHaveAPlace(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url+"#/work")
 	p.see("h1", "Work")
@@ -272,6 +277,7 @@ func TestFaultsHaveAPlace(t *testing.T) {
 
 // Who may only look is told so, and who may submit may not set schedules.
 func TestRolesOfTheForms(t *testing.T) {
+	t.Parallel()
 	const reader, submitter = "a-reader-of-16-characters-and-more", "a-submitter-of-16-characters-and-more"
 	w := start(t, func(o *embedded.Options) {
 		o.HTTPTokens = "ops " + token + " submit,read,operate\nann " + reader + " read\nbob " + submitter + " read,submit"
@@ -310,6 +316,7 @@ func TestRolesOfTheForms(t *testing.T) {
 
 // A 0 is neither sent nor ignored: it is refused at its field.
 func TestZeroIsRefusedAtItsField(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("email"))
 	p := open(t, desktop, w.url+"#/work")

@@ -136,6 +136,7 @@ func (n *node) row() string { return fmt.Sprintf(".panel-nodes [data-node=%s]", 
 // The panel of the nodes follows what happens to them: from any node, on every device,
 // without the page being loaded anew.
 func TestTheNodesOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodes(t)
 	t.Cleanup(c.lastWords)
 	owner, standbys := c.settled()
@@ -302,6 +303,7 @@ func (p *tab) sound(device string) {
 
 // Where there is one node nothing is shown of nodes.
 func TestASingleNodeShowsNoPanel(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see(".connection", "live")

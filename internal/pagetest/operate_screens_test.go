@@ -82,6 +82,7 @@ func (w *world) fireTwice(name string) {
 // The forms have names, contrast and room on every device, with all that they can
 // complain of.
 func TestFormsOnEveryDevice(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.seedTrouble()
 	for device, v := range map[string]view{"light": desktop, "dark": night, "phone": phone} {
@@ -114,6 +115,7 @@ func TestFormsOnEveryDevice(t *testing.T) {
 }
 
 func TestOperatorsScreensOnEveryDevice(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	for name, c := range w.operated(s) {
@@ -138,6 +140,7 @@ func TestOperatorsScreensOnEveryDevice(t *testing.T) {
 }
 
 func TestOperatorsScreens(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	folder := t.TempDir()

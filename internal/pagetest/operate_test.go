@@ -16,6 +16,7 @@ import (
 func tail(id string) string { return id[len(id)-8:] }
 
 func TestDeadLettersByCause(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	p := open(t, desktop, w.url+"#/dead")
@@ -54,6 +55,7 @@ func TestDeadLettersByCause(t *testing.T) {
 }
 
 func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	dead := func(typ string) int {
@@ -94,6 +96,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 }
 
 func TestDeadItemsPageToAnyDepth(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.worker("c-1", 8, map[string]workers.Handler{"charge": charge})
 	const all = 120
@@ -124,6 +127,7 @@ func TestDeadItemsPageToAnyDepth(t *testing.T) {
 }
 
 func TestRejectedSubmissions(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.seedTrouble()
 	p := open(t, desktop, w.url+"#/dead")
@@ -158,6 +162,7 @@ func TestRejectedSubmissions(t *testing.T) {
 }
 
 func TestATypeIsPausedAndItsCircuitClosed(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.seedTrouble()
 	p := open(t, desktop, w.url+"#/types")
@@ -192,6 +197,7 @@ func TestATypeIsPausedAndItsCircuitClosed(t *testing.T) {
 }
 
 func TestSettingsAreEdited(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.seedTrouble()
 	p := open(t, desktop, w.url+"#/types/email")
@@ -240,6 +246,7 @@ func TestSettingsAreEdited(t *testing.T) {
 }
 
 func TestWorkersAreShownAndDrained(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	p := open(t, desktop, w.url+"#/workers")
@@ -280,6 +287,7 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 // However much runs, each worker shows what is its own: the list is asked worker by
 // worker, and what is more than fits leads to the list of work.
 func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	hold := func(ctx context.Context, _ *workers.RawItem) (any, error) {
 		select {
@@ -321,6 +329,7 @@ func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
 }
 
 func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.seedTrouble()
 	p := open(t, desktop, w.url+"#/schedules")
@@ -351,6 +360,7 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 }
 
 func TestOperatorsSeeEmptyScreens(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	for hash, want := range map[string]string{
 		"#/dead": "Nothing is dead", "#/dead?items=1": "No dead items match", "#/dead?show=rejected": "No submission has been rejected",
@@ -376,6 +386,7 @@ func TestOperatorsSeeEmptyScreens(t *testing.T) {
 
 // It takes the minute after which a silent worker counts as dead.
 func TestAWorkerThatDiedIsShown(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(o *embedded.Options) {
 		o.Config.Workers.HeartbeatInterval, o.Config.Workers.DeadAfter = time.Second, 3*time.Second
 	})

@@ -32,6 +32,7 @@ func (p *tab) digest(before string) (now string) {
 
 // A reader submits, fails and lets time pass, and sees the events.
 func TestThePlayground(t *testing.T) {
+	t.Parallel()
 	p := playground(t, desktop, "protection")
 	p.see(".playground .log", `"kind":"queued"`)
 	digest := p.digest("")
@@ -55,6 +56,7 @@ func TestThePlayground(t *testing.T) {
 
 // The keyboard suffices, on a narrow screen and in the dark too.
 func TestThePlaygroundByKeyboard(t *testing.T) {
+	t.Parallel()
 	for name, v := range map[string]view{"phone": phone, "night": night, "narrow night": {width: phone.width, height: phone.height, dark: true}} {
 		t.Run(name, func(t *testing.T) {
 			p := playground(t, v, "limits")
@@ -85,6 +87,7 @@ const pageColours = `[...document.querySelectorAll('.playground :is(button, inpu
 
 // No other page may compile WebAssembly, neither of the documentation nor the web page.
 func TestOnlyAPlaygroundsPageMayCompile(t *testing.T) {
+	t.Parallel()
 	const compile = `WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])).then(() => true, () => false)`
 	p := playground(t, desktop, "routing")
 	p.see(".playground tbody tr:nth-child(4)", "running") // of the highest priority

@@ -25,6 +25,7 @@ func schemaForm(schema, first, keep, f string) string {
 
 // A form gives back the value that it began with, whatever its fields make of it.
 func TestFormsKeepTheirFirstValue(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see("h1", "Overview")
@@ -68,6 +69,7 @@ func str(s *string) string {
 
 // What is typed is read as the schema's type, and what is plain to see is complained of.
 func TestFormsReadAndComplain(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	call(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})

@@ -27,6 +27,7 @@ func (w *world) schedule(name string) *streamwright.ScheduleInfo {
 }
 
 func TestAScheduleIsMadeAndChanged(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("report"))
 	p := open(t, desktop, w.url+"#/schedules")
@@ -100,6 +101,7 @@ func TestAScheduleIsMadeAndChanged(t *testing.T) {
 }
 
 func TestAScheduleListsItsRuns(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.worker("reporter", 2, map[string]workers.Handler{"report": func(context.Context, *workers.RawItem) (any, error) { return "done", nil }})
 	if _, err := w.client.Schedules().Set(w.ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *", Zone: "Europe/Berlin", Params: map[string]bool{"full": true}}); err != nil {
@@ -162,6 +164,7 @@ func TestAScheduleListsItsRuns(t *testing.T) {
 
 // Runs come into sight while one looks.
 func TestRunsAreLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	if _, err := w.client.Schedules().Set(w.ctx, streamwright.Schedule{Name: "often", Type: "poll", Every: time.Second}); err != nil {
 		t.Fatal(err)

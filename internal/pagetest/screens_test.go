@@ -51,6 +51,7 @@ func (w *world) busy(d time.Duration) {
 }
 
 func TestScreens(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for i := range 3 { // of some kinds more, for the list

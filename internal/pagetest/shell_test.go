@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheKeyboardSuffices(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url)
@@ -45,6 +46,7 @@ func TestTheKeyboardSuffices(t *testing.T) {
 }
 
 func TestEveryControlIsReachedByTab(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.seed()
 	p := open(t, desktop, w.url+"#/work")
@@ -84,6 +86,7 @@ func TestEveryControlIsReachedByTab(t *testing.T) {
 }
 
 func TestTheThemeIsChosenAndKept(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	background := func(p *tab) (out string) {
 		p.eval(`getComputedStyle(document.documentElement).backgroundColor`, &out)
@@ -113,6 +116,7 @@ func TestTheThemeIsChosenAndKept(t *testing.T) {
 }
 
 func TestLinksAndBack(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/work/"+s.dead)
@@ -133,6 +137,7 @@ func TestLinksAndBack(t *testing.T) {
 
 // A dialog belongs to what it was opened over: Back, and a link in it, close it.
 func TestADialogDoesNotSurviveBack(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/work")
@@ -150,6 +155,7 @@ func TestADialogDoesNotSurviveBack(t *testing.T) {
 }
 
 func TestTheDocumentationIsLinked(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	for _, place := range []string{"nav", "footer"} {

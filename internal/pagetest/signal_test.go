@@ -13,6 +13,7 @@ import (
 // Somebody answers an item that waits: the page shows what it waits for, and sends the
 // signal with a payload once, in spite of one that is no JSON.
 func TestSignalFromThePage(t *testing.T) {
+	t.Parallel()
 	w := start(t, withFile)
 	w.worker("w-1", 1, map[string]workers.Handler{"order": func(_ context.Context, it *workers.RawItem) (any, error) {
 		if it.Waited == nil {

@@ -20,6 +20,7 @@ const taken = `[...document.querySelectorAll('a[href], button, input, select, te
 // Messages keep no control from being pressed, wherever the page is scrolled to, and
 // are closed by a key. Those of this test are of something bad, so that they stay.
 func TestMessagesTakeNoControlAway(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for range 12 {
@@ -76,6 +77,7 @@ func (p *tab) below(place string) {
 // Messages that have made room for controls are seen as well when the window becomes
 // lower, as that of a phone that is turned.
 func TestMessagesStayInTheWindow(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, phone, w.url+"#/schedules")
 	p.see(".connection", "live")
@@ -91,6 +93,7 @@ func TestMessagesStayInTheWindow(t *testing.T) {
 // A control that lies below a message, since there is no better place for it, is
 // pressed through it.
 func TestMessagesArePressedThrough(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, phone, w.url+"#/schedules")
 	p.see(".connection", "live")

@@ -19,6 +19,7 @@ import (
 
 // What makes the engine refuse work is the first that the Overview shows, in red.
 func TestTheOverviewBeginsWithWhatStopsTheEngine(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(o *embedded.Options) {
 		o.Memory, o.Dir = false, t.TempDir()
 		o.Config.Limits.MinFreeBytes = 1 << 50 // no disk has so much
@@ -56,6 +57,7 @@ func (p *tab) needsOf(arguments string) (out []string) {
 
 // What the engine finds is told in words, each kind as one entry.
 func TestWhatNeedsAttentionIsToldInWords(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see(".panel-needs", "Nothing.")
@@ -79,6 +81,7 @@ func TestWhatNeedsAttentionIsToldInWords(t *testing.T) {
 
 // Each kind that the engine knows has words, for one and for many.
 func TestEachKindOfAttentionHasWords(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	for _, kind := range wire.AttentionKinds {
@@ -93,6 +96,7 @@ func TestEachKindOfAttentionHasWords(t *testing.T) {
 
 // Many types without a worker hide no death.
 func TestManyNeedsHideNoDeath(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.crowd()
 	for name, v := range map[string]view{"desktop": desktop, "phone": phone} {
@@ -111,6 +115,7 @@ func TestManyNeedsHideNoDeath(t *testing.T) {
 // Running is one number, wherever it stands, and what is dispatched beyond it is
 // called something else.
 func TestNumbersAgree(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	hold := func(ctx context.Context, _ *workers.RawItem) (any, error) {
 		select {
@@ -152,6 +157,7 @@ func TestNumbersAgree(t *testing.T) {
 
 // An id is shown whole, as it is searched for.
 func TestTheVisiblePartOfAnIDIsTheID(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for _, v := range []view{desktop, phone, {width: 900, height: 700}} {
@@ -175,6 +181,7 @@ func TestTheVisiblePartOfAnIDIsTheID(t *testing.T) {
 
 // Commands reach the engine that the page is of.
 func TestCommandsCarryTheAddress(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(o *embedded.Options) { o.NATSListen = "127.0.0.1:0" })
 	p := open(t, desktop, w.url)
 	p.see(".command", `engine submit hello '{"name":"Ada"}' --server `+w.engine.URL())
@@ -193,6 +200,7 @@ func TestCommandsCarryTheAddress(t *testing.T) {
 
 // An empty setting says what the engine does without it.
 func TestPlaceholdersAreTheDefaults(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.submit(itemOf("email"))
 	p := open(t, desktop, w.url+"#/types/email")
@@ -210,6 +218,7 @@ func TestPlaceholdersAreTheDefaults(t *testing.T) {
 
 // Each colour of a timeline is in its legend.
 func TestEachColourIsInTheLegend(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for name, id := range map[string]string{"completed": s.completed, "retried": s.retried, "dead": s.dead, "running": s.running, "spawned": s.parent, "backing off": s.backingOff} {
@@ -227,6 +236,7 @@ func TestEachColourIsInTheLegend(t *testing.T) {
 
 // Workers are told apart by the ends of their ids: the Overview shows them whole.
 func TestTheOverviewShowsWorkersWhole(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	for _, id := range []string{"machine-11444-91a53e1c", "machine-11444-f3a67675"} {
 		w.worker(id, 1, map[string]workers.Handler{"mail": func(context.Context, *workers.RawItem) (any, error) { return nil, nil }})
@@ -246,6 +256,7 @@ func TestTheOverviewShowsWorkersWhole(t *testing.T) {
 // A batch runs nothing, so there are no attempts of it, and once it has ended no more
 // items of it are to come.
 func TestABatchIsShownAsABatch(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	b, err := w.client.Batches().Open(w.ctx, streamwright.NewBatch{Name: "nightly", Count: 2})
 	if err != nil {
@@ -292,6 +303,7 @@ func (w *world) crowd() {
 // The tiles and the legends of the charts show the same instant, not one of them the last
 // sample.
 func TestTilesAndLegendsAgree(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	w.submit(itemOf("idle"))
@@ -326,6 +338,7 @@ const cutTexts = `[...document.querySelectorAll('nav *, .tile *, .mini-workers *
 
 // No text is cut at the usual widths, and no screen scrolls sideways.
 func TestNoTextIsCut(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	w.crowd()
@@ -361,6 +374,7 @@ func TestNoTextIsCut(t *testing.T) {
 
 // Nobody can submit, or pause, a batch.
 func TestTheTypeOfBatchesIsNotRun(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	if _, err := w.client.Batches().Open(w.ctx, streamwright.NewBatch{Name: "nightly"}); err != nil {
 		t.Fatal(err)

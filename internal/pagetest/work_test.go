@@ -18,6 +18,7 @@ func (p *tab) rows() (ids []string) {
 }
 
 func TestTheListIsFiltered(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	for _, c := range []struct {
@@ -50,6 +51,7 @@ func TestTheListIsFiltered(t *testing.T) {
 }
 
 func TestFiltersAreInTheAddress(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/work")
@@ -74,6 +76,7 @@ func TestFiltersAreInTheAddress(t *testing.T) {
 }
 
 func TestPagesToAnyDepth(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	const all = 230
 	items := make([]streamwright.Item, all)
@@ -147,6 +150,7 @@ func (p *tab) lists(ids ...string) {
 func rowOf(id string) string { return fmt.Sprintf(`.work-table tr[data-id="%s"]`, id) }
 
 func TestTheListIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.worker("media-1", 3, pick(w.handlers(), "transcode"))
 	first := w.submit(itemOf("transcode"))
@@ -198,6 +202,7 @@ func TestTheListIsLive(t *testing.T) {
 
 // Rows of a later page change, or go, where they are.
 func TestALaterPageIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	items := make([]streamwright.Item, 52)
 	for i := range items {
@@ -224,6 +229,7 @@ func TestALaterPageIsLive(t *testing.T) {
 
 // However much happens, the list is asked for at most once a second.
 func TestALiveListIsAskedForSeldom(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url+"#/work")
 	p.see(".connection", "live")
@@ -260,6 +266,7 @@ func (p *tab) choices(ids ...string) {
 }
 
 func TestSelectedItemsAreCancelled(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	var ids []string
 	for range 3 {
@@ -317,6 +324,7 @@ func (p *tab) selectPage() {
 }
 
 func TestAllThatMatchAreSelected(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	items := make([]streamwright.Item, 120)
 	for i := range items {
@@ -371,6 +379,7 @@ func TestAllThatMatchAreSelected(t *testing.T) {
 }
 
 func TestTheOverviewIsLive(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/")
@@ -407,6 +416,7 @@ func TestTheOverviewIsLive(t *testing.T) {
 }
 
 func TestAnEmptyEngineSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := open(t, desktop, w.url)
 	p.see(".screen", "Nothing has been submitted yet")
