@@ -136,8 +136,7 @@ type Failed struct {
 	Retryable bool     `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
 	Duration  Duration `json:"duration_ms"`
 	// MaxAttempts is the limit that applied, at least the attempt that failed.
-	// Older events may lack it: the item's limit applied then.
-	MaxAttempts Attempt `json:"max_attempts,omitempty"`
+	MaxAttempts Attempt `json:"max_attempts"`
 	// Spared says that the worker was lost early in the attempt, which therefore
 	// raises the limit by one; MaxAttempts counts it in.
 	Spared bool `json:"spared,omitempty"`

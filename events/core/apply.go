@@ -348,9 +348,7 @@ func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
 	if !it.StartedAt.IsZero() || b.Code != events.FailLeaseExpired { // its worker may report a failure without the start
 		hasStarted(it)
 	}
-	if b.MaxAttempts != 0 {
-		it.MaxAttempts = b.MaxAttempts
-	}
+	it.MaxAttempts = b.MaxAttempts
 	if b.Spared {
 		it.Spared++
 	}

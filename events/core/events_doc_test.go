@@ -97,7 +97,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"code":         "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`; see [PROTECTION.md](../guides/PROTECTION.md) for those that have a policy",
 		"retryable":    "whether another attempt makes sense, by the report and by the policy of the code",
 		"duration_ms":  "from the start of the handler, 0 if it had not started",
-		"max_attempts": "the limit that applied, at least the attempt that failed; absent in old events: the item's `max_attempts`",
+		"max_attempts": "the limit that applied, at least the attempt that failed",
 		"spared":       "true: the worker was lost early in the attempt, and `max_attempts` is one higher for it",
 	}},
 	events.KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
@@ -416,9 +416,8 @@ it knows, some are missing.
 
 ## Subjects
 
-` + "`work.event.<p>.<type>.<kind>`" + `: the partition (0 with one), the work type (` + "`_`" + ` for
-events of the partition, and where a rejected submission's type could not be
-read), the kind. So a plain NATS subscriber filters on the server:
+` + "`work.event.<p>.<type>.<kind>`" + `: the partition (0 with one), the work type (` + "`_`" + ` in
+%s, and where a rejected submission's type could not be read), the kind. So a plain NATS subscriber filters on the server:
 
 | subscribe to | for |
 |---|---|
@@ -448,6 +447,9 @@ Every field has a bound, and no event exceeds 2 MiB.
 
 `
 
+// oneLine is the length of the longest example that stands on one line, as in the log.
+const oneLine = 100
+
 func eventsDoc(t *testing.T) string {
 	var sb strings.Builder
 	var acts []string
@@ -456,7 +458,7 @@ func eventsDoc(t *testing.T) string {
 			acts = append(acts, "`"+k.String()+"`")
 		}
 	}
-	fmt.Fprintf(&sb, eventsHead, events.Version, strings.Join(acts, ", "))
+	fmt.Fprintf(&sb, eventsHead, ofNoType(), events.Version, strings.Join(acts, ", "))
 	examples := exampleEvents(t)
 	sb.WriteString("## Kinds\n")
 	for k := range events.Kind(events.NumKinds) {
@@ -464,7 +466,7 @@ func eventsDoc(t *testing.T) string {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(&sb, "\n### %s\n\n%s\n\nSubject: `work.event.<p>.%s.%s`\n\n| field of `data` | meaning |\n|---|---|\n", k, doc.means, subjectType(k), k)
+		fmt.Fprintf(&sb, "\n### %s\n\n%s\n\n| field of `data` | meaning |\n|---|---|\n", k, doc.means)
 		for _, n := range jsonFields(reflect.TypeOf(newBody(k)).Elem(), "") {
 			fmt.Fprintf(&sb, "| `%s` | %s |\n", n, doc.field(n))
 		}
@@ -477,25 +479,25 @@ func eventsDoc(t *testing.T) string {
 		if err := json.Unmarshal(examples[k], &example); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Indent(&pretty, example.Data, "", "  "); err != nil {
+		if len(example.Data) <= oneLine {
+			pretty.Write(example.Data)
+		} else if err := json.Indent(&pretty, example.Data, "", "  "); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&sb, "\n```json\n%s\n```\n", pretty.String())
 	}
-	sb.WriteString("\n## Reserved kinds\n\nTheir names are taken; this version neither writes nor reads them:\n")
-	for k := events.KindCreated; k < events.NumKinds; k++ {
-		if !knownKind(k) {
-			fmt.Fprintf(&sb, "`%s` ", k)
-		}
-	}
-	return strings.TrimRight(sb.String(), " ") + "\n"
+	return sb.String()
 }
 
-func subjectType(k events.Kind) string {
-	if k == events.KindOwned || k == events.KindFormatRaised || k == events.KindSnapshot || k == events.KindDrainSet || k == events.KindDrainEnded || k.Scope() == events.ScopeNamespace {
-		return string(events.NoType)
+// ofNoType are the kinds whose subject has "_" for the type, as the page shows them.
+func ofNoType() string {
+	var kinds []string
+	for k := range events.Kind(events.NumKinds) {
+		if _, ok := kindDocs[k]; ok && (k == events.KindOwned || k == events.KindFormatRaised || k == events.KindSnapshot || k == events.KindDrainSet || k == events.KindDrainEnded || k.Scope() == events.ScopeNamespace) {
+			kinds = append(kinds, "`"+k.String()+"`")
+		}
 	}
-	return "<type>"
+	return strings.Join(kinds, ", ")
 }
 
 // exampleEvents has the fullest event of each kind in the golden log.
