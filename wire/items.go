@@ -194,7 +194,7 @@ type List struct {
 	Code          string    `json:"code,omitempty"`                    // only those whose last failure has this code
 	Error         string    `json:"error,omitempty"`                   // only those whose last failure has all these words, in any order; the last may be the beginning of one
 	Q             string    `json:"q,omitempty"`                       // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
-	CreatedAfter  time.Time `json:"created_after,omitzero"`            // only those created at this time or later
+	CreatedAfter  time.Time `json:"created_after,omitzero"`            // only those created after this time
 	CreatedBefore time.Time `json:"created_before,omitzero"`           // only those created before this time
 	Limit         int       `json:"limit,omitempty" strict:"positive"` // how many at most: 1 to 1,000, 50 if left out
 	Cursor        string    `json:"cursor,omitempty"`                  // the next_cursor of the page before

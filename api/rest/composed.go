@@ -359,7 +359,7 @@ type SelectQuery struct {
 	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
 	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
 	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
-	CreatedAfter  time.Time `query:"created_after" doc:"Only those created at this time or later."`
+	CreatedAfter  time.Time `query:"created_after" doc:"Only those created after this time."`
 	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
 	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
 	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`

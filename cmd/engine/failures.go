@@ -115,8 +115,8 @@ func rejectedCommand(a *app) *cobra.Command {
 		Long: `Submissions that could not become an item are kept with their original bytes:
 the newest 10,000, up to 64 MiB. SEQ is the sequence of the rejected event, as
 the list shows it.`,
-		Example: "  engine rejected --type email\n  engine rejected show 1042\n" +
-			"  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}'",
+		Example: "  engine rejected --type email\n  engine rejected show 53248\n" +
+			"  engine rejected replay 53248 --params '{\"to\":\"ada@example.org\"}'",
 	}, rejectedListCommand, rejectedShowCommand, rejectedReplayCommand, rejectedPurgeCommand)
 }
 
@@ -163,7 +163,7 @@ func seqArg(a *app, fn func(context.Context, *streamwright.Client, events.Seq) e
 
 func rejectedShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show SEQ", Short: "Show a rejected submission with its original", Example: "  engine rejected show 1042", Args: cobra.ExactArgs(1),
+		Use: "show SEQ", Short: "Show a rejected submission with its original", Example: "  engine rejected show 53248", Args: cobra.ExactArgs(1),
 		RunE: seqArg(a, func(ctx context.Context, c *streamwright.Client, seq events.Seq) error {
 			r, err := c.Rejected().Get(ctx, seq)
 			return a.show(r, err, func() { a.printRejected(r) })
@@ -201,8 +201,8 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 		Use: "replay SEQ", Short: "Submit a rejected submission anew, corrected",
 		Long: `Submit a rejected submission anew. --header replaces a header, or drops it if
 nothing follows the =. The new item's trigger is rejected:SEQ.`,
-		Example: "  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}'\n" +
-			"  engine rejected replay 1042 --header Work-Priority=8",
+		Example: "  engine rejected replay 53248 --params '{\"to\":\"ada@example.org\"}'\n" +
+			"  engine rejected replay 53248 --header Work-Priority=8",
 		Args: cobra.ExactArgs(1),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if params != "" {
@@ -226,7 +226,7 @@ nothing follows the =. The new item's trigger is rejected:SEQ.`,
 func rejectedPurgeCommand(a *app) *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
-		Use: "purge SEQ", Short: "Forget a rejected submission", Example: "  engine rejected purge 1042 --note 'a test'", Args: cobra.ExactArgs(1),
+		Use: "purge SEQ", Short: "Forget a rejected submission", Example: "  engine rejected purge 53248 --note 'a test'", Args: cobra.ExactArgs(1),
 		Long: `Forget a rejected submission: it is no longer listed, and can't be replayed.
 
 The event log holds its original until it is cut, which the engine does when the

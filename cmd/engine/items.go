@@ -100,7 +100,7 @@ func showCommand(a *app) *cobra.Command {
 		Short: "Show all that is known of an item, now or at an earlier moment",
 		Long: `Show all that is known of an item and, if it has spawned others or was spawned
 itself, its place in their tree: what is above it and below it, each with its
-state. With --at, show the item as it was at a position of the log (1042), at a
+state. With --at, show the item as it was at a position of the log (53248), at a
 time (RFC 3339) or so long ago (10m). With --intake, show what became of a plain
 publish, by the sequence in its ack. With --params or --result, write that
 document instead, just as it is stored, even if the object store has it.`,

@@ -166,7 +166,7 @@ func pointInTime(dst *streamwright.PointInTime) func(string) error {
 			return m, nil
 		}
 		if m.Time, err = console.ParseMoment(s); err != nil {
-			err = errors.New("use a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
+			err = errors.New("use a position (53248), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
 		}
 		return m, err
 	})
@@ -178,13 +178,13 @@ func stateCommand(a *app) *cobra.Command {
 		Use:   "state --at POSITION|TIME",
 		Short: "Show the whole engine at an earlier moment",
 		Long: `Show queues, runs, pauses, circuits, schedules and namespaces as they were. The
-engine replays its log up to the moment: a position (1042), a time (RFC 3339),
+engine replays its log up to the moment: a position (53248), a time (RFC 3339),
 or how long ago (10m).`,
-		Example: "  engine state --at 10m\n  engine state --at 1042 --json",
+		Example: "  engine state --at 10m\n  engine state --at 53248 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at == (streamwright.PointInTime{}) {
-				return cli.Usagef("--at is missing: give a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
+				return cli.Usagef("--at is missing: give a position (53248), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
 			}
 			return a.with(cmd.Context(), func(c *streamwright.Client) error {
 				show, end := a.bar("replaying", "")
