@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,8 +36,10 @@ const (
 	logRecordBytes = 1024
 
 	defaultLogRecords = 1000
-	logBatch          = 500 // records asked for at once
-	logWait           = 5 * time.Second
+	// lastLogBytes bounds the texts of the records that are read at once.
+	lastLogBytes = 4 << 20
+	logBatch     = 500 // records asked for at once
+	logWait      = 5 * time.Second
 )
 
 // LogsConfig says how the items' logs are kept. Zero fields have defaults.
@@ -106,19 +109,26 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 }
 
 // Last returns the last records of an item's log, oldest first: at most limit
-// of them, 0 meaning 1,000. A message that is no record comes as its text.
+// of them, 0 meaning 1,000, whose texts have 4 MiB together. A message that is no
+// record comes as its text.
 func (l *Logs) Last(ctx context.Context, t events.Type, id events.ID, limit int) ([]wire.LogRecord, error) {
 	limit = cmp.Or(limit, defaultLogRecords)
 	records := []wire.LogRecord{}
+	bytes := 0
 	for behind, more := uint64(0), true; more; {
 		page, err := l.After(ctx, t, id, behind, logBatch)
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, page.Records...)
-		if over := len(records) - limit; over > 0 {
-			records = records[:copy(records, records[over:])]
+		for _, r := range page.Records {
+			bytes += len(r.Message)
 		}
+		records = append(records, page.Records...)
+		over := 0
+		for ; len(records)-over > limit || bytes > lastLogBytes; over++ {
+			bytes -= len(records[over].Message)
+		}
+		records = slices.Delete(records, 0, over) // which lets go of their texts
 		if more = page.More && len(page.Records) > 0; more {
 			behind = page.Records[len(page.Records)-1].Seq
 		}

@@ -408,6 +408,19 @@ func TestLogs(t *testing.T) {
 	if two := ask[wire.LogsReply](r, wire.APILogs, wire.Logs{ID: sub.ID, Limit: 2}).Records; len(two) != 2 || two[1].Message != "plain text" {
 		t.Fatalf("the last two: %+v", two)
 	}
+	large := strings.Repeat("x", 60<<10)
+	for i := range 100 {
+		if err := r.nc.Publish(wire.Default.Log("email", id), fmt.Appendf(nil, "%d %s", i, large)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.nc.RequestWithContext(r.ctx(), wire.Default.Log("email", id), []byte("the last")); err != nil {
+		t.Fatal(err)
+	}
+	bounded := ask[wire.LogsReply](r, wire.APILogs, wire.Logs{ID: sub.ID}).Records
+	if n := len(bounded); n != lastLogBytes/(60<<10)+1 || bounded[n-1].Message != "the last" {
+		t.Fatalf("%d large records, the last %.20q", len(bounded), bounded[len(bounded)-1].Message)
+	}
 }
 
 func TestVerifyAndRebuildStream(t *testing.T) {

@@ -85,11 +85,12 @@ func (w *replicaWatch) run(ctx context.Context) {
 		returned := now != of || leads && !led
 		led = leads
 		if returned || !time.Now().Before(next) {
-			if !w.read(ctx, leads) {
+			whole := w.read(ctx, leads)
+			if ctx.Err() != nil {
 				return
 			}
 			of, next = now, time.Now().Add(every)
-			if returned {
+			if returned || !whole {
 				next = time.Now().Add(soon)
 			}
 		}
@@ -98,10 +99,11 @@ func (w *replicaWatch) run(ctx context.Context) {
 	}
 }
 
-// read reads all replicas, and reports whether it came to their end. Without a leader among the
-// nodes there may be more of them.
+// read reads all replicas, and reports whether all could be read to their end. Without a leader
+// among the nodes there may be more of them.
 func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 	var streams []string
+	whole := true
 	for _, st := range w.srv.ownStreams(w.names()) {
 		name := st.Name
 		r, err := replicas.Reader{
@@ -111,20 +113,22 @@ func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if err != nil {
-			r.Damage = err.Error()
-		}
 		streams = append(streams, name)
+		if err != nil { // which says nothing of what the files hold
+			w.log.Warn("this node's replica of a stream can't be read: trying again later", "stream", name, "error", err)
+			whole = false
+			continue
+		}
 		w.note(name, r)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if led && len(streams) > 0 {
+	if led && whole && len(streams) > 0 {
 		w.found.At = time.Now().UTC().Truncate(time.Millisecond)
 	}
 	w.found.Streams = streams
 	w.found.Damaged = slices.DeleteFunc(w.found.Damaged, func(d wire.DamagedReplica) bool { return !slices.Contains(streams, d.Stream) })
-	return true
+	return whole
 }
 
 // note keeps what was found in a replica, and logs what is new.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,6 +46,7 @@ type spaces struct {
 	ended  sync.WaitGroup // of namespaces
 	starts chan struct{}  // holds one for each that starts: they take turns
 	placer *placer
+	known  atomic.Bool // the list is not older than the end of the log that this process found
 
 	mu sync.Mutex // guards by
 	by map[events.Namespace]*tenant
@@ -68,10 +70,31 @@ func (s *spaces) open(context.Context) error {
 func (s *spaces) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.sweep()
 	s.changed()
 	s.runs.Go(func() { s.run(ctx) })
+	s.runs.Go(func() { s.learn(ctx) })
 	s.runs.Go(func() { s.placer.run(ctx) })
+}
+
+// learn waits until the list is known: a standby has it from a log that it may still be
+// reading, in which namespaces come and go that are not there any more. Only then are folders
+// of none removed, and those begun that have none here: what has a folder was there before.
+func (s *spaces) learn(ctx context.Context) {
+	for {
+		end, err := s.home.ledger.eventLog.End(ctx)
+		if err == nil {
+			err = s.home.ledger.store.Await(ctx, end.Last)
+		}
+		if err == nil {
+			break
+		}
+		if sleep.For(ctx, spaceRetry) != nil {
+			return
+		}
+	}
+	s.sweep()
+	s.known.Store(true)
+	s.changed()
 }
 
 // changed notes that the list has changed.
@@ -94,17 +117,25 @@ func (s *spaces) run(ctx context.Context) {
 
 // tell tells the NATS server which namespaces there are, so that it knows who may do what in
 // them. Before others can connect it has those of the last run: while the server reads its
-// accounts again it refuses who is just connecting.
+// accounts again it refuses who is just connecting. The list is that of those to hold, also
+// beside the server's error.
 func (s *spaces) tell() (list []events.NamespaceInfo, err error) {
 	if list, err = s.home.ledger.store.Namespaces(); err != nil {
 		return nil, err
+	}
+	here := s.home.dir.namespaces()
+	if !s.known.Load() {
+		list = slices.DeleteFunc(list, func(info events.NamespaceInfo) bool { return !slices.Contains(here, info.Name) })
 	}
 	names := make([]events.Namespace, len(list))
 	for i, info := range list {
 		names[i] = info.Name
 	}
+	if !s.known.Load() {
+		names = here
+	}
 	if err := s.home.srv.hold(names); err != nil {
-		return nil, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
+		return list, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
 	}
 	return list, nil
 }
@@ -112,13 +143,16 @@ func (s *spaces) tell() (list []events.NamespaceInfo, err error) {
 // follow starts and stops what the list says.
 func (s *spaces) follow() error {
 	list, err := s.tell()
-	if err != nil {
+	if list == nil && err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, info := range list {
 		t := s.by[info.Name]
+		if t == nil && err != nil { // the server does not let anybody into it yet
+			continue
+		}
 		if t == nil {
 			t = newTenant(s.home, info, s.starts, s.placer.wake)
 			s.by[info.Name] = t
@@ -135,7 +169,7 @@ func (s *spaces) follow() error {
 			s.ended.Go(func() { s.end(t) })
 		}
 	}
-	return nil
+	return err
 }
 
 // end stops a namespace that is off the list, and removes its folder. Another of its name, if
@@ -254,7 +288,9 @@ func (s *spaces) handler(r *http.Request, name events.Namespace) (http.Handler, 
 		}
 		return nil, events.Refuse(events.CodeUnavailable, "%s", state)
 	}
-	return now.faces.handler(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), stateTimeout) // the first request waits for what the cluster knows
+	defer cancel()
+	return now.faces.handler(ctx)
 }
 
 // noToken answers who presents a token in a namespace that is not there, as one that is there
@@ -644,7 +680,8 @@ func (s *spaces) Metrics() (list []api.NamespaceMetrics) {
 	return list
 }
 
-// stateTimeout bounds the wait for a namespace that has not read its log yet.
+// stateTimeout bounds the wait for a namespace that has not read its log yet, or whose cluster
+// has no leader.
 const stateTimeout = 5 * time.Second
 
 // state says how the namespace is, with all that was accepted before.

@@ -394,7 +394,7 @@ var endpoints = func() []Endpoint {
 			{ID: "resume-schedule", Method: post, Path: v1 + "/schedules/{name}/resume", Tag: "schedules",
 				Summary: "Resume a schedule", About: "Its ticks make items again."},
 		}},
-		{Name: APIScheduleFire, Roles: operates, Makes: true, Refuses: adds, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
+		{Name: APIScheduleFire, Roles: operates, Makes: true, Key: "id", Refuses: adds, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
 			{ID: "fire-schedule", Method: post, Path: v1 + "/schedules/{name}/fire", Tag: "schedules",
 				Summary: "Make an item of a schedule now", About: "With an id in the body, repeating the request returns the same item."},
 		}},

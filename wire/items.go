@@ -325,7 +325,7 @@ type StatsRequest struct {
 // Logs asks for an item's log records, oldest first.
 type Logs struct {
 	ID    string `json:"id"`
-	Limit int    `json:"limit,omitempty" strict:"positive"` // the last so many; default 1,000, at most 10,000
+	Limit int    `json:"limit,omitempty" strict:"positive"` // the last so many, of 4 MiB together; default 1,000, at most 10,000
 	// After asks for the first records behind this sequence, in place of the last
 	// ones: 0 for those from the beginning.
 	After *uint64 `json:"after,omitempty"`

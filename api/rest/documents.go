@@ -51,6 +51,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, result bo
 	if err != nil {
 		return err
 	}
+	unhurried(w)
 	body, err := s.cfg.Documents.Open(r.Context(), ref)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ type Logs interface {
 // logsQuery is the input of an item's log.
 type logsQuery struct {
 	ItemPath
-	Limit       string `query:"limit" doc:"The last so many: 1 to 10,000, 1,000 if left out. Not with follow."`
+	Limit       string `query:"limit" doc:"The last so many, of 4 MiB together: 1 to 10,000, 1,000 if left out. Not with follow."`
 	Follow      bool   `query:"follow" doc:"Stream the records as server-sent events: those already there first, then live until the item has ended."`
 	LastEventID string `header:"Last-Event-ID" doc:"With follow: go on behind this record."`
 }

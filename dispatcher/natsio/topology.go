@@ -116,8 +116,21 @@ func isOffline(err error) bool {
 	if errors.As(err, &api) {
 		return api.ErrorCode == streamOffline
 	}
-	return errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUnsettled)
 }
+
+// errUnsettled: what is known of a stream may be from before its leader has led.
+var errUnsettled = errors.New("the stream has had no leader for long enough to be believed")
+
+// settled reports whether a stream's state is that of a leader which has led for newLeader.
+// Any server answers for a stream without a leader, and may lack its last messages; a leader's
+// first answer may be from just before it became one.
+func settled(info *jetstream.StreamInfo) bool {
+	c := info.Cluster
+	return c == nil || len(c.Replicas) == 0 || c.LeaderSince != nil && info.TimeStamp.Sub(*c.LeaderSince) >= newLeader
+}
+
+const newLeader = time.Second
 
 // MinDuplicates is the shortest duplicate window that the server allows. The server holds
 // each message id in memory for that long.
@@ -196,6 +209,9 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 	t.mu.Unlock()
 	state := s.CachedInfo().State
 	if answered := t.cfg.Answered(); state.LastSeq < answered {
+		if info := s.CachedInfo(); !settled(info) { // the purge below would take what it lacks just now
+			return fmt.Errorf("stream %s ends at message %d, and the log has answered %d: %w", cfg.Name, state.LastSeq, answered, errUnsettled)
+		}
 		first := t.intakeLife()
 		t.log.Warn("the intake ends before what the log has answered: moving it past that", "intake", state.LastSeq, "answered", answered, "to", first)
 		if err := s.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {

@@ -171,7 +171,9 @@ func TestAligned(t *testing.T) {
 }
 
 func TestSelf(t *testing.T) {
-	if Self(SelfResident) < 1<<20 || Self(SelfCPU) == 0 || Self("nonsense") != 0 {
+	for Self(SelfCPU) == 0 { // which the kernel may count by ticks
+	}
+	if Self(SelfResident) < 1<<20 || Self("nonsense") != 0 {
 		t.Errorf("this process has %v bytes and has used %v s", Self(SelfResident), Self(SelfCPU))
 	}
 }

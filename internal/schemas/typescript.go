@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 const tsHead = `// Rendered from the Go types of the protocol: do not edit.
@@ -24,6 +26,13 @@ func typeScript(types *book) []byte {
 	for _, name := range slices.Sorted(maps.Keys(types.defs)) {
 		writeInterface(&out, name, types.defs[name])
 	}
+	out.WriteString("\n/** Requests of which two do more than one: they are not repeated unless nobody has taken them. */\nexport const onlyOnce: ReadonlySet<string> = new Set([\n")
+	for _, e := range wire.Endpoints() {
+		if e.Once {
+			fmt.Fprintf(&out, "  %q,\n", e.Name)
+		}
+	}
+	out.WriteString("]);\n")
 	return out.Bytes()
 }
 

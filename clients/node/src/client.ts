@@ -14,6 +14,7 @@ import { readOutput, type Output, type OutputOptions } from "./output.js";
 import { EndedError, isTimeUp, isTransient, retry, type Patience } from "./retry.js";
 import { toJson } from "./text.js";
 import type * as wire from "./wire.gen.js";
+import { onlyOnce } from "./wire.gen.js";
 
 /** How a client behaves. */
 export interface ClientOptions {
@@ -544,8 +545,9 @@ export class Client {
    */
   #ask<T>(endpoint: string, body: unknown, patience: Patience, holdMs: number = 0): Promise<T> {
     const most = this.#set.tryTimeoutMs;
-    let tryMs = patience.forMs === 0 ? most : firstTryMs / 2;
-    return retry(endpoint, { onRetry: this.#set.onRetry, explain: this.#explain, unansweredMs: most, ...patience }, () => {
+    const once = onlyOnce.has(endpoint);
+    let tryMs = patience.forMs === 0 || once ? most : firstTryMs / 2;
+    return retry(endpoint, { onRetry: this.#set.onRetry, explain: this.#explain, unansweredMs: most, once, ...patience }, () => {
       tryMs = Math.min(2 * tryMs, most);
       return this.#once<T>(endpoint, body, patience.signal, holdMs + tryMs);
     });

@@ -1,4 +1,4 @@
-import { StreamwrightError, textOf } from "./errors.js";
+import { NoEngineError, StreamwrightError, textOf } from "./errors.js";
 import { sleep } from "./text.js";
 
 const minBackoffMs = 25; // before the second try; doubled each time
@@ -16,6 +16,8 @@ export interface Patience {
   /** The error to give up with, for the last try's. */
   explain?: (error: StreamwrightError) => Promise<StreamwrightError>;
   onRetry?: ((what: string, error: StreamwrightError) => void) | undefined;
+  /** Two would do more than one: it is tried again only where nobody has taken it. */
+  once?: boolean;
 }
 
 /** Whether a refusal may end by itself: no engine, or none that can answer now. */
@@ -49,6 +51,10 @@ export async function retry<T>(what: string, patience: Patience, attempt: () => 
     } catch (err) {
       if (signal?.aborted) throw endOf(what, signal.reason, last ?? err);
       if (!isTransient(err)) throw err;
+      if (patience.once && !(err instanceof NoEngineError) && err.code !== "not_owner") {
+        const cause = (await patience.explain?.(err)) ?? err;
+        throw new StreamwrightError(cause.code, `${cause.message}; the ${what} may have been done`, { cause });
+      }
       const wait = waitAfter(err, tries);
       const forMs = patience.forMs > 0 && err.code === "timeout" ? Math.max(patience.forMs, patience.unansweredMs ?? 0) : patience.forMs;
       if (Date.now() - start + wait > forMs) throw (await patience.explain?.(err)) ?? err;

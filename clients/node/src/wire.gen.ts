@@ -842,7 +842,7 @@ export interface List {
   batch?: string;
   /** only those whose last failure has this code */
   code?: string;
-  /** only those created at this time or later */
+  /** only those created after this time */
   created_after?: string;
   /** only those created before this time */
   created_before?: string;
@@ -911,7 +911,7 @@ export interface Logs {
   /** After asks for the first records behind this sequence, in place of the last ones: 0 for those from the beginning. */
   after?: number;
   id: string;
-  /** the last so many; default 1,000, at most 10,000 */
+  /** the last so many, of 4 MiB together; default 1,000, at most 10,000 */
   limit?: number;
 }
 
@@ -1706,7 +1706,7 @@ export interface Selection {
   cause?: string;
   /** only those whose last failure has this code */
   code?: string;
-  /** only those created at this time or later */
+  /** only those created after this time */
   created_after?: string;
   /** only those created before this time */
   created_before?: string;
@@ -2297,3 +2297,16 @@ export interface WorkersReply {
   drains?: DrainMark[];
   workers: WorkerInfo[];
 }
+
+/** Requests of which two do more than one: they are not repeated unless nobody has taken them. */
+export const onlyOnce: ReadonlySet<string> = new Set([
+  "node_remove",
+  "type_remove",
+  "replay",
+  "purge",
+  "bulk",
+  "purge_rejected",
+  "schedule_remove",
+  "namespace_remove",
+  "clock_accept",
+]);

@@ -393,7 +393,7 @@ class Wait:
     def __init__(self, api: Api, ids: Iterable[str], any_of: bool, timeout: timedelta | None) -> None:
         self._api, self._any = api, any_of
         self._asked = list(ids)
-        self._until = time.monotonic() + (timeout.total_seconds() if timeout else math.inf)
+        self._until = time.monotonic() + (math.inf if timeout is None else timeout.total_seconds())
         self._known = Waited([], self._asked, {})
 
     def call(self) -> Call[Waited]:

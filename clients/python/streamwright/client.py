@@ -127,7 +127,7 @@ class Client:
 
     def wait(self, id: str, timeout: timedelta | None = None) -> Item:
         """Return an item once it has ended, or the one that it was merged into. Raises an error with code timeout when the time is over."""
-        until = time.monotonic() + (timeout.total_seconds() if timeout else math.inf)
+        until = time.monotonic() + (math.inf if timeout is None else timeout.total_seconds())
         while True:
             item = self._do(self._api.wait(id, max(until - time.monotonic(), 0.0)))
             if item.ended and not item.merged_into:

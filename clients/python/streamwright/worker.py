@@ -45,6 +45,7 @@ log = logging.getLogger("streamwright.worker")
 POLL_WAIT = 30.0  # seconds that a poll waits for work
 REQUEST = 10.0  # seconds for the answer to anything else
 SETTLE = 5.0  # seconds for the last answers when it ends
+LOST_SESSION = 120.0  # seconds after which the engine has taken a session for dead that its worker did not learn of
 ABANDON = 10.0  # seconds for a run to end once it must stop
 MAX_REPORTS, MAX_REPORT_BYTES, MAX_LOGS, MAX_LOG_BYTES, MAX_CHECKPOINT = 500, 6 << 20, 10_000, 100 << 10, 64 << 10
 MAX_CHUNK = 64 << 10  # bytes of output
@@ -243,13 +244,19 @@ class Worker:
 
     def _register(self) -> None:
         """Register, as soon as an engine answers. Raises what trying again can't change."""
-        tries = 0
+        tries, lost = 0, math.inf  # when an answer was first lost: its registration may have been made
         while self._going():
             try:
                 call: Call[Any] = self.client._api.call("POST", "/workers", lambda doc: doc, body={"worker": self.id, **self._registration})
                 doc = call.read(self.client.transport.send(call, REQUEST))
             except StreamwrightError as err:
-                taken = isinstance(err, WorkerIdInUse) and bool(self._session)  # this one had it
+                now = time.monotonic()
+                if isinstance(err, Unavailable):
+                    lost = min(lost, now)
+                # This one had it, or may have it by that answer: until the engine takes that session for dead.
+                taken = isinstance(err, WorkerIdInUse) and (bool(self._session) or lost <= now < lost + LOST_SESSION)
+                if taken and self._own_id and not self._session:
+                    self.id = _fresh_id()
                 if not taken and not may_repeat(err, False) and err.code != "internal":
                     raise
                 (log.warning if tries == 0 else log.debug)("the worker is not registered, and tries again: %s", err)
@@ -412,13 +419,13 @@ class Worker:
         """Return the report of a run whose task has raised."""
         if isinstance(err, Unfit):
             err = Fail(f"the params do not fit the task: {err}", "bad_params", retryable=False)
-        doc = outcome_of(err, run)
-        if doc["event"] == "spawn":
-            try:
-                if (size := len(dump(doc))) > MAX_REPORT_BYTES:
-                    raise ValueError(f"the children have {size} bytes, at most {MAX_REPORT_BYTES} are taken: spawn items that spawn the rest")
-            except (TypeError, ValueError, RecursionError) as bad:
-                doc = outcome_of(Fail(str(bad), "bad_spawn", retryable=False), run)
+        try:
+            doc = outcome_of(err, run)
+            if (size := len(dump(doc))) > MAX_REPORT_BYTES:
+                raise ValueError(f"it has {size} bytes, at most {MAX_REPORT_BYTES} are taken: spawn items that spawn the rest")
+        except Exception as bad:  # it has arguments of other types than it says, or what is no JSON
+            what = type(err).__name__
+            doc = outcome_of(Fail(f"the task has ended in a {what} that can't be reported: {bad}", "bad_spawn" if what == "Spawn" else "bad_outcome", retryable=False), run)
         if doc["event"] == "fail":
             log.warning("%s %s, attempt %d, has failed: %s", run.type, run.id, run.attempt, doc["error"], extra={"_streamwright": True})
             self._log(run, "error", traceback_of(err), time.time())
@@ -507,7 +514,7 @@ class Worker:
                 if err.code in OVER:
                     with self._cond:
                         self._end_run(run, "lease_lost", let_go=True)
-                    continue
+                    raise Cancelled(run.reason or "lease_lost") from err
                 if err.code not in AGAIN:
                     raise Fail(f"the output can't be stored: {err}", "output_failed") from err
                 run.cancelled.wait(wait_after(err, tries))
@@ -571,13 +578,18 @@ class Worker:
             size += 200 + len(self._logs[lines]["message"].encode())
             lines += 1
         records, self._logs = self._logs[:lines], self._logs[lines:]
-        if self._logs:
-            return records, []  # reports wait for the records before them
-        reports, size = 0, 0
-        while reports < len(self._queue) and reports < self._most and (reports == 0 or size + len(self._queue[reports].body) < MAX_REPORT_BYTES):
-            size += len(self._queue[reports].body)
-            reports += 1
-        taken, self._queue = self._queue[:reports], self._queue[reports:]
+        waiting = {line["id"] for line in self._logs}  # reports wait for the records of their run
+        taken: list[_Report] = []
+        left: list[_Report] = []
+        size, full = 0, False
+        for r in self._queue:
+            full = full or len(taken) >= self._most or bool(taken) and size + len(r.body) >= MAX_REPORT_BYTES
+            if full or r.run.id in waiting:
+                left.append(r)
+            else:
+                size += len(r.body)
+                taken.append(r)
+        self._queue = left
         return records, taken
 
     def _send_logs(self, lines: list[dict[str, Any]]) -> None:

@@ -138,6 +138,9 @@ class ClientTest(Case):
         id = self.client.submit("never").id
         with self.assertRaises(Unavailable) as caught:
             self.client.wait(id, timedelta(seconds=0.05))
+        with self.assertRaises(Unavailable):
+            self.client.wait(id, timedelta(0))
+        self.assertEqual(self.client.wait_all([id], timedelta(0)).pending, [id])
         self.assertEqual(caught.exception.code, "timeout")
         self.assertIn(f"item {id} has not ended in the time given for it", str(caught.exception))
 

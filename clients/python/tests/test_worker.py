@@ -5,12 +5,13 @@ import hashlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from streamwright import (
-    App, AsyncClient, Cancelled, Conflict, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Question, Run, SignalError, Snooze, StreamwrightError, Submitted, Wait, Work, Worker,
+    App, AsyncClient, Cancelled, Conflict, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Question, Run, SignalError, Snooze, Spawn, StreamwrightError, Submitted, Wait, Work, Worker,
     WorkerIdInUse, new_id,
 )
 
@@ -164,11 +165,29 @@ class WorkerTest(Case):
         async def no_children(run: Run) -> None:
             run.spawn([])
 
+        ends: dict[str, BaseException] = {
+            "bad_fail": Fail("busy", retry_after=30),  # type: ignore[arg-type]
+            "bad_snooze": Snooze(300),  # type: ignore[arg-type]
+            "bad_wait": Wait("x", until=3600),  # type: ignore[arg-type]
+            "bad_completion": Wait("x", until=timedelta(hours=1), complete=object()),
+            "bad_child": Spawn([{"type": "a"}]),  # type: ignore[list-item]
+        }
+
+        def raising(end: BaseException) -> Callable[[], None]:
+            def task() -> None:
+                raise end
+            return task
+
+        for name, end in ends.items():
+            self.app.task(name)(raising(end))
+
         self.work(self.app)
         item = self.wait(self.submit("fatal"))
         self.assertEqual((item.state, item.error.message, item.error.code, item.error.retryable), ("dead", "no such account", "no_account", False))
         for type, params, code in [
             ("unwritable", None, "bad_result"), ("typed", {"from": 1}, "bad_params"), ("unwritable_children", None, "bad_spawn"), ("no_children", None, "bad_spawn"),
+            ("bad_fail", None, "bad_outcome"), ("bad_snooze", None, "bad_outcome"), ("bad_wait", None, "bad_outcome"), ("bad_completion", None, "bad_outcome"),
+            ("bad_child", None, "bad_spawn"),
         ]:
             item = self.wait(self.submit(type, params))
             self.assertEqual((item.state, item.error.code), ("dead", code))
@@ -540,6 +559,25 @@ class WorkerTest(Case):
         self.assertEqual(self.client.wait(id).state, "cancelled")
         self.eventually("the run has ended", lambda: ended)
         self.assertIsInstance(ended[0], Cancelled)
+
+    def test_a_run_that_has_ended_writes_no_more_output(self) -> None:
+        late: list[BaseException] = []
+
+        @self.app.task("pumps")
+        def pumps(run: Run) -> None:
+            def pump() -> None:
+                self.client.wait(run.id)
+                try:
+                    run.output("too late")
+                except BaseException as err:
+                    late.append(err)
+
+            threading.Thread(target=pump, daemon=True).start()
+
+        self.work(self.app)
+        self.wait(self.submit("pumps"))
+        self.eventually("the write has ended", lambda: late)
+        self.assertIsInstance(late[0], Cancelled)
 
     def test_spawns_children_and_continues_when_they_have_ended(self) -> None:
         @self.app.task("page")
