@@ -56,7 +56,6 @@ type Options struct {
 // Engine describes the engine that is backed up.
 type Engine struct {
 	Position   events.Seq // of its last event
-	Epoch      uint64
 	Durability string
 }
 
@@ -302,9 +301,6 @@ func (r *run) add(rec *Record) error {
 		}
 	}
 	if r.s.Kind == Events {
-		if err := r.noteEpoch(rec); err != nil {
-			return err
-		}
 		if rec.Seq == r.s.Last {
 			r.s.LastSum = rec.sum()
 		}
@@ -375,19 +371,6 @@ func (r *run) note() error {
 	return nil
 }
 
-// noteEpoch remembers the last ownership in the log.
-func (r *run) noteEpoch(rec *Record) error {
-	if rec.Subject != r.o.Names.Event(0, "", events.KindOwned) {
-		return nil
-	}
-	if ev, err := events.DecodeEvent(rec.Data); err == nil { // else `verify` says what it is
-		if b, ok := ev.Body.(*events.Owned); ok {
-			r.m.Epoch = uint64(b.Epoch)
-		}
-	}
-	return nil
-}
-
 // intake copies the submissions that are not decided. They are few, and change all the
 // time: all of them, each time.
 func (r *run) intake(ctx context.Context) error { return r.side(ctx, Intake, false) }
@@ -410,7 +393,7 @@ func (r *run) log(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			r.engine = e
-			r.m.Durability, r.m.Epoch = e.Durability, e.Epoch
+			r.m.Durability = e.Durability
 		}
 	}
 	for pass := 0; ; pass++ {

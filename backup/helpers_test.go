@@ -86,7 +86,7 @@ func tryTake(ctx context.Context, c *streamwright.Client, target string, change 
 			return backup.Engine{}, err
 		}
 		at, err := info.Position.Seq()
-		return backup.Engine{Position: at, Epoch: info.Epoch, Durability: info.Durability}, err
+		return backup.Engine{Position: at, Durability: info.Durability}, err
 	}}
 	for _, fn := range change {
 		fn(&o)

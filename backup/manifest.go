@@ -66,7 +66,6 @@ type Manifest struct {
 
 	First events.Seq `json:"first"` // the log's first position in it
 	Last  events.Seq `json:"last"`  // and its last: the backup is the state as of that
-	Epoch uint64     `json:"epoch"` // of the ownership in force there
 
 	Durability string   `json:"durability,omitempty"` // of the engine that was backed up
 	Program    string   `json:"program,omitempty"`    // version of what made the backup

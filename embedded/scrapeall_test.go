@@ -60,7 +60,7 @@ func in(f *dto.MetricFamily, labels ...string) map[string]float64 {
 func TestScrapeOfAllNamespaces(t *testing.T) {
 	need.NoReload(t)
 	dir := t.TempDir()
-	e := mustStart(t, Options{Dir: dir, HTTP: "127.0.0.1:0"})
+	e := mustStart(t, Options{Dir: dir, NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
 	url := "http://" + e.HTTP() + "/metrics"
 	c := mustClient(t, e)
 	ctx := testContext(t)

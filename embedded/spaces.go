@@ -528,11 +528,40 @@ func (t *tenant) destroy(ctx context.Context) error {
 	if err := t.awaitLetGo(ctx); err != nil {
 		return fmt.Errorf("wait until all nodes have let go of it: %w", err)
 	}
+	if err := t.stillRemoved(ctx); err != nil {
+		return fmt.Errorf("see that it is still to be destroyed: %w", err)
+	}
 	if err := t.home.dropStreams(ctx, t.name); err != nil {
 		return fmt.Errorf("destroy the streams: %w", err)
 	}
 	t.home.log.Warn("the namespace was removed, with all that it held", "namespace", string(t.name))
 	return t.home.decider.decide(ctx, core.ForgetNamespace{Name: t.name, CreatedAt: t.createdAt})
+}
+
+// stillRemoved fails unless the namespace is still on the list as one to remove, by a log of
+// which most nodes say that nobody has gone on with it: an owner that was cut off may have been
+// followed by one that has destroyed it, and the name may have been given again.
+func (t *tenant) stillRemoved(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	log := t.home.ledger.eventLog
+	if _, err := log.Confirm(ctx); err != nil {
+		return err
+	}
+	end, err := log.End(ctx)
+	if err == nil {
+		err = t.home.ledger.store.Await(ctx, end.Last)
+	}
+	if err != nil {
+		return err
+	}
+	list, err := t.home.ledger.store.Namespaces()
+	if err == nil && !slices.ContainsFunc(list, func(info events.NamespaceInfo) bool {
+		return info.Name == t.name && info.CreatedAt.Equal(t.createdAt) && info.Removing
+	}) {
+		err = errors.New("another node has destroyed it")
+	}
+	return err
 }
 
 // sayHeld answers, for as long as the connection is open, that this process holds the namespace.

@@ -54,7 +54,6 @@ type backedUp struct {
 	Previous  string           `json:"previous,omitempty"`
 	First     events.Seq       `json:"first"`
 	Position  events.Seq       `json:"position"`
-	Epoch     uint64           `json:"epoch"`
 	Added     map[string]int64 `json:"added"` // messages, by what they hold
 	Bytes     int64            `json:"bytes"` // of the whole backup
 	Files     int              `json:"files"`
@@ -79,7 +78,7 @@ func takeBackup(ctx context.Context, a *app, target string, full bool) error {
 					return backup.Engine{}, err
 				}
 				at, err := info.Position.Seq()
-				return backup.Engine{Position: at, Epoch: info.Epoch, Durability: info.Durability}, err
+				return backup.Engine{Position: at, Durability: info.Durability}, err
 			},
 		})
 		return err
@@ -89,7 +88,7 @@ func takeBackup(ctx context.Context, a *app, target string, full bool) error {
 	}
 	m := done.Manifest
 	out := backedUp{
-		Target: target, ID: m.ID, Previous: m.Previous, First: m.First, Position: m.Last, Epoch: m.Epoch, Added: done.Added,
+		Target: target, ID: m.ID, Previous: m.Previous, First: m.First, Position: m.Last, Added: done.Added,
 		Files: 1, Resumed: done.Resumed, ElapsedMS: done.Elapsed.Milliseconds(),
 	}
 	for _, s := range m.Streams {
