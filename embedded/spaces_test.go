@@ -363,12 +363,13 @@ func TestNodesShareNamespaces(t *testing.T) {
 	engines = append(engines[:2:2], again...)
 	share("it has its part again", engines, 2, 3)
 
-	list, err := inNamespace(t, engines[0], "default").Namespaces().List(testContext(t))
-	if err != nil || !slices.ContainsFunc(list, func(n streamwright.NamespaceInfo) bool {
-		return n.State.Owner == all[2].Cluster.Node && n.State.Because == wire.TakeoverBalanced
-	}) {
-		t.Errorf("nothing says why its logs went to %s: %+v, %v", all[2].Cluster.Node, list, err)
-	}
+	// The nodes tell each other of that.
+	need.Eventually(t, "it is known why its logs went to "+all[2].Cluster.Node, func() bool {
+		list, err := inNamespace(t, engines[0], "default").Namespaces().List(testContext(t))
+		return err == nil && slices.ContainsFunc(list, func(n streamwright.NamespaceInfo) bool {
+			return n.State.Owner == all[2].Cluster.Node && n.State.Because == wire.TakeoverBalanced
+		})
+	})
 }
 
 // Two teams share an engine, and see nothing of each other; an operator of all adds what they use.
