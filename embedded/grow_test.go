@@ -71,7 +71,12 @@ func startEngines(t *testing.T, all ...Options) []*Engine {
 func proven(t *testing.T, c *streamwright.Client, nodes ...string) {
 	t.Helper()
 	for _, name := range nodes {
-		p, err := c.Engine().VerifyNode(testContext(t), name, nil)
+		var p streamwright.Proof
+		var err error
+		need.Eventually(t, name+" answers", func() bool { // one that is busy may be late
+			p, err = c.Engine().VerifyNode(testContext(t), name, nil)
+			return !errors.Is(err, streamwright.ErrNotFound)
+		})
 		if err != nil || !p.Equal || p.Node != name {
 			t.Errorf("verify --node %s: %+v, %v", name, p, err)
 		}

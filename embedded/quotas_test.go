@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -297,17 +298,14 @@ func TestNoPublish(t *testing.T) {
 		if _, err := c.Submit(testContext(t), streamwright.Item{Type: "email"}); err != nil { // behind it
 			t.Fatal(err)
 		}
-		page, err := reader.List(testContext(t), streamwright.Filter{Type: "email"})
-		if err != nil {
-			t.Fatal(err)
-		}
 		submitted++
 		if may {
 			submitted += 2
 		}
-		if got := len(page.Items); got != submitted {
-			t.Errorf("%d items are there, want %d: may %s publish: %v", got, submitted, user, may)
-		}
+		need.Eventually(t, fmt.Sprintf("%d items are there: may %s publish: %v", submitted, user, may), func() bool {
+			page, err := reader.List(testContext(t), streamwright.Filter{Type: "email"})
+			return err == nil && len(page.Items) == submitted
+		})
 	}
 }
 
