@@ -341,9 +341,9 @@ func signal(ch chan struct{}) {
 }
 
 // renew keeps the lease, once it is held, until ctx ends. When it is another's, the
-// dispatcher ends its ownership, and stands by. It renews a
-// long lease as often as one of the default length: a node that starts with the default
-// shortens the life of all entries in the bucket, and the owner's must outlive that.
+// dispatcher ends its ownership, and stands by. It renews a long lease as often as one of the
+// default length: a node that starts with the default shortens the life of all entries in the
+// bucket, and the owner's must outlive that.
 func (l *lease) renew(ctx context.Context) {
 	tick := time.NewTicker(min(l.ttl, config.DefaultLease) / 6)
 	defer tick.Stop()

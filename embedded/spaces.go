@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -81,11 +82,7 @@ func (s *spaces) start() {
 // of none removed, and those begun that have none here: what has a folder was there before.
 func (s *spaces) learn(ctx context.Context) {
 	for {
-		end, err := s.home.ledger.eventLog.End(ctx)
-		if err == nil {
-			err = s.home.ledger.store.Await(ctx, end.Last)
-		}
-		if err == nil {
+		if _, err := s.home.ledger.readToEnd(ctx); err == nil {
 			break
 		}
 		if sleep.For(ctx, spaceRetry) != nil {
@@ -123,16 +120,13 @@ func (s *spaces) tell() (list []events.NamespaceInfo, err error) {
 	if list, err = s.home.ledger.store.Namespaces(); err != nil {
 		return nil, err
 	}
-	here := s.home.dir.namespaces()
-	if !s.known.Load() {
-		list = slices.DeleteFunc(list, func(info events.NamespaceInfo) bool { return !slices.Contains(here, info.Name) })
-	}
 	names := make([]events.Namespace, len(list))
 	for i, info := range list {
 		names[i] = info.Name
 	}
 	if !s.known.Load() {
-		names = here
+		names = s.home.dir.namespaces()
+		list = slices.DeleteFunc(list, func(info events.NamespaceInfo) bool { return !slices.Contains(names, info.Name) })
 	}
 	if err := s.home.srv.hold(names); err != nil {
 		return list, fmt.Errorf("tell the NATS server of the namespaces: %w", err)
@@ -544,15 +538,10 @@ func (t *tenant) destroy(ctx context.Context) error {
 func (t *tenant) stillRemoved(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
-	log := t.home.ledger.eventLog
-	if _, err := log.Confirm(ctx); err != nil {
+	if _, err := t.home.ledger.eventLog.Confirm(ctx); err != nil {
 		return err
 	}
-	end, err := log.End(ctx)
-	if err == nil {
-		err = t.home.ledger.store.Await(ctx, end.Last)
-	}
-	if err != nil {
+	if _, err := t.home.ledger.readToEnd(ctx); err != nil {
 		return err
 	}
 	list, err := t.home.ledger.store.Namespaces()
@@ -713,18 +702,27 @@ func (s *spaces) Metrics() (list []api.NamespaceMetrics) {
 // has no leader.
 const stateTimeout = 5 * time.Second
 
+// readToEnd returns the end of the log, once the store has all up to there.
+func (l *ledger) readToEnd(ctx context.Context) (eventlog.End, error) {
+	end, err := l.eventLog.End(ctx)
+	if err != nil {
+		return end, err
+	}
+	if err := l.store.Await(ctx, end.Last); err != nil {
+		return end, fmt.Errorf("wait until it has read its log: %w", err)
+	}
+	return end, nil
+}
+
 // state says how the namespace is, with all that was accepted before.
 func (s *space) state(ctx context.Context) (st wire.NamespaceState, err error) {
 	st = wire.NamespaceState{State: wire.NamespaceRunning, Owner: s.owner(), States: map[string]int64{}}
 	st.Because = s.ledger.lease.because(st.Owner)
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
-	end, err := s.ledger.eventLog.End(ctx)
+	end, err := s.ledger.readToEnd(ctx)
 	if err != nil {
 		return st, err
-	}
-	if err := s.ledger.store.Await(ctx, end.Last); err != nil {
-		return st, fmt.Errorf("wait until it has read its log: %w", err)
 	}
 	types, err := s.ledger.store.Types()
 	if err != nil {

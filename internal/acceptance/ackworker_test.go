@@ -64,8 +64,8 @@ type ackRun struct {
 	at        time.Time // when it has
 }
 
-// unstored is how long before a kill the server may have confirmed an ack that it then delivers
-// again: it stores acks ten times a second, and on a busy machine less often.
+// unstored bounds how old an ack can be that a kill undoes. The server confirms acks before it
+// stores them, which it does ten times a second, and less often on a busy machine.
 const unstored = time.Second
 
 func newCrowd(t *testing.T) *crowd {
