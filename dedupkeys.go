@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -70,10 +71,7 @@ func (k DedupKeys) Watch(ctx context.Context, typ, key string, fn func(Holder) e
 	wake := make(chan struct{}, 1)
 	subject := "$KV." + k.c.set.names.Bucket(wire.DedupBucket) + "." + wire.DedupEntry(events.Type(typ), key)
 	sub, err := k.c.nc.Subscribe(subject, func(*nats.Msg) {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		nudge.Send(wake)
 	})
 	if err != nil {
 		return k.c.failed("watch a dedup key", err)

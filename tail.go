@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -339,12 +340,7 @@ func (f *itemFeed[T]) to(ctx context.Context, ended <-chan error) error {
 }
 
 // look makes the feed look for more at once.
-func (f *itemFeed[T]) look() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
+func (f *itemFeed[T]) look() { nudge.Send(f.wake) }
 
 // finish says that nothing more is written: the feed reads what is there and ends.
 func (f *itemFeed[T]) finish() {

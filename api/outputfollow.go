@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -21,10 +22,7 @@ import (
 func (o *Output) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, ended <-chan struct{}, fn func(wire.OutputChunk) error) error {
 	more := make(chan struct{}, 1)
 	sub, err := o.cfg.Conn.Subscribe(o.cfg.Names.Output(t, id), func(*nats.Msg) {
-		select {
-		case more <- struct{}{}:
-		default:
-		}
+		nudge.Send(more)
 	})
 	if err != nil {
 		return fmt.Errorf("follow the output of item %s: %w", id, err)

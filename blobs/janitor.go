@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -182,12 +183,7 @@ func (j *Janitor) Pruned(items []*events.Item) {
 	}
 }
 
-func (j *Janitor) poke() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
+func (j *Janitor) poke() { nudge.Send(j.wake) }
 
 // run watches, deletes and sweeps until ctx ends.
 func (j *Janitor) run(ctx context.Context) {

@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/wire/command"
 )
@@ -310,10 +311,7 @@ var errReload = errors.New("asked to start again from the log")
 // as after a failed append. It is called when the projection has been replaced.
 func (e *Engine) Reload() {
 	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
-	select {
-	case e.standby.again <- struct{}{}:
-	default:
-	}
+	nudge.Send(e.standby.again)
 }
 
 // RaiseFormat raises the log to a format level, for good; a log that is there already is

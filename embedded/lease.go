@@ -23,6 +23,7 @@ import (
 	"github.com/streamwright/streamwright/embedded/placement"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/lograte"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
@@ -330,15 +331,7 @@ func (l *lease) because(owner string) wire.TakeoverCause {
 	return l.beat.Because(owner)
 }
 
-func (l *lease) poke() { signal(l.wake) }
-
-// signal fills a channel with room for one, unless it is full.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
+func (l *lease) poke() { nudge.Send(l.wake) }
 
 // renew keeps the lease, once it is held, until ctx ends. When it is another's, the
 // dispatcher ends its ownership, and stands by. It renews a long lease as often as one of the

@@ -11,6 +11,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -45,7 +46,7 @@ type logBound struct {
 func (b *logBound) full() *api.RoomAlarm { return b.alarm.Load() }
 
 // grew notes that the log has grown. It never waits.
-func (b *logBound) grew() { signal(b.grown) }
+func (b *logBound) grew() { nudge.Send(b.grown) }
 
 // start looks once, and then whenever it has to, until stop.
 func (b *logBound) start(ctx context.Context) {

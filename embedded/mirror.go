@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
@@ -187,7 +188,7 @@ func (m *mirror) bucketGone() {
 	m.poke()
 }
 
-func (m *mirror) poke() { signal(m.wake) }
+func (m *mirror) poke() { nudge.Send(m.wake) }
 
 // run writes the registry and the owner when they have changed, and again
 // before their entries expire.

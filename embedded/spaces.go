@@ -24,6 +24,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -95,7 +96,7 @@ func (s *spaces) learn(ctx context.Context) {
 }
 
 // changed notes that the list has changed.
-func (s *spaces) changed() { signal(s.wake) }
+func (s *spaces) changed() { nudge.Send(s.wake) }
 
 func (s *spaces) run(ctx context.Context) {
 	for {
@@ -155,7 +156,7 @@ func (s *spaces) follow() error {
 			t.set(info)
 		}
 	}
-	signal(s.placer.wake)
+	nudge.Send(s.placer.wake)
 	for name, t := range s.by {
 		listed := slices.ContainsFunc(list, func(info events.NamespaceInfo) bool { return info.Name == name && info.CreatedAt.Equal(t.createdAt) })
 		if !listed && !t.leaves {
@@ -378,7 +379,7 @@ func (t *tenant) apply() {
 	t.space.decider.set(t.info)
 	t.space.turns.SetWeight(t.info.Weight)
 	if t.info.Limits != t.space.info.Limits {
-		signal(t.changed)
+		nudge.Send(t.changed)
 	}
 }
 
@@ -460,7 +461,7 @@ func (t *tenant) once(ctx context.Context) error {
 	t.apply()
 	t.mu.Unlock()
 	s.log.Info("the namespace runs")
-	signal(t.begun)
+	nudge.Send(t.begun)
 	limits := false
 	select {
 	case <-ctx.Done():

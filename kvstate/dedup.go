@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -260,12 +261,7 @@ func (d *Dedup) note(key string, p pendingKey, created bool) {
 	d.pending[key] = p
 }
 
-func (d *Dedup) poke() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *Dedup) poke() { nudge.Send(d.wake) }
 
 // Await returns once the bucket shows position seq, or with ctx's error.
 func (d *Dedup) Await(ctx context.Context, seq events.Seq) error {

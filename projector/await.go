@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 )
 
 // ErrClosed is returned by everything after Close.
@@ -79,7 +80,7 @@ func (p *position) await(ctx context.Context, seq events.Seq) error {
 	w := waiter{seq, make(chan struct{})}
 	p.waiters = append(p.waiters, w)
 	p.mu.Unlock()
-	signal(p.awaited)
+	nudge.Send(p.awaited)
 	select {
 	case <-w.ch:
 		return p.await(ctx, seq)

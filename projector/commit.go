@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/turns"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
@@ -96,10 +97,10 @@ func (s *Store) raiseNewest(items []core.ItemChange) {
 
 func (s *Store) noteUnflushed(n int) {
 	if s.writer.unflushed == 0 {
-		signal(s.flush.dirty)
+		nudge.Send(s.flush.dirty)
 	}
 	if s.writer.unflushed += n; s.writer.unflushed >= s.opts.FlushEvents {
-		signal(s.flush.full)
+		nudge.Send(s.flush.full)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
@@ -339,14 +340,7 @@ func (f *flusher) run(s *Store) {
 		s.commitMu.Unlock()
 		if err := s.Flush(); err != nil {
 			s.opts.Logger.Error("the projection could not be flushed; more of the log would be replayed after a crash", "err", err)
-			signal(f.dirty)
+			nudge.Send(f.dirty)
 		}
-	}
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }

@@ -1,6 +1,10 @@
 package workers
 
-import "time"
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/internal/nudge"
+)
 
 // clock runs the timers of all runs, with one goroutine and one timer.
 type clock struct {
@@ -19,12 +23,7 @@ func (k *clock) dueBy(t time.Time) {
 }
 
 // look makes the clock see what is due, and which slots have been granted.
-func (k *clock) look() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
+func (k *clock) look() { nudge.Send(k.wake) }
 
 // run reports progress that was held back, and stops runs whose leases are lost.
 func (k *clock) run() {

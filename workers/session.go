@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -226,10 +227,7 @@ func (s *session) onCall(m *nats.Msg) {
 	defer s.w.unlock()
 	s.Registered = false
 	s.w.link.newOwner()
-	select {
-	case s.called <- struct{}{}:
-	default:
-	}
+	nudge.Send(s.called)
 }
 
 // onControl hears what the engine has to say at once.
@@ -258,9 +256,4 @@ func (s *session) needed() {
 	s.wake()
 }
 
-func (s *session) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-}
+func (s *session) wake() { nudge.Send(s.kick) }

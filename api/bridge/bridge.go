@@ -91,7 +91,7 @@ type Bridge struct {
 	probes   *nats.Subscription
 	loops    sync.WaitGroup
 	polls    sync.WaitGroup // and waits for probes
-	kick     signal         // wakes the expiry loop
+	kick     chan struct{}  // wakes the expiry loop
 	key      signingKey
 	releases releases
 	starts   starts
@@ -126,12 +126,12 @@ func New(cfg Config) (*Bridge, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Bridge{
-		cfg: cfg, log: cfg.Logger, id: rand.Text(), arriving: make(chan *nats.Msg, maxArriving), kick: newSignal(), key: cfg.Key,
+		cfg: cfg, log: cfg.Logger, id: rand.Text(), arriving: make(chan *nats.Msg, maxArriving), kick: make(chan struct{}, 1), key: cfg.Key,
 		sessions: map[string]*session{}, listening: map[string]*session{},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.releases = releases{b: b, wake: newSignal()}
-	b.starts = starts{b: b, wake: newSignal()}
+	b.releases = releases{b: b, wake: make(chan struct{}, 1)}
+	b.starts = starts{b: b, wake: make(chan struct{}, 1)}
 	return b, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -203,7 +204,7 @@ func (s *session) arrive(a *wire.Assigned, now time.Time) {
 		b.loaded += size
 		s.inbox = append(s.inbox, r)
 		if s.polling == nil {
-			b.kick.send()
+			nudge.Send(b.kick)
 		}
 	}
 	s.polling.poke()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -21,7 +22,7 @@ type release struct {
 type releases struct {
 	b     *Bridge
 	list  []release
-	wake  signal
+	wake  chan struct{}
 	busy  bool          // some are on their way
 	empty chan struct{} // closed once there is nothing left; nil: nobody waits
 }
@@ -40,7 +41,7 @@ func (s *session) release(r *run, reason string) {
 	q.list = append(q.list, release{s, r, wire.Report{
 		ID: r.id, Token: r.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportRelease, Reason: reason,
 	}})
-	q.wake.send()
+	nudge.Send(q.wake)
 }
 
 // run asks the engine to take back what is released, until Stop.
@@ -109,7 +110,7 @@ func (q *releases) sendSome() bool {
 	}
 	q.noteEmpty()
 	if done && len(q.list) > 0 {
-		q.wake.send()
+		nudge.Send(q.wake)
 	}
 	return done
 }

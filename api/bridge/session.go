@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -117,7 +118,7 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 	}
 	s.take(r)
 	b.sessions[s.id], b.listening[s.reg.Session] = s, s
-	b.kick.send()
+	nudge.Send(b.kick)
 	b.log.Info("an HTTP worker has registered", "worker", s.id, "types", s.reg.Types, "slots", s.reg.Slots, "again", resumed)
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -19,7 +20,7 @@ const startAfter = 50 * time.Millisecond
 type starts struct {
 	b    *Bridge
 	list []handing
-	wake signal
+	wake chan struct{}
 }
 
 // handing is a run that was handed out.
@@ -33,7 +34,7 @@ type handing struct {
 func (q *starts) add(s *session, r *run, now time.Time) {
 	q.list = append(q.list, handing{s, r, now.Add(startAfter)})
 	if len(q.list) == 1 {
-		q.wake.send()
+		nudge.Send(q.wake)
 	}
 }
 

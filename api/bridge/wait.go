@@ -5,31 +5,20 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 )
-
-// signal wakes one goroutine; there is room for one in it.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) send() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
 
 // waiter is a request of a worker that waits: for work, or for a probe. Of either
 // a worker has one open at a time.
 type waiter struct {
-	wake     signal
+	wake     chan struct{}
 	replaced bool // another request has taken over; guarded by Bridge.mu
 }
 
 // poke has the waiter look again; a nil waiter does nothing. REQUIRES: mu.
 func (w *waiter) poke() {
 	if w != nil {
-		w.wake.send()
+		nudge.Send(w.wake)
 	}
 }
 
@@ -58,7 +47,7 @@ func (s *session) sit(at **waiter) (*waiter, error) {
 		(*at).replaced = true
 		(*at).poke()
 	}
-	*at = &waiter{wake: newSignal()}
+	*at = &waiter{wake: make(chan struct{}, 1)}
 	s.b.polls.Add(1)
 	return *at, nil
 }
@@ -77,7 +66,7 @@ func (s *session) rise(at **waiter, w *waiter) {
 		if s.b.stopping {
 			s.giveBack(s.inbox, "poll_ended")
 		} else if len(s.inbox) > 0 {
-			s.b.kick.send()
+			nudge.Send(s.b.kick)
 		}
 	}
 	s.b.polls.Done()

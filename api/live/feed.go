@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -64,7 +65,7 @@ func (c *client) putStats(data []byte) {
 	c.mu.Lock()
 	c.stats = data
 	c.mu.Unlock()
-	signal(c.wake)
+	nudge.Send(c.wake)
 }
 
 func (c *client) putEvents(f frame) {
@@ -75,7 +76,7 @@ func (c *client) putEvents(f frame) {
 	}
 	c.frames = append(c.frames, f)
 	c.mu.Unlock()
-	signal(c.wake)
+	nudge.Send(c.wake)
 }
 
 // end breaks off what the client's handler writes, in a moment.

@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -128,7 +129,7 @@ func (h *Hub) Touch() {
 func (h *Hub) tell() {
 	if !h.told {
 		h.told = true
-		signal(h.changed)
+		nudge.Send(h.changed)
 	}
 }
 
@@ -148,13 +149,6 @@ func (h *Hub) totals() map[events.Type]figures.Total {
 		return nil
 	}
 	return now
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 // answer holds the engine's figures as it gave them when it was asked.

@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/weight"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -200,14 +201,14 @@ func (d *Door) Strayed(seq uint64) {
 		d.leave()
 	case d.late:
 		d.late = false
-		signal(d.turned)
+		nudge.Send(d.turned)
 	}
 }
 
 // Settled notes that the log has answered more of the stream.
 func (d *Door) Settled() {
 	if d != nil {
-		signal(d.settled)
+		nudge.Send(d.settled)
 	}
 }
 
@@ -231,7 +232,7 @@ func (d *Door) receive(raw *nats.Msg) {
 		return
 	case d.way == toLoop:
 		d.buf = append(d.buf, m)
-		signal(d.wake)
+		nudge.Send(d.wake)
 	case d.bytes+m.size > maxHeldBytes:
 		d.answer(raw, errTooMuch)
 		return
@@ -264,7 +265,7 @@ func (d *Door) handOn() {
 		}
 	}
 	d.back, d.held, d.way = nil, nil, toStream
-	signal(d.turned)
+	nudge.Send(d.turned)
 }
 
 // next takes the messages of the next batch; nil for none.
@@ -303,13 +304,5 @@ func (d *Door) over(b *Batch) {
 		d.leave()
 	case d.way == closing && d.away == 0:
 		d.handOn()
-	}
-}
-
-// signal leaves a signal, if none is left already.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

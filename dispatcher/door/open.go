@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 )
 
 const (
@@ -89,7 +90,7 @@ func (d *Door) open(ctx context.Context) error {
 	}
 	d.way, d.buf, d.held = toLoop, d.held, nil
 	d.shut.Store(false)
-	signal(d.wake)
+	nudge.Send(d.wake)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/lograte"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -213,10 +214,7 @@ func (r *Reader) add(ctx context.Context, m connect.Message) error {
 	if r.cfg.Site == "" {
 		r.cfg.Read(m.Seq)
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	nudge.Send(r.wake)
 	return nil
 }
 

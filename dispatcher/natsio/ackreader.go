@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/lograte"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -87,10 +88,7 @@ func pauseFor(ctx context.Context) bool {
 func (r *AckReader) follow(ctx context.Context) error {
 	gone := make(chan struct{}, 1)
 	sub, err := r.topology.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+r.stream, func(*nats.Msg) {
-		select {
-		case gone <- struct{}{}:
-		default:
-		}
+		nudge.Send(gone)
 	})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", r.stream, err)

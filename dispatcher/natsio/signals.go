@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -60,10 +61,7 @@ func (s *Signals) Leave(fn func(*Taken)) {
 	s.mu.Lock()
 	fn(&s.left)
 	s.mu.Unlock()
-	select {
-	case s.Wake <- struct{}{}:
-	default:
-	}
+	nudge.Send(s.Wake)
 }
 
 func (s *Signals) RegistryChanged() { s.Leave(func(t *Taken) { t.Registry = true }) }

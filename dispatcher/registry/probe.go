@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -42,10 +43,7 @@ func (r *Registry) probesOffered(offered bool) {
 	if !offered {
 		return
 	}
-	select {
-	case r.offered <- struct{}{}:
-	default:
-	}
+	nudge.Send(r.offered)
 }
 
 // dueProbes returns the workers to probe now, at most most, and when the next are due; zero

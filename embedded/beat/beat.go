@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -190,21 +191,13 @@ func (b *Beat) hear(m *nats.Msg) {
 	defer b.mu.Unlock()
 	b.last, b.at, b.until, b.absent = w, time.Now(), time.Time{}, 0
 	if !w.Released {
-		signal(b.taken)
+		nudge.Send(b.taken)
 		return
 	}
 	if w.Heir != "" && w.Heir != b.cfg.Owner {
 		b.until = time.Now().Add(heirsLead)
 	}
-	signal(b.changed)
-}
-
-// signal fills a channel with room for one, unless it is full.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	nudge.Send(b.changed)
 }
 
 // Owner returns who was heard to hold the lease a short while ago; empty: nobody. The lease

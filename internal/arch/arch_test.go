@@ -18,7 +18,7 @@ const module = "github.com/streamwright/streamwright"
 // package may import packages of lower layers, and none of its own, but for
 // what stands below it in its own folder.
 var layers = [][]string{
-	{"docs", "events", "internal/cron", "internal/directget", "internal/flock", "internal/jsongen", "internal/lograte", "internal/leaks", "internal/loopback", "internal/need", "internal/sleep", "internal/turns"},
+	{"docs", "events", "internal/cron", "internal/directget", "internal/flock", "internal/jsongen", "internal/lograte", "internal/leaks", "internal/loopback", "internal/need", "internal/nudge", "internal/sleep", "internal/turns"},
 	{"events/policy", "internal/natscluster", "internal/repeat"},
 	{"events/core", "wire", "schemas", "internal/docs/site"},
 	{"wire/command", "access", "tracing"},
