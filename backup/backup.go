@@ -300,11 +300,6 @@ func (r *run) add(rec *Record) error {
 			return fmt.Errorf("write a segment: %w", err)
 		}
 	}
-	if r.s.Kind == Events {
-		if rec.Seq == r.s.Last {
-			r.s.LastSum = rec.sum()
-		}
-	}
 	if err := r.w.add(rec); err != nil {
 		return fmt.Errorf("write a segment: %w", err)
 	}
@@ -452,7 +447,7 @@ func (r *run) logPass(ctx context.Context, tip eventlog.End, now *streamInfo) er
 	case had != nil && had.Kind == Events: // a pass that a cut ended
 		s.Segments = r.carried(had, s)
 	case old != nil:
-		s.Segments, s.LastSum = r.carried(old, s), old.LastSum
+		s.Segments = r.carried(old, s)
 	}
 	r.s, r.added[Events] = s, 0
 	r.m.First, r.m.Last = events.SeqOf(tip.First, 0), tip.Last
@@ -487,22 +482,29 @@ func (r *run) continued(ctx context.Context, s *Stream) (*Stream, error) {
 	other := func(why string) error {
 		return fmt.Errorf("back up into %s: %w: %s: choose another folder, or begin anew with --full, which removes that backup", r.o.Target, ErrOtherLog, why)
 	}
-	whole := !r.old.Finished.IsZero()
 	switch {
 	case !old.Created.Equal(s.Created):
 		return nil, other(fmt.Sprintf("its stream was made on %s, this one on %s", old.Created.Format(time.RFC3339), s.Created.Format(time.RFC3339)))
-	case whole && old.Last > s.Last:
+	case !r.resumed && old.Last > s.Last:
 		return nil, other(fmt.Sprintf("it goes up to %d, and this log ends at %d", old.Last, s.Last))
-	case !whole || old.Last < s.First:
+	}
+	// A log that has lost its end has other messages there since.
+	var last Segment
+	for _, seg := range old.Segments {
+		if seg.Last >= s.First && seg.Last <= s.Last {
+			last = seg
+		}
+	}
+	if last.Last == 0 {
 		return old, nil
 	}
 	var found string
-	err := newReader(r.o.Conn, r.o.Names, s.Name).read(ctx, old.Last, old.Last, nil, func(rec *Record) error {
+	err := newReader(r.o.Conn, r.o.Names, s.Name).read(ctx, last.Last, last.Last, nil, func(rec *Record) error {
 		found = rec.sum()
 		return nil
 	})
-	if err == nil && found != "" && found != old.LastSum {
-		err = other(fmt.Sprintf("this log has another event at %d", old.Last))
+	if err == nil && found != "" && found != last.LastSum {
+		err = other(fmt.Sprintf("this log has another event at %d", last.Last))
 	}
 	return old, err
 }

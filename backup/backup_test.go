@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -449,6 +450,42 @@ func TestAnInterruptedRun(t *testing.T) {
 		t.Errorf("it has not begun anew: %+v", done.Manifest)
 	}
 	check(t, dir)
+}
+
+// A log that has lost its end since, as in a power cut, has other messages there: neither a
+// backup nor an interrupted run is gone on with.
+func TestALogThatLostItsEnd(t *testing.T) {
+	t.Parallel()
+	data, before := t.TempDir(), t.TempDir()
+	e := start(t, data)
+	submit(t, client(t, e), "job", 10)
+	stop(t, e)
+	if err := os.CopyFS(before, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	e = start(t, data)
+	c := client(t, e)
+	submit(t, c, "job", 1000)
+	whole, interrupted := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "b")
+	take(t, c, whole)
+	ctx, cancel := context.WithCancel(testContext(t))
+	if _, err := tryTake(ctx, c, interrupted, func(o *backup.Options) {
+		o.SegmentBytes = 64 << 10
+		o.Progress = func(string, int64, int64) { cancel() }
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	stop(t, e)
+
+	c = client(t, start(t, before))
+	for range 40 { // the log is longer than it was then
+		submit(t, c, "job", 100)
+	}
+	for _, dir := range []string{whole, interrupted} {
+		if _, err := tryTake(testContext(t), c, dir); !errors.Is(err, backup.ErrOtherLog) || !strings.Contains(err.Error(), "has another event") {
+			t.Errorf("a backup of a log with another end is gone on with: %v", err)
+		}
+	}
 }
 
 // A folder takes backups of one log, and nothing else.

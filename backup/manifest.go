@@ -83,7 +83,6 @@ type Stream struct {
 	// that no segment holds did not exist any more. First is Last+1 if it was empty.
 	First    uint64    `json:"first"`
 	Last     uint64    `json:"last"`
-	LastSum  string    `json:"last_sum,omitempty"` // of the last message in it
 	Segments []Segment `json:"segments,omitempty"`
 }
 
@@ -96,6 +95,7 @@ type Segment struct {
 	Raw     int64  `json:"raw"`  // bytes before compression
 	Size    int64  `json:"size"` // bytes of the file
 	SHA256  string `json:"sha256"`
+	LastSum string `json:"last_sum"` // of its last message
 }
 
 // Stream returns what the backup has of a kind, nil for nothing.

@@ -41,10 +41,11 @@ type Record struct {
 }
 
 // sum is a checksum of all of a record.
-func (r *Record) sum() string {
-	h := sha256.New()
-	_, _ = h.Write(r.append(nil))
-	return hex.EncodeToString(h.Sum(nil))
+func (r *Record) sum() string { return sumOf(r.append(nil)) }
+
+func sumOf(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
 }
 
 // append encodes a record behind b.
@@ -153,7 +154,8 @@ func (w *segmentWriter) finish(kind, id string) (Segment, error) {
 	if err := w.zw.Close(); err != nil {
 		return Segment{}, err
 	}
-	w.seg.File, w.seg.Size, w.seg.SHA256 = nameOf(kind, w.seg.First, w.seg.Last, id), w.size, hex.EncodeToString(w.sum.Sum(nil))
+	w.seg.File, w.seg.Size = nameOf(kind, w.seg.First, w.seg.Last, id), w.size
+	w.seg.SHA256, w.seg.LastSum = hex.EncodeToString(w.sum.Sum(nil)), sumOf(w.buf)
 	return w.seg, w.f.Sync()
 }
 
