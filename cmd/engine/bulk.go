@@ -127,7 +127,7 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 			if f.dryRun || meant.Matched == 0 {
 				return nil
 			}
-			if !confirmed(ctx, a.In, a.Err, "Go on?") {
+			if !confirmed(ctx, a.stdin, a.Err, "Go on?") {
 				a.Notef("nothing was changed")
 				return console.ErrTold
 			}

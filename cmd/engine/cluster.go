@@ -56,7 +56,7 @@ that: a new node starts with an empty one.`,
 			node := args[0]
 			if !yes { // before the request, whose time is short
 				a.Notef("node %s leaves the cluster for good, and what only it holds is lost", console.Clean(node))
-				if !confirmed(cmd.Context(), a.In, a.Err, "Go on?") {
+				if !confirmed(cmd.Context(), a.stdin, a.Err, "Go on?") {
 					a.Notef("nothing was changed")
 					return console.ErrTold
 				}

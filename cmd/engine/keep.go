@@ -335,7 +335,10 @@ name, and is not removed.`,
 			if errors.Is(err, eventlog.ErrNotEmpty) {
 				err = fmt.Errorf("%w: if that log is right, start with `engine serve --set-store-aside`; if it is not, remove its stream first", err)
 			}
-			return a.showSalvaged(done, err)
+			if err = a.showSalvaged(done, err); err == nil && !done.Written && !dry {
+				err = console.ErrTold // somebody said no
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -350,17 +353,19 @@ name, and is not removed.`,
 
 // confirmSalvage shows what the store holds, and asks.
 func (a *app) confirmSalvage(ctx context.Context, s embedded.Salvageable, yes, dry bool) bool {
-	if !a.JSON {
-		a.Printf("the store %s is as of event %d, %s\n", s.Store, s.Position, s.At.UTC().Format(time.RFC3339))
-		a.Printf("it holds %s of %s, %s, %s\n", console.Plural(s.Items, "item"), console.Plural(s.Types, "type"), console.Plural(s.Schedules, "schedule"), console.Plural(s.Rejected, "rejected submission"))
-		for _, state := range slices.Sorted(maps.Keys(s.States)) {
-			a.Printf("  %-10s %s\n", state, console.Count(s.States[state]))
-		}
+	to := a.Out
+	if a.JSON {
+		to = a.Err
+	}
+	fmt.Fprintf(to, "the store %s is as of event %d, %s\n", s.Store, s.Position, s.At.UTC().Format(time.RFC3339))
+	fmt.Fprintf(to, "it holds %s of %s, %s, %s\n", console.Plural(s.Items, "item"), console.Plural(s.Types, "type"), console.Plural(s.Schedules, "schedule"), console.Plural(s.Rejected, "rejected submission"))
+	for _, state := range slices.Sorted(maps.Keys(s.States)) {
+		fmt.Fprintf(to, "  %-10s %s\n", state, console.Count(s.States[state]))
 	}
 	if dry || yes {
 		return !dry
 	}
-	return confirmed(ctx, a.In, a.Err, "write a new event log of this?")
+	return confirmed(ctx, a.stdin, a.Err, "write a new event log of this?")
 }
 
 func (a *app) showSalvaged(done embedded.Salvaged, err error) error {

@@ -50,7 +50,7 @@ func (a *app) submitLines(ctx context.Context, f *submitFlags, args []string) er
 		}
 		j.base.Type = args[0]
 	}
-	source, size, err := openLines(f.lines, a.In)
+	source, size, err := openLines(f.lines, a.stdin)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 type app struct {
 	console.App
 	tracing    trace.TracerProvider // nil without traces
+	stdin      io.Reader            // In, for what is read of it until the program is told to end
 	completing time.Duration        // how long a shell waits for completions; 0: completionWithin
 }
 
@@ -163,7 +164,7 @@ func main() {
 
 // run is the whole program. It returns an exit code: [cli.ExitDone] and the like.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{App: console.App{In: in, Out: out, Err: errs, Program: console.Program("engine")}}
+	a := &app{App: console.App{In: in, Out: out, Err: errs, Program: console.Program("engine")}, stdin: untilEnd(ctx, in)}
 	flush, err := a.trace(ctx)
 	if err != nil {
 		a.Notef("%v (%s)", err, events.CodeOf(err))

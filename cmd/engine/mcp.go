@@ -108,7 +108,9 @@ func (a *app) mcpHTTP(ctx context.Context, listen string, h http.Handler) error 
 	}
 	a.Notef("MCP on http://%s/", l.Addr())
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mcpStop)
 		defer cancel()
 		if s.Shutdown(ctx) != nil { // streams stay open until their sessions end
@@ -118,5 +120,6 @@ func (a *app) mcpHTTP(ctx context.Context, listen string, h http.Handler) error 
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve MCP: %w", err)
 	}
+	<-stopped
 	return nil
 }

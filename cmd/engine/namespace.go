@@ -244,7 +244,7 @@ func (a *app) removeNamespace(ctx context.Context, c *streamwright.Client, name 
 	if err := would.Namespace.Unused(); err != nil && !o.Force {
 		return err
 	}
-	if !yes && answer(ctx, a.In, a.Err, "This can't be undone. Type the name of the namespace to go on: ") != name {
+	if !yes && answer(ctx, a.stdin, a.Err, "This can't be undone. Type the name of the namespace to go on: ") != name {
 		a.Notef("nothing was changed")
 		return console.ErrTold
 	}
@@ -296,18 +296,12 @@ func (a *app) printDestroyed(w io.Writer, n streamwright.NamespaceInfo) {
 // answer asks for a line of text. The end of ctx, an interrupt, is an empty one.
 func answer(ctx context.Context, in io.Reader, out io.Writer, question string) string {
 	fmt.Fprint(out, question)
-	answer := make(chan string, 1)
-	go func() { // a read of a terminal can't be ended: it lasts as long as the program
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		return strings.TrimSpace(line)
-	case <-ctx.Done():
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if ctx.Err() != nil {
 		fmt.Fprintln(out)
 		return ""
 	}
+	return strings.TrimSpace(line)
 }
 
 // showNamespace shows one namespace with all that is set of it.

@@ -228,7 +228,7 @@ func (p permissionFlags) logins(a *app, accounts access.Accounts) (map[string]st
 	for _, g := range accounts.Grants {
 		users = append(users, g.User)
 	}
-	in := bufio.NewReader(io.LimitReader(a.In, maxPasswords))
+	in := bufio.NewReader(io.LimitReader(a.stdin, maxPasswords))
 	for _, u := range users {
 		key, file, certificate := p.nkeys[u], p.passwords[u], slices.Contains(p.certificates, u)
 		if key != "" && file != "" || certificate && key+file != "" {

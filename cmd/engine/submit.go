@@ -148,7 +148,7 @@ func (a *app) params(arg string) (json.RawMessage, error) { return a.json("param
 // file for @file. Errors call it what, a noun with its verb.
 func (a *app) json(what, arg string) (json.RawMessage, error) {
 	noun, verb, _ := strings.Cut(what, " ")
-	in, name := a.In, "standard input"
+	in, name := a.stdin, "standard input"
 	if path, ok := strings.CutPrefix(arg, "@"); ok {
 		file, err := os.Open(path)
 		if err != nil {

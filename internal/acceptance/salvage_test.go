@@ -131,6 +131,7 @@ func TestSalvage(t *testing.T) {
 		t.Errorf("set aside by refused starts: %v", aside(t, dir))
 	}
 	store := tree(t, filepath.Join(dir, "store"))
+	cli(t, "no\n", "salvage", "--dir", dir).wants(t, 1, "205 items of 3 types", "nothing was written")
 	cli(t, "", "salvage", "--dir", dir, "--yes").wants(t, 0, "written: events", "store-set-aside-")
 	kept := aside(t, dir)
 	if len(kept) != 1 {

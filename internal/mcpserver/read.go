@@ -88,6 +88,22 @@ type causesIn struct {
 
 type typesIn struct {
 	Type string `json:"type,omitempty" jsonschema:"only this type of work"`
+	spanIn
+}
+
+type spanIn struct {
+	Limit int `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 20 if left out"`
+	Skip  int `json:"skip,omitempty" jsonschema:"how many to leave out at the beginning: those that were shown before"`
+}
+
+// part is the part of a list that is to be shown.
+func part[T any](all []T, in spanIn) ([]T, error) {
+	limit, err := page(in.Limit, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	all = all[min(max(in.Skip, 0), len(all)):]
+	return all[:min(limit, len(all))], nil
 }
 
 type waitIn struct {
@@ -339,14 +355,18 @@ func (t *tools) types(ctx context.Context, in typesIn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	types, count := []typeBrief{}, 0
+	if in.Type != "" {
+		infos = slices.DeleteFunc(infos, func(i streamwright.TypeInfo) bool { return i.Type != in.Type })
+		if len(infos) == 0 {
+			return nil, fmt.Errorf("there is no type %q: leave type out to list them all", in.Type)
+		}
+	}
+	count := len(infos)
+	if infos, err = part(infos, in.spanIn); err != nil {
+		return nil, err
+	}
+	types := []typeBrief{}
 	for _, info := range infos {
-		if in.Type != "" && in.Type != info.Type {
-			continue
-		}
-		if count++; len(types) == maxTypes {
-			continue
-		}
 		b := typeBrief{Type: info.Type}
 		if i := slices.IndexFunc(s.Types, func(of wire.TypeStats) bool { return of.Type == info.Type }); i >= 0 {
 			b = typeBriefOf(s.Types[i])
@@ -354,24 +374,27 @@ func (t *tools) types(ctx context.Context, in typesIn) (any, error) {
 		b.Settings, b.Paused, b.Circuit = info.Settings, info.Paused, info.Circuit
 		types = append(types, b)
 	}
-	if count == 0 && in.Type != "" {
-		return nil, fmt.Errorf("there is no type %q: leave type out to list them all", in.Type)
-	}
 	return map[string]any{"count": count, "types": types}, nil
 }
 
-func (t *tools) workers(ctx context.Context, _ none) (any, error) {
+func (t *tools) workers(ctx context.Context, in spanIn) (any, error) {
 	all, err := t.c.Workers().List(ctx)
-	shown := all[:min(len(all), maxPage)]
+	if err != nil {
+		return nil, err
+	}
+	shown, err := part(all, in)
 	for i := range shown {
 		shown[i].Types = shown[i].Types[:min(len(shown[i].Types), maxTypes)]
 	}
 	return map[string]any{"count": len(all), "workers": shown}, err
 }
 
-func (t *tools) schedules(ctx context.Context, _ none) (any, error) {
+func (t *tools) schedules(ctx context.Context, in spanIn) (any, error) {
 	all, err := t.c.Schedules().List(ctx)
-	shown := all[:min(len(all), maxPage)]
+	if err != nil {
+		return nil, err
+	}
+	shown, err := part(all, in)
 	for i := range shown {
 		shown[i].Params = clipped(shown[i].Params, maxEventDoc)
 	}

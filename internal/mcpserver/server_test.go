@@ -209,6 +209,11 @@ func TestReading(t *testing.T) {
 	if types.Count != 1 || types.Types[0].Settings == nil || types.Types[0].States["completed"] != 1 {
 		t.Errorf("types: %+v", types)
 	}
+	c.must("list_types", nil, &types)
+	all, second := types.Count, types.Types[1].Type
+	if c.must("list_types", map[string]any{"limit": 1, "skip": 1}, &types); types.Count != all || len(types.Types) != 1 || types.Types[0].Type != second {
+		t.Errorf("the second of %d types: %+v", all, types)
+	}
 	var ended state
 	c.must("wait_for_item", map[string]any{"id": sent}, &ended)
 	if ended.State != events.StateCompleted {

@@ -142,7 +142,11 @@ func (t *tools) reschedule(ctx context.Context, in rescheduleIn) (any, error) {
 	if err := t.c.Reschedule(ctx, in.ID, o); err != nil {
 		return nil, err
 	}
-	return t.show(ctx, in.itemIn)
+	it, err := t.c.Get(ctx, in.ID)
+	if err != nil {
+		return changed(true, nil) // done, all the same
+	}
+	return briefOf(it), nil
 }
 
 // one is a tool that acts on one item in two calls.
