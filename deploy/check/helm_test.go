@@ -61,7 +61,7 @@ extraVolumes: [{name: more, emptyDir: {}}]
 extraVolumeMounts: [{name: more, mountPath: /more}]
 `,
 	"one node": "nodes: 1\nsecret: \"\"\nconfig: |\n  [http]\n  allow_open = true\n\n  [nats]\n  allow_open = true\n",
-	"little":   "podDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\nantiAffinity: \"off\"\ngoMemoryLimit: \"\"\n",
+	"little":   "podDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\nantiAffinity: none\ngoMemoryLimit: \"\"\n",
 }
 
 func parse(t *testing.T, text string) map[string]any {
