@@ -12,6 +12,9 @@ import (
 // slot.
 const indexSlots = 9
 
+// The slots of one index, the items' timers.
+const slotTimer, slotExpiry = 2, 5
+
 // indexEntry is one entry of an index; a nil key means none.
 type indexEntry struct{ key, value []byte }
 
@@ -43,7 +46,7 @@ func (s *indexSet) fill(it *events.Item) {
 	}
 	state := stateValues[it.State : it.State+1]
 	if at := it.TimerAt(); !at.IsZero() {
-		s.put(2, layout.AppendTimerKey(s.buf, at, it.ID), state)
+		s.put(slotTimer, layout.AppendTimerKey(s.buf, at, it.ID), state)
 	}
 	if layout.Held(it) && it.Worker != "" {
 		s.put(3, append(layout.AppendWorkerPrefix(s.buf, it.Worker), it.ID[:]...), state)
@@ -52,7 +55,7 @@ func (s *indexSet) fill(it *events.Item) {
 		s.put(4, layout.AppendIntakeKey(s.buf, it.IntakeSeq), it.ID[:])
 	}
 	if at := it.ExpiryAt(); !at.IsZero() && !at.Equal(it.TimerAt()) {
-		s.put(5, layout.AppendTimerKey(s.buf, at, it.ID), state)
+		s.put(slotExpiry, layout.AppendTimerKey(s.buf, at, it.ID), state)
 	}
 	if r := it.Relations; r != nil {
 		s.waits = r.Waits
@@ -89,6 +92,10 @@ func (s *indexSet) put(slot int, buf, value []byte) {
 // entries are removed by single deletes, which allow a key to be set only once
 // in between.
 func diffIndexes(old, new *indexSet, o *ops) {
+	if k := new.entries[slotTimer].key; k != nil && bytes.Equal(k, old.entries[slotExpiry].key) {
+		// The item's timer is now when it expires: the entry stays, and is that of the timer.
+		old.entries[slotTimer], old.entries[slotExpiry] = old.entries[slotExpiry], old.entries[slotTimer]
+	}
 	for i := range indexSlots {
 		was, is := old.entries[i], new.entries[i]
 		if bytes.Equal(was.key, is.key) && bytes.Equal(was.value, is.value) {

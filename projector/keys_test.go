@@ -107,6 +107,7 @@ func TestIndexDifferences(t *testing.T) {
 				it.Relations.Waits = append(it.Relations.Waits, events.ID{of})
 			}
 			it.AvailableAt = rapid.SampledFrom([]time.Time{{}, it.AvailableAt, it.QueuedAt}).Draw(t, "available")
+			it.ExpiresAt = rapid.SampledFrom([]time.Time{{}, it.AvailableAt, it.QueuedAt, it.StartBy}).Draw(t, "expires")
 			it.Labels = rapid.SampledFrom([]map[string]string{nil, {"a": "1"}, {"a": "1", "b": "1"}, {"a": "2"}}).Draw(t, "labels")
 			it.Error = rapid.SampledFrom([]string{"", "one two", "two three two", "code"}).Draw(t, "error")
 			it.Code = rapid.SampledFrom([]string{"", "code_one"}).Draw(t, "code")
