@@ -55,7 +55,12 @@ func (r retained) Decide(c core.Command) (refused, err error) {
 func (r retained) Add(evs []events.Event) error { return r.pipe.addParts(evs) }
 
 // Size implements [retention.Batch].
-func (r retained) Size() (n, bytes int) { return len(r.pipe.building.events), r.pipe.building.bytes }
+func (r retained) Size() (n, bytes int) {
+	if len(r.pipe.rest) > 0 { // of a decision in parts: nothing else comes in between
+		return eventlog.MaxEvents, r.pipe.most
+	}
+	return len(r.pipe.building.events), r.pipe.building.bytes
+}
 
 // ErrTooLarge is returned by Salvage for a store that no round can re-state.
 var ErrTooLarge = retention.ErrTooLarge

@@ -100,7 +100,6 @@ type round struct {
 	rejected keptPlace   // rejected submissions have been re-stated up to here
 	waiting  time.Time   // since when none of later could be carried
 	quiet    bool        // nothing else is decided until one could
-	end      events.Seq
 	nextCut  time.Time
 }
 
@@ -130,7 +129,7 @@ func New(cfg Config) *Retention {
 	if m.CutAt > 0 {
 		// It is not known whether the log has been cut after that round; cutting it again
 		// does no harm. The round's end is at least as old as what was read.
-		k.phase, k.round = syncs, round{began: m.CutAt, end: m.CutEnd, nextCut: now.Add(cfg.SyncWithin)}
+		k.phase, k.round = syncs, round{began: m.CutAt, nextCut: now.Add(cfg.SyncWithin)}
 	}
 	return k
 }
@@ -321,7 +320,7 @@ func (k *Retention) Ask(past events.Seq) {
 	if past > 0 && k.first > past {
 		return
 	}
-	if k.phase == idle || k.phase == syncs && k.State.Meta().CutEnd == k.round.end && k.first == k.round.began {
+	if k.phase == idle || k.phase == syncs && k.first == k.round.began {
 		k.asked, k.phase = true, idle
 	}
 }

@@ -29,7 +29,8 @@ func (k *Retention) cut(now time.Time) error {
 	case carries:
 		return k.carry(now)
 	case syncs:
-		if k.Appended() < k.round.end {
+		// The end of the round may be in parts, of which the last comes in a later batch.
+		if m := k.State.Meta(); m.CutAt != k.round.began || k.Appended() < m.CutEnd {
 			return nil
 		}
 		if k.round.nextCut.IsZero() {
@@ -138,7 +139,7 @@ func (k *Retention) endRound() error {
 	if err != nil || !done {
 		return err
 	}
-	k.phase, k.round.end = syncs, k.State.Meta().CutEnd
+	k.phase = syncs
 	return nil
 }
 
