@@ -86,10 +86,7 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	heard := clocks.Local()
-	if err := sameLog(ctx, cfg, tip); err != nil {
-		return nil, nil, 0, fmt.Errorf("take over: %w", err)
-	}
-	if err := renewIfCut(ctx, cfg, tip); err != nil {
+	if err := fit(ctx, cfg, tip); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	state, err := core.NewState(cfg.Store)
@@ -124,6 +121,15 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 		return nil, nil, 0, fmt.Errorf("take over: %w: the log has been cut, and the round of snapshots at its head does not end", events.ErrCorrupt)
 	}
 	return state, clk, state.Meta().Applied, nil
+}
+
+// fit makes the projection one from which the log can be followed: it refuses another log, and
+// makes the projection anew if the log has been cut in front of it.
+func fit(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
+	if err := sameLog(ctx, cfg, tip); err != nil {
+		return err
+	}
+	return renewIfCut(ctx, cfg, tip)
 }
 
 // sameLog refuses a log that was made anew since the store was last checked against it:

@@ -247,10 +247,7 @@ func (s *standby) followOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := sameLog(ctx, s.cfg, tip); err != nil {
-		return fmt.Errorf("follow the log: %w", err)
-	}
-	if err := renewIfCut(ctx, s.cfg, tip); err != nil {
+	if err := fit(ctx, s.cfg, tip); err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
 	state, err := core.NewState(s.cfg.Store)

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -112,9 +113,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
-		try, done := context.WithTimeout(ctx, takeOverWithin)
-		l, err := e.own(try)
-		done()
+		l, err := e.tryToOwn(ctx)
 		if err == nil {
 			return l
 		}
@@ -129,6 +128,22 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 		}
 		e.cfg.Logger.Warn("the partition could not be taken over: trying again", "error", err, "in", wait)
 	}
+}
+
+// tryToOwn is one attempt to take over.
+func (e *Engine) tryToOwn(ctx context.Context) (*loop, error) {
+	// A projection that is made anew is so as a whole, however long that takes: an attempt cut
+	// short would begin with nothing each time.
+	tip, err := e.cfg.Log.Last(undated{ctx})
+	if err == nil {
+		err = fit(undated{ctx}, &e.cfg, tip)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take over: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeOverWithin)
+	defer cancel()
+	return e.own(ctx)
 }
 
 // final reports whether an error will not go away by itself: the log and the projection
