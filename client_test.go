@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/natscluster"
@@ -413,9 +414,10 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if h, err := c.History(ctx, text.ID); err != nil || len(h) != 5 || h[2].Kind != events.KindClaimed {
 		t.Errorf("history: %+v, %v", h, err)
 	}
-	if l, err := c.Logs(ctx, text.ID, 10); err != nil || len(l) != 1 || l[0].Message != "mind the gap" {
-		t.Errorf("logs: %+v, %v", l, err)
-	}
+	need.Eventually(t, "the log", func() bool { // it is kept beside the run's end
+		l, err := c.Logs(ctx, text.ID, 10)
+		return err == nil && len(l) == 1 && l[0].Message == "mind the gap"
+	})
 	if err := c.Reschedule(ctx, ids[0], streamwright.RescheduleOptions{Priority: 9, Now: true}); err != nil {
 		t.Error(err)
 	}

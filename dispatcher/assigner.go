@@ -336,6 +336,7 @@ func (a *assigner) heard(w events.WorkerID, runs map[events.Token]bool) error {
 			}
 			if a.table.ByToken[d.Token] == d {
 				a.table.Inherit(d, earlierLife)
+				a.dirty.mark(a.state.TypeNames()...) // its slot is free
 			}
 		}
 	}

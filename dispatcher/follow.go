@@ -125,6 +125,11 @@ func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
 	r = errands.New(ctx, errands.Config{
 		Store: e.cfg.Store, Logger: e.cfg.Logger, NewID: e.NewID, Children: e.cfg.Children, Ask: e.dedup.Children,
 		Decide: func(ctx context.Context, cmds []core.Command) ([]errands.Outcome, error) {
+			if part, ok := cmds[0].(core.SpawnPart); ok && part.Lost == "" {
+				if full := e.halt.noRoom(); full != nil {
+					return nil, full
+				}
+			}
 			outcomes, err := e.all(ctx, cmds)
 			out := make([]errands.Outcome, len(outcomes))
 			for i, o := range outcomes {

@@ -4,37 +4,55 @@ import (
 	"sync/atomic"
 
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/events"
 )
 
-// halt holds the reason why nothing new is begun; empty: new work is begun. Any goroutine
-// may set it.
-type halt struct{ why atomic.Pointer[string] }
+// hold says why nothing new is begun; empty: new work is begun.
+type hold struct {
+	why  string
+	full bool // nor made: there is no room for it
+}
 
-func (h *halt) set(why string) { h.why.Store(&why) }
+// halt holds back new work. Any goroutine may set it.
+type halt struct{ now atomic.Pointer[hold] }
+
+func (h *halt) set(to hold) { h.now.Store(&to) }
+
+func (h *halt) get() hold {
+	if h == nil {
+		return hold{}
+	}
+	if now := h.now.Load(); now != nil {
+		return *now
+	}
+	return hold{}
+}
 
 // reason returns why nothing new is begun, empty if new work is begun.
-func (h *halt) reason() string {
-	if h == nil {
-		return ""
+func (h *halt) reason() string { return h.get().why }
+
+// noRoom refuses new items, if there is no room for them.
+func (h *halt) noRoom() *events.Error {
+	if now := h.get(); now.full {
+		return events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", now.why)
 	}
-	if why := h.why.Load(); why != nil {
-		return *why
-	}
-	return ""
+	return nil
 }
 
 func (h *halt) on() bool { return h.reason() != "" }
 
-// HoldDispatch stops everything that makes new work or begins it. why is the reason then
+// HoldDispatch stops everything that begins new work. why is the reason then
 // given for waiting items; an empty one lets work go on. It holds dispatching, schedules,
-// spawned children, follow-ups of ended items, and the rounds and passes of retention, but
+// follow-ups of ended items, and the rounds and passes of retention, but
 // not the cut after a round that has ended. Running items are still reported, time out and
-// are cancelled: the hold keeps room for that. It applies to later ownerships too.
-func (e *Engine) HoldDispatch(why string) {
-	if e.halt.reason() == why {
+// are cancelled: the hold keeps room for that. full says that there is no room: then it
+// holds spawned children too. It applies to later ownerships too.
+func (e *Engine) HoldDispatch(why string, full bool) {
+	to := hold{why, full && why != ""}
+	if e.halt.get() == to {
 		return
 	}
-	e.halt.set(why)
+	e.halt.set(to)
 	e.whenOwner(lookAgain)()
 }
 

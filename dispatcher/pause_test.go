@@ -24,7 +24,7 @@ func TestHoldDispatch(t *testing.T) {
 		msgs[r.ID] = r
 	}
 	after := h.do(core.Submit{Type: "email", NewID: h.eng.NewID(), Params: []byte(`1`), After: []events.ID{plain}}).Decision.ID
-	h.eng.HoldDispatch("there is no room")
+	h.eng.HoldDispatch("there is no room", true)
 	waits := h.submit("email")
 	spawn := msgs[parent.String()]
 	spawn.Event, spawn.Children = wire.ReportSpawn, []wire.Submit{{Type: "email", Params: []byte(`1`)}}
@@ -47,11 +47,34 @@ func TestHoldDispatch(t *testing.T) {
 	if n := len(h.received("email")); n != 0 {
 		t.Errorf("%d items were sent with no room", n)
 	}
-	h.eng.HoldDispatch("")
+	h.eng.HoldDispatch("", false)
 	if a := h.report(spawn)[0]; !a.OK {
 		t.Errorf("a spawn with room: %+v", a.Error)
 	}
 	h.until("what follows is queued", func() bool { return h.item(after).State == events.StateQueued })
+	h.pull("email")
+}
+
+// In a pause, a run may end in children: they wait as all else does.
+func TestASpawnInAPause(t *testing.T) {
+	h := newHarness(t, nil)
+	h.register("w", 4, "email")
+	parent := h.submit("email")
+	m := h.pull("email")
+	h.begin(m)
+	h.eng.HoldDispatch("it is paused", false)
+	spawn := reportOf(m, wire.ReportSpawn)
+	spawn.Children = []wire.Submit{{Type: "email", Params: []byte(`1`)}}
+	if a := h.report(spawn)[0]; !a.OK {
+		t.Errorf("a spawn in a pause: %+v", a.Error)
+	}
+	if st := h.item(parent).State; st != events.StateWaiting {
+		t.Errorf("the parent is %s", st)
+	}
+	if n := len(h.received("email")); n != 0 {
+		t.Errorf("%d items were sent in a pause", n)
+	}
+	h.eng.HoldDispatch("", false)
 	h.pull("email")
 }
 
@@ -61,7 +84,7 @@ func TestHoldSchedulesAndRetention(t *testing.T) {
 	s := newSim(t, nil)
 	s.setSchedule(events.Schedule{Name: "often", Every: events.Millis(1000)})
 	s.settle()
-	s.l.halt.set("there is no room")
+	s.l.halt.set(hold{why: "there is no room", full: true})
 	s.l.retention.Ask(0) // a round of snapshots
 	before := s.l.state.Meta().Applied
 	s.at = s.at.Add(30 * time.Second)
@@ -75,7 +98,7 @@ func TestHoldSchedulesAndRetention(t *testing.T) {
 	if wait := s.l.nextWake(); wait <= 0 {
 		t.Error("the loop spins")
 	}
-	s.l.halt.set("")
+	s.l.halt.set(hold{})
 	s.settle()
 	if made, _ := s.fired(); len(made["often"]) != 1 || s.l.state.Meta().Round == 0 {
 		t.Errorf("with room: %d ticks, round %d", len(made["often"]), s.l.state.Meta().Round)

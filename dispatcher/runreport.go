@@ -45,12 +45,12 @@ func (j *reportJob) need(i int) int {
 func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, error) {
 	switch c := cmd.(type) {
 	case core.SpawnInParts:
-		if why := l.halt.reason(); why != "" {
-			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
+		if full := l.halt.noRoom(); full != nil {
+			return wire.Reported{Error: wire.FromError(full)}, nil
 		}
 	case core.Spawn:
-		if why := l.halt.reason(); why != "" {
-			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
+		if full := l.halt.noRoom(); full != nil {
+			return wire.Reported{Error: wire.FromError(full)}, nil
 		}
 		l.nameChildren(&c)
 		cmd = c

@@ -219,9 +219,8 @@ func (b *mailbox) endLinks(at events.Seq) {
 // over ends the item's wait.
 func (b *mailbox) over(at events.Seq) {
 	if q := b.open(); q != nil {
-		if q.over = at; b.alive != 0 {
-			b.endLinks(at)
-		}
+		q.over = at
+		b.endLinks(at)
 	}
 	b.wait = nil
 }

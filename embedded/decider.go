@@ -336,7 +336,7 @@ func (d *decider) hold(change func(*reasons)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(&d.held)
-	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause))
+	d.dispatcher.HoldDispatch(cmp.Or(d.held.room, d.held.pause), d.held.room != "")
 	d.dispatcher.PauseIntake(d.held.full || d.held.logFull)
 }
 

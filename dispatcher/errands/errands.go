@@ -150,8 +150,9 @@ func (r *Errands) makeParts(ctx context.Context, it *events.Item, left []core.Su
 }
 
 // makeSome makes more children of a spawn that has made of them already. If the queue has
-// no room for a whole part, it makes smaller ones, down to one child; if for a while there
-// is no room even for that, it returns the refusal. over is as in decideParts.
+// no room for a whole part, or a part is larger than a decision may be, it makes smaller ones,
+// down to one child; if for a while there is no room even for that, it returns the refusal.
+// over is as in decideParts.
 func (r *Errands) makeSome(ctx context.Context, it *events.Item, left []core.Submit, made int) (over bool, err error) {
 	for most, looks := events.SpawnPartSize, 0; len(left) > 0; {
 		var cmds []core.Command
@@ -171,9 +172,17 @@ func (r *Errands) makeSome(ctx context.Context, it *events.Item, left []core.Sub
 			n := len(c.(core.SpawnPart).Children)
 			left, made = left[n:], made+n
 		}
+		tooLarge := events.CodeOf(err) == events.CodeTooLarge
+		if tooLarge {
+			most = len(cmds[done].(core.SpawnPart).Children)
+		}
 		switch {
 		case err == nil:
 			most = min(2*most, events.SpawnPartSize)
+		case tooLarge && most > 1:
+			most /= 2
+		case tooLarge:
+			return true, r.decide(ctx, core.SpawnPart{ID: it.ID, Spawn: it.Relations.Spawns, Lost: err.Error()})
 		case !noRoom(err) || looks >= roomLooks:
 			return false, err
 		case most > 1:

@@ -114,6 +114,30 @@ func TestRateLimitAtSubmit(t *testing.T) {
 	w.readBack()
 }
 
+// A spawn waits for a rate that lets it pass later, and is refused for good if none ever does.
+func TestASpawnAndARate(t *testing.T) {
+	w := newWorld(t)
+	w.configure(func(s *events.TypeSettings) {
+		s.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtSubmit, N: 3, Interval: events.Millis(60_000), Burst: 2}}
+	})
+	children := func(tenants ...string) (list []Submit) {
+		for _, tenant := range tenants {
+			list = append(list, w.item1(Submit{Tenant: tenant}))
+		}
+		return list
+	}
+	run := w.run(w.submit(Submit{Type: "crawl", Tenant: "acme"}))
+	w.refused(events.CodeTooLarge, Spawn{Run: run, Children: children("", "globex", "acme", "")})
+	w.spawn(Spawn{Run: run, Children: children("", "globex", "acme", "globex")})
+	run = w.run(w.submit(Submit{Type: "crawl"}))
+	if e := w.refusal(events.CodeRateLimited, Spawn{Run: run, Children: children("acme", "acme")}); e.RetryAfter != 20*time.Second {
+		t.Errorf("%+v", e)
+	}
+	w.now = w.now.Add(40 * time.Second)
+	w.spawn(Spawn{Run: run, Children: children("acme", "acme")})
+	w.readBack()
+}
+
 func TestRateLimitAtDispatch(t *testing.T) {
 	w := newWorld(t)
 	w.configure(func(s *events.TypeSettings) {

@@ -354,10 +354,10 @@ func useLinks(box *events.Mailbox, s *events.Signals, name string, of events.Wai
 
 // unanswered ends the links to the question of a wait that has ended without an answer.
 func (a *applier) unanswered(it *events.Item) error {
-	w := it.Waited()
-	if w == nil || w.Ask == nil || it.Signals.Tokens == 0 {
+	if it.Signals == nil || it.Signals.Tokens == 0 || it.Signals.Wait == nil || it.Signals.Wait.Ask == nil {
 		return nil
 	}
+	w := it.Signals.Wait
 	box, err := a.mailbox(it)
 	if err != nil || box.Answer(w.Ask.Number) != nil {
 		return err

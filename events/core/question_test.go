@@ -274,6 +274,31 @@ func TestLinksEndWithTheirQuestion(t *testing.T) {
 	}
 }
 
+// So it is when the wait or somebody ends the item, which may ask again once it is replayed.
+func TestLinksEndWithTheirItem(t *testing.T) {
+	yes := json.RawMessage(`{"choice":"approve"}`)
+	for name, end := range map[string]func(*world, events.ID){
+		"the deadline": func(w *world, id events.ID) { w.now = w.now.Add(time.Hour); w.do(Due{ID: id, NewID: w.newID()}) },
+		"a cancel":     func(w *world, id events.ID) { w.do(Cancel{ID: id}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.submit(Submit{})
+			r := w.run(id)
+			w.do(GiveToken{Run: r, Name: "ok", Hash: aTokenHash(1), For: "bob"})
+			w.do(Park{Run: r, For: time.Hour, Wait: events.WaitTerms{Names: []string{"ok"}, Then: events.WaitFail}, Ask: &events.Question{Title: "Pay?"}})
+			end(w, id)
+			if it := w.item(id); !it.State.Terminal() || it.Signals.Tokens != 0 {
+				t.Errorf("it is %s, %d links are open", it.State, it.Signals.Tokens)
+			}
+			w.do(Replay{ID: id})
+			w.ask(w.run(id), events.Question{})
+			w.refused(events.CodeWrongState, PresentToken{ID: id, Hash: aTokenHash(1), Number: 2, Result: yes})
+			w.readBack()
+		})
+	}
+}
+
 // The same answer again is a repeat, also when the item asks the next question.
 func TestRepeatedAnswerToAnEarlierQuestion(t *testing.T) {
 	w := newWorld(t)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -62,7 +63,7 @@ func (c Spawn) decide(d *decider) (Decision, error) {
 	var waits []events.ID
 	for i := range c.Children {
 		if waits, err = p.child(&c.Children[i], sp, waits); err != nil {
-			return Decision{}, ofChild(i, err)
+			return Decision{}, ofChild(i, p.never(c.Children[:i+1], err))
 		}
 	}
 	evs := make([]events.Event, 0, len(p.events)+2)
@@ -138,6 +139,31 @@ func (p *plan) child(c *Submit, sp *events.Spawned, waits []events.ID) ([]events
 		return waits, err // it is merged, and nobody waits for himself
 	}
 	return appendOnce(waits, same.ID), nil
+}
+
+// never returns the refusal of the last of some children: err, or one for good if it is for a
+// rate limit that so many, made at one moment, never pass.
+func (p *plan) never(children []Submit, err error) error {
+	last := &children[len(children)-1]
+	t, known := p.state.Type(last.Type)
+	if events.CodeOf(err) != events.CodeRateLimited || !known {
+		return err
+	}
+	for _, r := range t.Settings.Rates {
+		value := func(c *Submit) string {
+			return events.ValueOf(r.Per, cmp.Or(c.Tenant, p.parent.Tenant), c.Labels)
+		}
+		n := 0
+		for i := range children {
+			if c := &children[i]; c.Type == last.Type && c.DedupKey == "" && value(c) == value(last) {
+				n++
+			}
+		}
+		if r.At == events.AtSubmit && n > r.AtOnce() {
+			return events.Refuse(events.CodeTooLarge, "type %s takes %d at once per %s at submit: spawn fewer children, and the rest from one of them", last.Type, r.AtOnce(), r.Per)
+		}
+	}
+	return err
 }
 
 // ofChild says which child was refused.

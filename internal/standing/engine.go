@@ -14,7 +14,7 @@ func FromEngine(m *nats.Msg) bool { return m.Reply == "" && wire.ServerHeader(m.
 
 // Transient reports whether the refusal of a report or a registration may end by itself.
 func Transient(c events.Code) bool {
-	return repeat.Passes(c) || c == events.CodeInternal || c == events.CodeQueueFull
+	return repeat.Passes(c) || c == events.CodeInternal || c == events.CodeQueueFull || c == events.CodeRateLimited
 }
 
 // Over reports whether the refusal of a report says that the run does not count any

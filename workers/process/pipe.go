@@ -22,8 +22,9 @@ type pipe struct {
 	done chan struct{}
 
 	closing atomic.Bool   // the child has exited; then delay is valid
-	delay   time.Duration // how long a read may take from then on
+	delay   time.Duration // how long the reads from then on may take, in all
 	left    int           // bytes that are still read then; the reader's own
+	spent   time.Duration // by these reads; the reader's own
 }
 
 // openPipe makes a pipe, whose bytes take gets; end is called behind the last. Of what is left
@@ -38,8 +39,13 @@ func openPipe(left int, take func([]byte), end func()) (*pipe, error) {
 		defer close(p.done)
 		defer end()
 		buf := make([]byte, 32<<10)
-		for got := 0; p.before(got); {
+		var took time.Duration
+		for got := 0; p.before(got, took); {
+			last, began := p.closing.Load(), time.Now()
 			n, err := p.read.Read(buf)
+			if took = 0; last {
+				took = time.Since(began)
+			}
 			take(buf[:n])
 			if got = n; err != nil {
 				return
@@ -52,13 +58,14 @@ func openPipe(left int, take func([]byte), end func()) (*pipe, error) {
 // before is asked before each read. Once the child has exited, what it has
 // left in the pipe is read; a descendant that still has the pipe may neither
 // keep it open nor go on writing for long.
-func (p *pipe) before(got int) bool {
+func (p *pipe) before(got int, took time.Duration) bool {
 	if !p.closing.Load() {
 		return true
 	}
 	p.left -= got
-	_ = p.read.SetReadDeadline(time.Now().Add(p.delay)) // a pipe takes one
-	return p.left > 0
+	p.spent += took
+	_ = p.read.SetReadDeadline(time.Now().Add(p.delay - p.spent)) // a pipe takes one
+	return p.left > 0 && p.spent < p.delay
 }
 
 // started closes this process's copy of the child's end.

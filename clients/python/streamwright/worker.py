@@ -50,7 +50,7 @@ ABANDON = 10.0  # seconds for a run to end once it must stop
 MAX_REPORTS, MAX_REPORT_BYTES, MAX_LOGS, MAX_LOG_BYTES, MAX_CHECKPOINT = 500, 6 << 20, 10_000, 100 << 10, 64 << 10
 MAX_CHUNK = 64 << 10  # bytes of output
 OVER = frozenset({"stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"})
-AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full", "unknown_worker", "worker_id_in_use"})
+AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full", "rate_limited", "unknown_worker", "worker_id_in_use"})
 
 
 @dataclass

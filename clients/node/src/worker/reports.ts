@@ -22,7 +22,7 @@ export interface Pending {
 }
 
 /** Codes of refusals that may end by themselves. */
-const transient = new Set(["unavailable", "not_owner", "internal", "timeout", "queue_full"]);
+const transient = new Set(["unavailable", "not_owner", "internal", "timeout", "queue_full", "rate_limited"]);
 /** Codes that say that the engine does not know this worker: not the item's fault. */
 const unknown = new Set(["unknown_worker", "worker_id_in_use"]);
 
