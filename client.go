@@ -33,7 +33,6 @@ type Client struct {
 	ids    idSource
 	seen   atomic.Uint64 // the highest position told
 
-	noBucket atomic.Int64 // until this time (Unix, nanoseconds) the bucket of dedup keys is not read
 }
 
 // A server that reads its accounts again, as when a namespace is added, hangs up on who is just

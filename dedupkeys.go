@@ -2,7 +2,6 @@ package streamwright
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,18 +11,12 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Holder is the live item that holds a dedup key, as the KV bucket of taken keys
-// shows it.
+// Holder is the live item that holds a dedup key.
 type Holder = wire.Holder
 
-const (
-	bucketTimeout = time.Second      // for one entry of the bucket
-	bucketAgain   = 10 * time.Second // after the bucket did not answer, it is left alone for so long
-
-	// holderLook is the interval at which a watched key is looked at when nothing shows that
-	// its holder has changed.
-	holderLook = time.Second
-)
+// holderLook is the interval at which a watched key is looked at when nothing shows that
+// its holder has changed.
+const holderLook = time.Second
 
 // DedupKeys looks up who holds a dedup key. [Client.DedupKeys] returns one.
 type DedupKeys struct{ c *Client }
@@ -38,22 +31,10 @@ func (c *Client) DedupKeys() DedupKeys { return DedupKeys{c} }
 // CodeNotFound; that includes one that a completed item keeps for its dedup
 // window. It needs the role read.
 //
-// It reads the bucket of taken keys, which costs the engine nothing, and is some
-// milliseconds behind it. It asks the engine if there is no such bucket, if the
-// client's user may not read it, or if the bucket lags behind the engine's replies
-// to this client.
-//
 // The answer is a hint: the key may be taken, or free, by the time that it is
 // read. The submission alone decides.
 func (k DedupKeys) Holder(ctx context.Context, typ, key string) (Holder, error) {
-	h, held, known := k.fromBucket(ctx, typ, key)
-	switch {
-	case !known:
-		return k.ask(ctx, typ, key, k.c.set.patience)
-	case !held:
-		return Holder{}, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key %q", typ, key)
-	}
-	return h, nil
+	return k.ask(ctx, typ, key, k.c.set.patience)
 }
 
 // Watch tells fn which item holds a dedup key of a type: at once, and again
@@ -104,63 +85,4 @@ func (k DedupKeys) Watch(ctx context.Context, typ, key string, fn func(Holder) e
 // ask asks the engine who holds a key.
 func (k DedupKeys) ask(ctx context.Context, typ, key string, patience time.Duration) (Holder, error) {
 	return askFor[Holder](ctx, k.c, wire.APIHeld, wire.HolderRequest{Type: typ, Key: key, MinPosition: k.c.Position()}, 0, patience)
-}
-
-// fromBucket reads the holder of a key from the bucket. known is false if the
-// engine is to be asked.
-func (k DedupKeys) fromBucket(ctx context.Context, typ, key string) (h Holder, held, known bool) {
-	t, err := events.ParseType(typ)
-	if err != nil || key == "" || len(key) > events.MaxKeyLen || time.Now().UnixNano() < k.c.noBucket.Load() {
-		return h, false, false
-	}
-	names := k.c.find.Names(ctx)
-	if names.Domain == names.ImportDomain() {
-		return h, false, false // an account without JetStream
-	}
-	if !k.bucketShows(ctx, names, k.c.seen.Load()) {
-		return h, false, false
-	}
-	data, held, known := k.bucketEntry(ctx, names, wire.DedupEntry(t, key))
-	if held && json.Unmarshal(data, &h) != nil {
-		return Holder{}, false, false
-	}
-	return h, held, known
-}
-
-// bucketShows reports whether the bucket is filled, and shows a position.
-func (k DedupKeys) bucketShows(ctx context.Context, names wire.Names, seen uint64) bool {
-	data, _, _ := k.bucketEntry(ctx, names, wire.DedupPosition)
-	var shown struct {
-		Position wire.Position `json:"position"`
-	}
-	if json.Unmarshal(data, &shown) != nil {
-		return false
-	}
-	at, err := shown.Position.Seq()
-	return err == nil && uint64(at) >= seen
-}
-
-// bucketEntry reads an entry of the bucket. known is false if that gave no answer.
-func (k DedupKeys) bucketEntry(ctx context.Context, names wire.Names, entry string) (data []byte, found, known bool) {
-	bucket := names.Bucket(wire.DedupBucket)
-	subject := names.JetStream("DIRECT.GET.KV_" + bucket + ".$KV." + bucket + "." + entry)
-	try, cancel := k.c.trying(ctx, subject, bucketTimeout)
-	defer cancel()
-	m, err := k.c.nc.RequestWithContext(try, subject, nil)
-	if err != nil {
-		if ctx.Err() == nil {
-			k.c.noBucket.Store(time.Now().Add(bucketAgain).UnixNano())
-		}
-		return nil, false, false
-	}
-	switch status := m.Header.Get("Status"); {
-	case status == "404":
-		return nil, false, true
-	case status != "":
-		return nil, false, false
-	}
-	if m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "" {
-		return nil, false, true // deleted
-	}
-	return m.Data, true, true
 }

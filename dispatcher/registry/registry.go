@@ -34,8 +34,8 @@ type Registry struct {
 	mu      sync.Mutex                  // guards what follows
 	workers map[events.WorkerID]*worker // live workers
 	dead    map[events.WorkerID]wire.WorkerInfo
-	// benched holds the workers whose circuit is not closed, and how many runs each may
-	// have under way. The claim decides; here it only limits their slots.
+	// benched holds the workers whose circuit is not closed, and how many more runs each may
+	// begin. The claim decides; here it only limits their slots.
 	benched map[events.WorkerID]int
 	// marked holds the workers that the log says must drain, registered or not. The map is
 	// never written.
@@ -367,8 +367,9 @@ func (r *Registry) Seats() (list []seats.Seat) {
 	for id, w := range r.workers {
 		seat := seats.Seat{Worker: id, Session: w.info.Session, Types: w.info.Types, Offer: w.offer, Most: w.info.Most, Offers: w.info.Offers}
 		if w.info.Status == wire.WorkerActive {
-			seat.Slots = r.slotsOf(id, w)
+			seat.Slots = w.info.Slots
 		}
+		seat.Trials, seat.Benched = r.benched[id]
 		list = append(list, seat)
 	}
 	return list
@@ -376,13 +377,13 @@ func (r *Registry) Seats() (list []seats.Seat) {
 
 // slotsOf returns how many slots of a worker count. REQUIRES: mu.
 func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
-	if most, benched := r.benched[id]; benched {
-		return min(most, w.info.Slots)
+	if trials, benched := r.benched[id]; benched {
+		return min(trials, w.info.Slots)
 	}
 	return w.info.Slots
 }
 
-// Bench sets the workers whose circuit is not closed, and the runs that each may have.
+// Bench sets the workers whose circuit is not closed, and how many more runs each may begin.
 func (r *Registry) Bench(benched map[events.WorkerID]int) {
 	r.mu.Lock()
 	changed := !maps.Equal(r.benched, benched)

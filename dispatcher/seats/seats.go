@@ -26,6 +26,8 @@ type Seat struct {
 	Types   []string
 	Offer   lanes.Offer
 	Slots   int            // 0: it takes no new work now
+	Benched bool           // its circuit is not closed: it may begin no more runs than Trials
+	Trials  int
 	Most    map[string]int // of types that have a bound of their own
 	// Offers says that it takes no more than it has offered; see Seats.Offered.
 	Offers bool
@@ -152,8 +154,11 @@ func (s *Seats) Unknown(w events.WorkerID) bool {
 
 // Use takes one of what a seat has offered.
 func (s *Seats) Use(seat *Seat) {
-	if seat.Offers {
-		s.change(seat, func() { seat.room-- })
+	if seat.Offers || seat.Benched {
+		s.change(seat, func() {
+			seat.room--
+			seat.Trials--
+		})
 	}
 }
 
@@ -199,13 +204,17 @@ func (seat *Seat) Resting() bool { return seat.resting }
 
 // left returns how many more items a seat can take.
 func (seat *Seat) left() int {
-	switch {
-	case seat.resting:
+	if seat.resting {
 		return 0
-	case seat.Offers:
-		return max(min(seat.Slots-seat.runs, seat.room), 0)
 	}
-	return max(seat.Slots-seat.runs, 0)
+	left := seat.Slots - seat.runs
+	if seat.Offers {
+		left = min(left, seat.room)
+	}
+	if seat.Benched {
+		left = min(left, seat.Trials)
+	}
+	return max(left, 0)
 }
 
 // leftOf returns how many more items of a type a seat can take.

@@ -340,7 +340,7 @@ func foldCompleted(a *applier, e *entry, it *events.Item, b *events.Completed) e
 		a.setDocument(events.DocResult, it.ID, b.Result)
 	}
 	a.dropParams(e)
-	return a.unanswered(it)
+	return a.ended(it)
 }
 
 func foldFailed(_ *applier, _ *entry, it *events.Item, b *events.Failed) error {
@@ -363,7 +363,7 @@ func foldDead(a *applier, e *entry, it *events.Item, b *events.Dead) error {
 	endedBy(it, b.By)
 	a.causes.died(it, b, a.ev.At)
 	a.dropParams(e)
-	return a.unanswered(it)
+	return a.ended(it)
 }
 
 func foldReleased(a *applier, _ *entry, it *events.Item, b *events.Released) error {

@@ -20,7 +20,7 @@ type CircuitRef struct {
 // and workers.
 type circuits struct {
 	open    map[CircuitRef]time.Time // when each becomes half open; zero: it is
-	version uint64                   // changes with each of them
+	version uint64                   // changes with each of them, and with the runs that try a worker's
 }
 
 // note keeps the index when a circuit may have changed.
@@ -45,7 +45,8 @@ func (s *State) NextCircuit() (CircuitRef, time.Time) {
 	})
 }
 
-// CircuitVersion changes whenever a circuit opens, half opens or closes.
+// CircuitVersion changes whenever a circuit opens, half opens or closes, and with the runs that
+// try a worker's.
 func (s *State) CircuitVersion() uint64 { return s.circuits.version }
 
 // WorkerCircuit returns a worker's circuit, the zero one if nothing is known.
@@ -55,8 +56,8 @@ func (s *State) WorkerCircuit(w events.WorkerID) events.Circuit {
 }
 
 // OpenWorkerCircuits returns the workers whose circuit is not closed, and how many
-// runs each may have under way: none while it is open, its probes while it is half
-// open.
+// more runs each may begin: none while it is open, and while it is half open those
+// that are left to try it.
 func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	set := s.limits.WorkerCircuit
 	if !set.On() {
@@ -72,7 +73,7 @@ func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 		}
 		out[ref.Worker] = 0
 		if until.IsZero() {
-			out[ref.Worker] = set.WithDefaults().Probes
+			out[ref.Worker] = max(set.WithDefaults().Probes-s.WorkerCircuit(ref.Worker).Probing, 0)
 		}
 	}
 	return out
@@ -382,6 +383,9 @@ func (a *applier) setWorkerCircuit(w events.WorkerID, c events.Circuit) {
 		}
 		a.workers.remove(oldest)
 		a.circuits.note(CircuitRef{Worker: events.WorkerID(oldest)}, nil)
+	}
+	if a.WorkerCircuit(w).Probing != c.Probing {
+		a.circuits.version++
 	}
 	a.workers.set(string(w), c)
 	a.circuits.note(CircuitRef{Worker: w}, &c)

@@ -196,7 +196,7 @@ func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) e
 	it.Reason, it.FinishedAt = b.Reason, a.ev.At
 	endedBy(it, b.By)
 	a.dropParams(e)
-	return a.unanswered(it)
+	return a.ended(it)
 }
 
 func foldRescheduled(a *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {

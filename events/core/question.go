@@ -352,6 +352,14 @@ func useLinks(box *events.Mailbox, s *events.Signals, name string, of events.Wai
 	forgetTokens(box)
 }
 
+// ended ends the links to the question of an item that ends while it waits.
+func (a *applier) ended(it *events.Item) error {
+	if it.Signals == nil || it.Signals.Wait == nil || it.Signals.Wait.Ended != "" {
+		return nil
+	}
+	return a.unanswered(it)
+}
+
 // unanswered ends the links to the question of a wait that has ended without an answer.
 func (a *applier) unanswered(it *events.Item) error {
 	if it.Signals == nil || it.Signals.Tokens == 0 || it.Signals.Wait == nil || it.Signals.Wait.Ask == nil {

@@ -203,10 +203,11 @@ type letters struct {
 	names   map[events.ID]map[string]string // of the tokens that are links
 	reminds map[events.ID][2]int            // the question that was last reminded of, and how often
 	asks    map[events.ID]string            // the name of the answer to what an item asks now
+	waits   map[events.ID]bool
 }
 
 func newLetters() letters {
-	return letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}, map[events.ID]map[string]string{}, map[events.ID]int{}, map[events.ID]map[int]int{}, map[events.ID]map[string]string{}, map[events.ID][2]int{}, map[events.ID]string{}}
+	return letters{map[events.ID][]letter{}, map[events.ID][]int{}, map[events.ID]map[string]int{}, map[events.ID]map[string]string{}, map[events.ID]int{}, map[events.ID]map[int]int{}, map[events.ID]map[string]string{}, map[events.ID][2]int{}, map[events.ID]string{}, map[events.ID]bool{}}
 }
 
 func (l *letters) apply(ev events.Event) {
@@ -261,15 +262,10 @@ func (l *letters) apply(ev events.Event) {
 					panic("a signal was taken for an answer")
 				}
 			}
-			if name := l.asks[ev.ID]; name != "" && l.answers[ev.ID][l.asked[ev.ID]] == 0 {
-				for hash, of := range l.names[ev.ID] { // what they were for is over
-					if of == name && l.tokens[ev.ID][hash] == 0 {
-						l.tokens[ev.ID][hash] = -1
-					}
-				}
-			}
+			l.over(ev.ID)
 			l.taken[ev.ID] = b.Signals
 		}
+		delete(l.waits, ev.ID)
 	case *events.Parked:
 		if delete(l.asks, ev.ID); b.Ask != nil {
 			l.asks[ev.ID] = b.Names[0]
@@ -278,11 +274,34 @@ func (l *letters) apply(ev events.Event) {
 			}
 		}
 		l.settle(ev.ID)
+		l.waits[ev.ID] = true
 	case *events.Completed:
 		l.settle(ev.ID)
+		l.ends(ev.ID)
+	case *events.Dead, *events.Cancelled:
+		l.ends(ev.ID)
 	case *events.Spawned:
 		if b.Part == 0 && !b.Batch {
 			l.settle(ev.ID)
+		}
+	}
+}
+
+// ends ends the question of an item that ends while it waits.
+func (l *letters) ends(id events.ID) {
+	if l.waits[id] {
+		l.over(id)
+	}
+	delete(l.waits, id)
+}
+
+// over ends the links to a question that is over.
+func (l *letters) over(id events.ID) {
+	if name := l.asks[id]; name != "" && l.answers[id][l.asked[id]] == 0 {
+		for hash, of := range l.names[id] {
+			if of == name && l.tokens[id][hash] == 0 {
+				l.tokens[id][hash] = -1
+			}
 		}
 	}
 }
