@@ -103,6 +103,8 @@ func (p *passage) answered(again bool) {
 		case r == nil:
 		case e == nil && !endsRun(rep.Event):
 			r.started = true
+		case e != nil && rep.Event == wire.ReportSpawn && e.Code == events.CodeNotFound:
+			// What a child is to come after: the worker reports a failure in place of the spawn.
 		case endsRun(rep.Event) && (e == nil || standing.Over(e.Code)):
 			s.finish(r)
 			if rep.Event == wire.ReportRelease {

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 _texts = (uuid.UUID, Decimal, date, time, PurePath)
 
@@ -115,6 +115,8 @@ def _load_many(origin: Any, args: tuple[Any, ...], doc: Any, at: str) -> Any:
 
 
 def _load_plain(hint: Any, doc: Any, at: str) -> Any:
+    if is_typeddict(hint) or getattr(hint, "_is_protocol", False):
+        return doc
     if isinstance(doc, hint) and not (hint is int and isinstance(doc, bool)):
         return doc
     if dataclasses.is_dataclass(hint):
@@ -132,7 +134,7 @@ def _load_plain(hint: Any, doc: Any, at: str) -> Any:
         if hint in (datetime, date, time):
             return hint.fromisoformat(_is(str, "a time", doc, at))
         if issubclass(hint, Enum) or hint in _texts or issubclass(hint, PurePath):
-            return hint(doc)
+            return hint(str(doc) if hint is Decimal and isinstance(doc, float) else doc)
     except (ValueError, ArithmeticError, TypeError, AttributeError) as err:
         raise _unfit(at, f"a {hint.__name__}", doc) from err
     if hint in (tuple, set, frozenset):

@@ -280,6 +280,13 @@ class ItemLogHandler(logging.Handler):
     It goes by the context: threads that a task starts itself are not known, `asyncio.to_thread` is.
     """
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Not under the handler's lock: who has it would wait for the worker's, under which the worker logs.
+        passed = self.filter(record)
+        if passed:
+            self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+        return bool(passed)
+
     def emit(self, record: logging.LogRecord) -> None:
         run = current.get()
         if run is None or getattr(record, "_streamwright", False):

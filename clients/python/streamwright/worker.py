@@ -49,7 +49,8 @@ LOST_SESSION = 120.0  # seconds after which the engine has taken a session for d
 ABANDON = 10.0  # seconds for a run to end once it must stop
 MAX_REPORTS, MAX_REPORT_BYTES, MAX_LOGS, MAX_LOG_BYTES, MAX_CHECKPOINT = 500, 6 << 20, 10_000, 100 << 10, 64 << 10
 MAX_CHUNK = 64 << 10  # bytes of output
-OVER = frozenset({"stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"})
+STALE = frozenset({"stale_token", "wrong_state", "wrong_attempt", "wrong_worker"})
+OVER = STALE | {"not_found"}
 AGAIN = frozenset({"unavailable", "timeout", "not_owner", "internal", "queue_full", "rate_limited", "unknown_worker", "worker_id_in_use"})
 
 
@@ -106,6 +107,7 @@ class Worker:
         self._beat_at = 0.0
         self._line = Line()  # of the open poll
         self._runs: dict[str, Run] = {}  # by token: what has come and has no answer to its end
+        self._executing: set[Run] = set()  # their tasks, and those of runs that are forgotten
         self._queue: list[_Report] = []
         self._logs: list[dict[str, Any]] = []
 
@@ -200,7 +202,7 @@ class Worker:
     def _finish(self) -> None:
         """Let the runs end, and leave."""
         def running() -> list[Run]:
-            return [r for r in self._runs.values() if r._running]
+            return list(self._executing)
 
         with self._cond:
             # A drain by the engine waits for the runs as long as they take.
@@ -283,10 +285,13 @@ class Worker:
                     number += 1
                     named = f"{self.id[:40]}-{number}"
                 with self._cond:
+                    # The engine knows nothing of the runs that are forgotten, which go on.
+                    self._cond.wait_for(lambda: not self._going() or self._room() > 0)
                     self._line = line = Line()
                     if not self._going():
                         return
-                body = {"session": self._session, "poll_id": named, "max": min(self._slots, 100), "wait_ms": int(POLL_WAIT * 1000)}
+                    room = self._room()
+                body = {"session": self._session, "poll_id": named, "max": min(room, 100), "wait_ms": int(POLL_WAIT * 1000)}
                 reply = self._send("POST", "/poll", body, hold=POLL_WAIT, line=line)
             except StreamwrightError as err:
                 sure = False
@@ -309,6 +314,10 @@ class Worker:
                 self._begin(doc)
             if reply.get("should_drain"):
                 self._drained()
+
+    def _room(self) -> int:
+        """Return how much to ask for: no less than the engine thinks is free, but for forgotten runs that go on. REQUIRES: the lock."""
+        return self._slots - len(self._executing) if any(r._forgotten for r in self._executing) else self._slots
 
     def _drained(self) -> None:
         with self._cond:
@@ -354,18 +363,29 @@ class Worker:
             if run._token in self._runs:
                 return  # it came twice
             self._runs[run._token] = run
-            running = sum(r._running for r in self._runs.values())
+            running = len(self._executing) + 1
             if not self._going() or running > self._slots or task is None:
-                run._running = False
-                self._put(_Report(run, {"event": "release", "reason": "no_slot" if self._going() else "shutdown"}, b""))
+                self._return(run)
                 return
+            self._executing.add(run)
             if self._beat_at == 0.0 or running == 1:
                 self._beat_at = now + self._interval()
             self._cond.notify_all()
-        if task.is_async and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._execute_async(run, task), self._loop)
-        else:
-            threading.Thread(target=self._execute, args=(run, task), name=f"streamwright-{run.type}", daemon=True).start()
+        try:
+            if task.is_async and self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self._execute_async(run, task), self._loop)
+            else:
+                threading.Thread(target=self._execute, args=(run, task), name=f"streamwright-{run.type}", daemon=True).start()
+        except RuntimeError as err:  # there is no thread to be had, or the user's loop is closed
+            log.warning("%s %s can't be begun, and goes back: %s", run.type, run.id, err)
+            with self._cond:
+                self._executing.discard(run)
+                self._return(run)
+
+    def _return(self, run: Run) -> None:
+        """Hand back an item whose run has not begun. REQUIRES: the lock."""
+        run._running = False
+        self._put(_Report(run, {"event": "release", "reason": "no_slot" if self._going() else "shutdown"}, b""))
 
     # Runs.
 
@@ -374,7 +394,7 @@ class Worker:
         current.set(run)
         try:
             self._fetch(run)
-            doc, body = {"event": "complete"}, self._stored(run, _document(task.function(*task.arguments(run))))
+            doc, body = {"event": "complete"}, self._stored(run, _document(task.function(*_arguments(task, run))))
         except BaseException as err:
             doc, body = self._raised(run, err), b""
         self._run_ended(run, doc, body)
@@ -388,7 +408,7 @@ class Worker:
             run.check()
             if _reference(run.params):
                 await asyncio.to_thread(self._fetch, run)
-            body = _document(await task.function(*task.arguments(run)))
+            body = _document(await task.function(*_arguments(task, run)))
             with self._cond:
                 run._task = None  # what follows is not to be broken off
             if len(body) > INLINE_BYTES:
@@ -417,8 +437,6 @@ class Worker:
 
     def _raised(self, run: Run, err: BaseException) -> dict[str, Any]:
         """Return the report of a run whose task has raised."""
-        if isinstance(err, Unfit):
-            err = Fail(f"the params do not fit the task: {err}", "bad_params", retryable=False)
         try:
             doc = outcome_of(err, run)
             if (size := len(dump(doc))) > MAX_REPORT_BYTES:
@@ -434,6 +452,7 @@ class Worker:
     def _run_ended(self, run: Run, doc: dict[str, Any], body: bytes) -> None:
         with self._cond:
             run._running, run._task = False, None
+            self._executing.discard(run)
             if run._let_go:
                 doc, body = {"event": "release", "reason": run.reason}, b""
             if run._forgotten or run._token not in self._runs:
@@ -575,7 +594,7 @@ class Worker:
         """Take what fits one request of each kind. REQUIRES: the lock."""
         lines, size = 0, 0
         while lines < len(self._logs) and lines < 500 and size < MAX_LOG_BYTES:
-            size += 200 + len(self._logs[lines]["message"].encode())
+            size += len(dump(self._logs[lines]))
             lines += 1
         records, self._logs = self._logs[:lines], self._logs[lines:]
         waiting = {line["id"] for line in self._logs}  # reports wait for the records of their run
@@ -626,7 +645,8 @@ class Worker:
         if err is not None and err.code in AGAIN:
             report.tries += 1
             return not (report.saved is not None and report.saved.done())
-        if err is not None and ends and event in ("complete", "spawn", "snooze", "wait") and isinstance(err, Invalid):
+        refused = err is not None and err.code not in STALE and not (event == "complete" and err.code == "not_found")
+        if refused and event in ("complete", "spawn", "snooze", "wait"):  # for what it says, not for what became of the item
             code = "bad_spawn" if event == "spawn" else "bad_result" if event == "complete" else "error"
             log.warning("the engine refused the outcome of %s %s, which fails: %s", run.type, run.id, err)
             self._put(_Report(run, {"event": "fail", "error": cut(str(err), 8192), "code": code, "retryable": False}, b""))
@@ -713,6 +733,14 @@ class Worker:
                 self._cond.wait(max(min(due) - now, 0.001) if due else None)
 
 
+def _arguments(task: Task[Any, Any], run: Run) -> list[Any]:
+    """Return what a task is called with."""
+    try:
+        return task.arguments(run)
+    except Unfit as err:
+        raise Fail(f"the params do not fit the task: {err}", "bad_params", retryable=False) from err
+
+
 def _document(result: Any) -> bytes:
     """Write a result as JSON."""
     try:
@@ -727,9 +755,9 @@ def _document(result: Any) -> bytes:
 
 def _of_documents(err: StreamwrightError) -> Fail:
     """Return the failure of a run whose documents can't be fetched or stored."""
-    if isinstance(err, Unavailable):
-        return Fail(str(err), "blob_unavailable")
-    return Fail(str(err), err.code, retryable=False)
+    if err.code in ("blob_gone", "blob_damaged", "bad_params", "too_large"):
+        return Fail(str(err), err.code, retryable=False)
+    return Fail(str(err), "blob_unavailable")
 
 
 def _settle(saved: Future[None], err: BaseException | None) -> None:

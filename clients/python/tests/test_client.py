@@ -140,7 +140,7 @@ class ClientTest(Case):
             self.client.wait(id, timedelta(seconds=0.05))
         with self.assertRaises(Unavailable):
             self.client.wait(id, timedelta(0))
-        self.assertEqual(self.client.wait_all([id], timedelta(0)).pending, [id])
+        self.assertEqual(self.client.wait_all([id.lower()], timedelta(0)).pending, [id])
         self.assertEqual(caught.exception.code, "timeout")
         self.assertIn(f"item {id} has not ended in the time given for it", str(caught.exception))
 
@@ -165,6 +165,10 @@ class ClientTest(Case):
             self.assertIn("$blob", item.params)
             self.assertEqual(self.client.params(item), {"text": text})
         self.refused("too_large", lambda: self.client.submit("large", "x" * (65 << 20)))
+        looks_like_a_reply = {"position": "999999999", "items": 5}
+        id = self.client.submit("large", looks_like_a_reply).id
+        self.assertEqual(self.client.params(id), looks_like_a_reply)
+        self.assertEqual(self.client.get(id).params, looks_like_a_reply)
 
     def test_tells_the_events_of_an_item_live_and_all_again_from_a_position(self) -> None:
         out = self.client.submit(Work("watched", tenant="acme", labels={"region": "eu"}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal, Mapping, Optional, Union
+from typing import Annotated, Any, Literal, Mapping, Optional, Protocol, TypedDict, Union
 
 from streamwright._api import Feed
 from streamwright._ids import new_id
@@ -64,6 +64,14 @@ class Model:
         return {"n": self.n}
 
 
+class Loose(TypedDict):
+    n: int
+
+
+class Sized(Protocol):
+    def size(self) -> int: ...
+
+
 class JSONTest(unittest.TestCase):
     def test_what_is_dumped_is_loaded(self) -> None:
         book = Book(
@@ -75,6 +83,9 @@ class JSONTest(unittest.TestCase):
         self.assertEqual(load(Model, json.loads(dump(Model(3)))).n, 3)
         self.assertEqual(load(Mapping[int, str], {"1": "a"}), {1: "a"})
         self.assertEqual(load(tuple[int, ...], [1, 2]), (1, 2))
+        self.assertEqual(load(Loose, {"n": 1}), {"n": 1})
+        self.assertEqual(load(Sized, [1]), [1])
+        self.assertEqual(load(Decimal, 1.1), Decimal("1.1"))
 
     def test_takes_the_engine_s_times(self) -> None:
         self.assertEqual(load(datetime, "2030-01-31T08:00:00.123456789Z"), datetime(2030, 1, 31, 8, 0, 0, 123456, timezone.utc))

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import threading
 import time
+import unittest.mock
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -14,8 +15,10 @@ from streamwright import (
     App, AsyncClient, Cancelled, Conflict, Fail, FirstSignal, Invalid, ItemLogHandler, NotFound, OutputChunk, Question, Run, SignalError, Snooze, Spawn, StreamwrightError, Submitted, Wait, Work, Worker,
     WorkerIdInUse, new_id,
 )
+from streamwright._json import load
+from streamwright.errors import error_of
 
-from .harness import Case
+from .harness import PATIENCE, Case
 
 logging.getLogger("streamwright").propagate = False
 
@@ -161,6 +164,14 @@ class WorkerTest(Case):
         def children(run: Run) -> None:
             run.spawn([Work("a", object())])
 
+        @self.app.task("after_nothing")
+        def after_nothing(run: Run) -> None:
+            run.spawn([Work("a", after=["01JD3V6YB2M4C9W8ZK5T7QXRNE"])])
+
+        @self.app.task("misreads")
+        def misreads() -> None:
+            load(int, "no params of this task")
+
         @self.app.task("no_children")
         async def no_children(run: Run) -> None:
             run.spawn([])
@@ -186,12 +197,16 @@ class WorkerTest(Case):
         self.assertEqual((item.state, item.error.message, item.error.code, item.error.retryable), ("dead", "no such account", "no_account", False))
         for type, params, code in [
             ("unwritable", None, "bad_result"), ("typed", {"from": 1}, "bad_params"), ("unwritable_children", None, "bad_spawn"), ("no_children", None, "bad_spawn"),
+            ("after_nothing", None, "bad_spawn"),
             ("bad_fail", None, "bad_outcome"), ("bad_snooze", None, "bad_outcome"), ("bad_wait", None, "bad_outcome"), ("bad_completion", None, "bad_outcome"),
             ("bad_child", None, "bad_spawn"),
         ]:
             item = self.wait(self.submit(type, params))
             self.assertEqual((item.state, item.error.code), ("dead", code))
         self.assertIn("params.to is missing", self.wait(self.submit("typed", {})).error.message)
+        id = self.submit("misreads")
+        error = self.eventually("its first attempt has failed", lambda: self.client.get(id).error)
+        self.assertEqual(error.code, "error")  # it is tried again
 
     def test_stops_a_run_that_is_cancelled(self) -> None:
         started, reasons = threading.Semaphore(0), []
@@ -610,6 +625,76 @@ class WorkerTest(Case):
                 item = self.wait(self.submit(type, "x" * size))
                 self.assertEqual(item.state, "completed")
                 self.assertEqual(self.client.result(item), {"echo": "x" * size})
+
+    def test_tries_again_when_large_params_can_not_be_had_for_a_moment(self) -> None:
+        @self.app.task("retried")
+        def retried(text: str) -> int:
+            return len(text)
+
+        send = self.client.transport.send
+        refused: list[Any] = []
+
+        def refusing(call: Any, *args: Any) -> Any:
+            if call.path.endswith("/params") and not refused:
+                refused.append(call)
+                raise error_of("quota_exceeded", "too many at once")
+            return send(call, *args)
+
+        self.enterContext(unittest.mock.patch.object(self.client.transport, "send", refusing))
+        id = self.submit("retried", "x" * 400_000)
+        self.work(self.app)
+        self.assertEqual(self.wait(id).result, 400_000)
+        self.assertEqual(len(refused), 1)
+
+    def test_logs_while_a_program_s_handlers_are_slow(self) -> None:
+        # The worker logs under its lock, and a handler of the program's waits for that lock.
+        class Slow(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                time.sleep(0.02)
+
+        logger, slow, handler = logging.getLogger("streamwright"), Slow(), ItemLogHandler()
+        for h in (slow, handler):
+            logger.addHandler(h)
+            self.addCleanup(logger.removeHandler, h)
+        before = logger.level
+        logger.setLevel(logging.DEBUG)
+        self.addCleanup(logger.setLevel, before)
+
+        @self.app.task("chatty")
+        def chatty() -> None:
+            for n in range(5):
+                logger.warning("line %d", n)
+            raise Fail("no more", retryable=False)
+
+        w = self.work(self.app, concurrency=4)
+        for id in [self.submit("chatty") for _ in range(12)]:
+            self.assertEqual(self.wait(id).state, "dead")
+        w.stop(timedelta(seconds=PATIENCE))
+
+    def test_counts_a_forgotten_run_until_it_ends(self) -> None:
+        started, go, at_once, most = threading.Event(), threading.Event(), [], []
+
+        @self.app.task("stubborn")
+        def stubborn(run: Run) -> None:
+            at_once.append(run)
+            most.append(len(at_once))
+            started.set()
+            go.wait()  # it does not look whether it is cancelled
+            at_once.remove(run)
+
+        w = self.work(self.app, id="stubborn", concurrency=1)
+        ids = [self.submit("stubborn") for _ in range(2)]
+        self.set(started)
+        with w._cond:
+            for run in list(w._runs.values()):
+                w._end_run(run, "lease_lost")
+                w._forget(run)
+        self.client.cancel(ids[0])
+        self.eventually("the slot is free for the engine", lambda: self.client.get(ids[0]).state == "cancelled")
+        time.sleep(0.5)  # in which it would be given the other
+        go.set()
+        self.wait(ids[1])
+        self.assertEqual(max(most), 1)
 
     def test_writes_what_a_program_logs_to_the_item_s_log(self) -> None:
         logger = logging.getLogger("some.library")
