@@ -15,8 +15,10 @@ const MaxUserLen = 63
 var userPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // IsUser reports whether a name can be a NATS user: letters, digits, - and _,
-// beginning with a letter or digit.
-func IsUser(name string) bool { return len(name) <= MaxUserLen && userPattern.MatchString(name) }
+// beginning with a letter or digit, and not the name of [Anyone].
+func IsUser(name string) bool {
+	return len(name) <= MaxUserLen && userPattern.MatchString(name) && name != Anyone.Name
+}
 
 // InboxPrefix returns what the reply subjects of a user may begin with, beside
 // _INBOX. Empty for a name that IsUser refuses.

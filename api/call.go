@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -338,7 +339,8 @@ func (s *Service) answer(ctx context.Context, h handler, endpoint string, body [
 	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
 	id, ok := access.IdentityOf(ctx)
-	if c.actor, c.roles = id.Name, access.All; ok && id != access.Anyone {
+	// What another namespace hands over says for whom.
+	if c.actor, c.roles = cmp.Or(id.Name, actorOf(ctx)), access.All; ok && id != access.Anyone {
 		c.roles = id.Roles
 		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
 	}

@@ -272,6 +272,8 @@ func (s *Service) removeNode(ctx context.Context, _ *call, req wire.NodeRemove) 
 	switch {
 	case req.Node == "":
 		return nil, events.Refuse(events.CodeBadRequest, "the request names no node: engine cluster lists them")
+	case s.Names.InNamespace() != events.DefaultNamespace:
+		return nil, events.Refuse(events.CodeForbidden, "nodes belong to no namespace: ask in the namespace %s", events.DefaultNamespace)
 	case s.RemoveNode == nil:
 		return nil, events.Refuse(events.CodeNotFound, "no node %s: this engine has no cluster of its own; on an existing NATS remove the server there (nats server cluster peer-remove)", events.Clip(req.Node, 64))
 	}

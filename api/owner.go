@@ -306,7 +306,11 @@ func (s *Service) forward(ctx context.Context, e *wire.Endpoint, body []byte, tr
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m := &nats.Msg{Subject: s.Names.Forward(e.Name), Data: body}
-	if id, ok := access.IdentityOf(ctx); ok {
+	id, ok := access.IdentityOf(ctx)
+	if name := actorOf(ctx); !ok && name != "" { // another namespace hands over what is his
+		id, ok = access.Identity{Name: name, Roles: access.All}, true
+	}
+	if ok {
 		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(id.Name)}}
 		if id != access.Anyone {
 			m.Header.Set(headerRoles, id.Roles.String())

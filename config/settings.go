@@ -429,8 +429,8 @@ func checkHTTPClients(clients []HTTPClient) error {
 	seen := map[string]bool{}
 	for i, cl := range clients {
 		switch {
-		case cl.Name == "":
-			fail(i, "name", "has an element %d without a name", i+1)
+		case cl.Name == "" || cl.Name == access.Anyone.Name:
+			fail(i, "name", "has an element %d without a name of its own", i+1)
 		case !cl.Roles.Any():
 			fail(i, "roles", "has an element %d (%s) without roles: use some of submit, work, read, operate and approve", i+1, cl.Name)
 		case seen[cl.Name]:
@@ -469,7 +469,7 @@ func (u NATSUser) check() (key string, err error) {
 	}
 	switch {
 	case !access.IsUser(u.Name):
-		return "name", errors.New("has an invalid name: use letters, digits, - and _, at most 63")
+		return "name", errors.New("has an invalid name: use letters, digits, - and _, at most 63, and not anyone")
 	case given != 1:
 		return "", errors.New("must have exactly one of password, password_file and nkey")
 	case u.Password != "":

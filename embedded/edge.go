@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,7 +200,7 @@ func (e *Edge) newServer(context.Context) error {
 	opts.DontListen = false
 	// Who connects here publishes, asks the hub, and manages nothing.
 	opts.NoAuthUser = "site"
-	opts.Users = []*natsserver.User{{Username: "site", Password: nats.NewInbox(), Permissions: &natsserver.Permissions{
+	opts.Users = []*natsserver.User{{Username: "site", Password: rand.Text(), Permissions: &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Allow: []string{e.names.SubmitAll(), e.names.API("*")}},
 		Subscribe: &natsserver.SubjectPermission{Deny: []string{e.names.API(">")}},
 	}}, {Username: "streamwright", Password: e.log.password()}}
@@ -441,7 +442,7 @@ type edgeLog struct {
 
 // password is that of this process's own connection.
 func (l *edgeLog) password() string {
-	l.secret.Do(func() { l.pass = nats.NewInbox() })
+	l.secret.Do(func() { l.pass = rand.Text() })
 	return l.pass
 }
 

@@ -114,7 +114,7 @@ func parseToken(line string) (*Token, error) {
 	}
 	t := &Token{Name: fields[0]}
 	if !access.IsUser(t.Name) {
-		return nil, fmt.Errorf("%s is no name: use letters, digits, - and _, at most %d", quote(t.Name), MaxNameLen)
+		return nil, fmt.Errorf("%s is no name: use letters, digits, - and _, at most %d, and not anyone", quote(t.Name), MaxNameLen)
 	}
 	var err error
 	if t.hash, err = hashOf(fields[1]); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
 )
 
 // mountDocuments serves an item's params and result, also where the item only has a
@@ -41,6 +42,9 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, result bo
 	doc, err := s.cfg.Engine.Document(ctx, id, result)
 	if err != nil {
 		return s.whyEnded(ctx, err)
+	}
+	if id := IdentityOf(r.Context()); !blobs.IsRef(doc) && !id.Roles.Has(access.RolesOf(access.Read)) {
+		return events.Refuse(events.CodeForbidden, "the role work gets documents that are kept in the object store alone: what is small comes with the item")
 	}
 	repliesJSON(w)
 	if s.cfg.Documents == nil || !blobs.IsRef(doc) {

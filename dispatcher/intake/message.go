@@ -1,7 +1,9 @@
 package intake
 
 import (
+	"maps"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -94,8 +96,11 @@ func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID even
 // Reject returns the command that records why the message became no item. The core keeps as
 // much of the original as an event has room for.
 func (m *Message) Reject(why *events.Error) core.Reject {
+	headers := maps.Clone(m.msg.Header)
+	// The server's word about the sender has the name of his account, which nobody else may know.
+	maps.DeleteFunc(headers, func(name string, _ []string) bool { return strings.EqualFold(name, wire.HeaderRequestInfo) })
 	return core.Reject{Type: m.typ, Rejected: events.Rejected{
-		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: m.msg.Header,
+		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: headers,
 		Text: string(m.msg.Data), Size: len(m.msg.Data), Intake: m.origin(),
 	}}
 }
