@@ -104,7 +104,7 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	return r, err
 }
 
-// loads asks the loop for its loads. While the engine owns no log the loop may not
+// loads asks the loop for its loads. While no engine owns the log the loop may not
 // answer; the loads are then as it last said, and an alarm says so.
 func (a *statsAPI) loads(ctx context.Context) (map[events.Type]dispatcher.Load, error) {
 	asking, cancel := context.WithTimeout(ctx, loadsTimeout)
@@ -114,7 +114,7 @@ func (a *statsAPI) loads(ctx context.Context) (map[events.Type]dispatcher.Load, 
 		a.lastLoads.Store(&loads)
 		return loads, nil
 	}
-	if last := a.lastLoads.Load(); last != nil && !a.Metrics.owned.Load() && ctx.Err() == nil {
+	if last := a.lastLoads.Load(); last != nil && !a.Metrics.owned.Load() && a.standsBy() == nil && ctx.Err() == nil {
 		return *last, nil
 	}
 	return nil, err

@@ -116,6 +116,18 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 	b.Select, b.All = f.sel, f.all
 	return a.with(ctx, func(c *streamwright.Client) error {
 		if !f.yes {
+			// What is shown is what is changed: nothing that has come, or has ended, since.
+			info, err := c.Engine().Info(ctx)
+			if err != nil {
+				return err
+			}
+			bound := &b.Select.CreatedBefore
+			if b.Action == streamwright.BulkReplay || b.Action == streamwright.BulkPurge {
+				bound = &b.Select.Until
+			}
+			if bound.IsZero() || bound.After(info.Now) {
+				*bound = info.Now
+			}
 			meant, err := a.bulkPages(ctx, c, b, true, "counted")
 			switch {
 			case err != nil:

@@ -98,7 +98,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Client> {
   if (credsFile !== undefined) nats.authenticator = credsAuthenticator(await readFile(credsFile));
   let nc: NatsConnection;
   try {
-    nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, reconnectTimeWait: 250, timeout: 5_000, pingInterval: 5_000, maxPingOut: 2, ...nats });
+    nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, ignoreAuthErrorAbort: true, reconnectTimeWait: 250, timeout: 5_000, pingInterval: 5_000, maxPingOut: 2, ...nats });
   } catch (err) {
     if (err instanceof AuthorizationError || err instanceof UserAuthenticationExpiredError) {
       throw new StreamwrightError("unauthenticated", `the NATS server refused the login (${textOf(err)}): give credentials that it knows`, { cause: err });

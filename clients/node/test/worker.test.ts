@@ -405,12 +405,20 @@ describe("worker", { timeout: 120_000 }, () => {
         },
         page: (item: Item) => item.params.page * 10,
         none: (_item, ctx) => ctx.spawn([]),
+        unwritable: (_item, ctx) => ctx.wait("go", { forMs: 1000, complete: { result: 1n } }),
+        coded: () => {
+          throw new WorkError("not found", { code: 404 as unknown as string, retryable: false });
+        },
       },
     });
     const item = await client.wait(await submit("book"));
     assert.equal(item.state, "completed");
     assert.deepEqual(item.result, [10, 20, 30]);
     assert.equal((await client.wait(await submit("none"))).error?.code, "bad_spawn");
+    const unwritable = await client.wait(await submit("unwritable"));
+    assert.equal(unwritable.error?.code, "bad_outcome");
+    const coded = await client.wait(await submit("coded"));
+    assert.equal(coded.error?.code, "404");
   });
 
   it("takes large params and gives a large result", async () => {

@@ -1,5 +1,5 @@
 import { blobRef, maxInlineBytes } from "../documents.js";
-import { RunStopped, StreamwrightError, WorkError } from "../errors.js";
+import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
 import { cut, maxTimer, toJson } from "../text.js";
 import type { Outcome } from "../wire.gen.js";
 import type { Core } from "./core.js";
@@ -26,7 +26,11 @@ export async function execute(core: Core, run: Run, since: number): Promise<void
   try {
     outcome = await outcomeOf(core, run, line, abort.signal, timeout > 0 ? new Date(Date.now() + since + timeout - began) : undefined);
   } catch (thrown) {
-    outcome = failure(thrown, abort.signal);
+    try {
+      outcome = failure(thrown, abort.signal);
+    } catch {
+      outcome = { event: "fail", error: "the handler has thrown what has no text", code: "error" };
+    }
   }
   disarm();
   if (outcome.event === "fail" && (!abort.signal.aborted || outcome.code === "timeout")) core.failures.log(run, outcome);
@@ -64,7 +68,14 @@ async function outcomeOf(core: Core, run: Run, line: Line, signal: AbortSignal, 
 /** Puts the children of a spawn into the object store if they are too large for a message. */
 async function withChildrenStored(core: Core, run: Run, report: Said): Promise<Said> {
   const { children, ...rest } = report;
-  if (children === undefined) return report;
+  if (children === undefined) {
+    try {
+      toJson(report);
+    } catch (err) {
+      throw new WorkError(`what the run ends in can't be written as JSON: ${textOf(err)}`, { code: "bad_outcome", retryable: false, cause: err });
+    }
+    return report;
+  }
   const bytes = Buffer.from(toJson(children) ?? "");
   if (bytes.length <= maxInlineChildren) return report;
   try {

@@ -90,7 +90,7 @@ export function failure(thrown: unknown, signal: AbortSignal): Said {
   }
   const said: Said = { event: "fail", error: cut(textOf(thrown), maxErrorBytes), code: "error" };
   if (thrown instanceof WorkError) {
-    if (thrown.code) said.code = cut(thrown.code, maxNameBytes);
+    if (thrown.code) said.code = cut(String(thrown.code), maxNameBytes);
     if (!thrown.retryable) said.retryable = false;
     const wait = thrown.retryAfterMs;
     if (wait !== undefined && wait > 0) said.retry_after_ms = Math.min(Math.ceil(wait), maxDelayMs);

@@ -54,7 +54,7 @@ const WORDS = { dedup_key: 'dedup[ _]key', max_attempts: 'max_attempts', timeout
 
 // once gives each different request an id of its own, and the same one the same:
 // what is sent again because its reply was lost makes no second item.
-function once() {
+export function once() {
   let [before, id] = ['', ''];
   return (doc) => {
     if (doc !== before) [before, id] = [doc, ulid()];

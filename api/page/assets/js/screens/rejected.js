@@ -11,6 +11,7 @@ import { keys, walk } from '../keys.js';
 import { PAGE, pager } from '../pager.js';
 import { faultOf } from '../jsontext.js';
 import { fill, fillTypes } from './dead.js';
+import { once } from './newitem.js';
 
 const MAX_SHOWN = 65_536; // bytes of an original that are shown; the engine keeps as many
 const MAX_DUMP = 2048; // bytes that are shown one by one
@@ -124,6 +125,7 @@ async function correct(x) {
   const doc = h('textarea', { rows: 12, spellcheck: 'false', value: x.text ?? '' });
   const heads = h('textarea', { rows: 4, spellcheck: 'false', value: headersOf(x).map(([k, v]) => `${k}: ${v}`).join('\n') });
   const [typeField, docField, headField] = [field('Type', type), field('Params (JSON)', doc), field('Headers', heads, { hint: 'One header a line, Name: value. Remove a line to drop that header.' })];
+  const sent = once();
   const check = () => {
     const fault = faultOf(doc.value);
     docField.setError(fault);
@@ -139,7 +141,7 @@ async function correct(x) {
       if (check()) { doc.focus(); return false; }
       if (headers === null) { heads.focus(); return false; }
       const more = JSON.stringify({ ...(type.value.trim() !== (x.type ?? '') ? { type: type.value.trim() } : {}), ...(Object.keys(headers).length ? { headers } : {}) }).slice(1, -1);
-      const r = await send('POST', `${one(x.seq)}/replay`, `{"params":${doc.value}${more ? `,${more}` : ''}}`);
+      const r = await send('POST', `${one(x.seq)}/replay`, sent(`{"params":${doc.value}${more ? `,${more}` : ''}}`));
       toast('Submitted again.', { link: { href: href(['work', r.id]), text: 'View the item' } });
       return true;
     },
