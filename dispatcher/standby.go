@@ -226,7 +226,7 @@ func (s *standby) follow(ctx context.Context) error {
 			return ctx.Err()
 		case errors.Is(err, errReload):
 			continue
-		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed):
+		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed) && !errors.Is(err, projector.ErrBeforeCut): // the rest is not copied yet
 			return err
 		case time.Since(began) > maxRetake:
 			wait = minRetake

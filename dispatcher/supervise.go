@@ -120,8 +120,10 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 		if ctx.Err() != nil {
 			return nil
 		}
-		e.standby.failed(err, final(err))
-		if final(err) {
+		// What was cut off meanwhile is caught up with at the next attempt.
+		over := final(err) && !errors.Is(err, eventlog.ErrTrimmed)
+		e.standby.failed(err, over)
+		if over {
 			e.err = err
 			e.cfg.Logger.Error("the partition can't be served", "error", err)
 			return nil

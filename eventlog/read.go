@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 )
 
@@ -135,6 +136,11 @@ func (f *fetcher) hole(ctx context.Context, found uint64) error {
 	if f.log.readOnly && f.log.cfg.Gaps {
 		f.lost = true
 		return nil
+	}
+	// The replica that a consumer reads may lack what the others have: another consumer may read
+	// another one.
+	if _, err := f.log.get(ctx, f.next); err == nil || !errors.Is(err, events.ErrCorrupt) {
+		return fmt.Errorf("%w: a replica goes on with frame %d, and lacks %d", ErrUnreachable, found, f.next)
 	}
 	return missing(f.next, found)
 }

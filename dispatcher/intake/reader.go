@@ -147,10 +147,13 @@ func (r *Reader) read(ctx context.Context) error {
 
 // follow takes messages until ctx ends or the feed does.
 func (r *Reader) follow(ctx context.Context, f *connect.Feed) error {
-	for {
+	for last := r.after; ; {
 		m, err := f.Next(ctx)
+		if err == nil && m.Seq != last+1 && r.cfg.Site == "" {
+			err = r.cfg.Topology.IntakeWhole(ctx, last, m.Seq)
+		}
 		if err == nil {
-			err = r.add(ctx, m)
+			last, err = m.Seq, r.add(ctx, m)
 		}
 		if err != nil {
 			return err

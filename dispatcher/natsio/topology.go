@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -231,6 +232,25 @@ func (t *Topology) OpenIntake(ctx context.Context, after uint64) (*connect.Feed,
 		Stream: n.IntakeStream(), Filters: []string{n.Intake(t.cfg.Partition, "*")}, FromSeq: after + 1,
 		Messages: maxPulled, Bytes: maxPullBytes / 2, // per request; two are open at once
 	})
+}
+
+// IntakeWhole checks that the intake stream has nothing between two of its messages. The replica
+// that a consumer reads may have lost what the stream's leader has: then it returns an error that
+// wraps [connect.ErrFeedLost].
+func (t *Topology) IntakeWhole(ctx context.Context, after, found uint64) error {
+	n := t.cfg.Names
+	ctx, cancel := context.WithTimeout(ctx, directget.Timeout)
+	defer cancel()
+	m, err := directget.FromLeader(ctx, t.js.Conn(), n.JetStream("STREAM.MSG.GET."+n.IntakeStream()), directget.Request{Seq: after + 1, NextFor: n.Intake(t.cfg.Partition, "*")})
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound): // they have been purged since
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w: %w", n.IntakeStream(), connect.ErrFeedLost, err)
+	case m.Seq < found:
+		return fmt.Errorf("read %s: %w: a replica goes on with message %d, and lacks %d", n.IntakeStream(), connect.ErrFeedLost, found, m.Seq)
+	}
+	return nil
 }
 
 // OpenSite follows the stream of a site after a message, over the site's leaf connection.
