@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/wire"
@@ -15,7 +17,8 @@ func TestIntakeWhole(t *testing.T) {
 	h := newHarness(t, nil)
 	names := wire.WithPrefix("other")
 	topo := natsio.NewTopology(natsio.Config{Conn: h.nc, JS: h.js, Names: names, Logger: h.eng.cfg.Logger})
-	if err := topo.EnsureStreams(h.ctx()); err != nil {
+	s, err := h.js.CreateStream(h.ctx(), jetstream.StreamConfig{Name: names.IntakeStream(), Subjects: []string{names.Intake(0, "*")}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {
@@ -25,10 +28,6 @@ func TestIntakeWhole(t *testing.T) {
 	}
 	if err := topo.IntakeWhole(h.ctx(), 1, 4); !errors.Is(err, connect.ErrFeedLost) {
 		t.Errorf("messages that the leader has are passed over: %v", err)
-	}
-	s, err := h.js.Stream(h.ctx(), names.IntakeStream())
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, seq := range []uint64{2, 3, 4} {
 		if err := s.DeleteMsg(h.ctx(), seq); err != nil {

@@ -220,6 +220,10 @@ func (l *Link) openFeed(stream string, request []byte) (*jetstream.ConsumerInfo,
 	switch {
 	case err != nil:
 		return nil, err
+	case a.Differs && !isLog && l.Cut == nil:
+		// The hub has lost its last records, or does not tell of them yet: what is kept here is not
+		// given up for that.
+		return nil, errors.New("the hub has fewer records of items' logs than were copied: going on when it has more")
 	case a.Differs && !isLog:
 		l.wg.Go(func() {
 			if err := l.LogsAnew(l.ctx); err != nil {
