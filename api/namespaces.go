@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -16,6 +17,10 @@ type Namespaces interface {
 	State(ctx context.Context, name events.Namespace) (wire.NamespaceState, error)
 	// Metrics returns the metrics of all of them, those that were added first before others.
 	Metrics() []NamespaceMetrics
+	// AtRisk returns how many of them have something at risk among several nodes that is not
+	// known already, and the time of the oldest of their looks, if that is before at; zero if one
+	// has not looked yet.
+	AtRisk(known []string, at time.Time) (n int, oldest time.Time)
 }
 
 // namespaceAPI shows and changes the list of namespaces.

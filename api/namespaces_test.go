@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -21,6 +22,7 @@ type host struct {
 	states map[events.Namespace]wire.NamespaceState
 
 	metrics []NamespaceMetrics
+	atRisk  int
 }
 
 func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceState, error) {
@@ -33,6 +35,26 @@ func (h *host) State(_ context.Context, name events.Namespace) (wire.NamespaceSt
 }
 
 func (h *host) Metrics() []NamespaceMetrics { return h.metrics }
+
+func (h *host) AtRisk(_ []string, at time.Time) (int, time.Time) {
+	return h.atRisk, at.Add(-time.Second)
+}
+
+// What is at risk in another namespace is the health's, too, without its name.
+func TestOtherNamespacesAtRisk(t *testing.T) {
+	at := time.Now()
+	s := &Service{engine: &engine{Config: Config{Namespaces: &host{atRisk: 2}}}}
+	h := Health{NodesAt: at, Warnings: []string{"one"}, AtRisk: []string{"one"}}
+	s.othersAtRisk(&h)
+	if len(h.AtRisk) != 2 || len(h.Warnings) != 2 || !strings.Contains(h.AtRisk[1], "2 of the other namespaces") || !h.NodesAt.Before(at) {
+		t.Errorf("%+v", h)
+	}
+	s.Namespaces = &host{}
+	h = Health{NodesAt: at}
+	if s.othersAtRisk(&h); len(h.AtRisk) != 0 {
+		t.Errorf("%+v", h)
+	}
+}
 
 func (h *host) set(name events.Namespace, state string, items map[string]int64) {
 	h.mu.Lock()

@@ -153,12 +153,26 @@ func (s *Service) Health() Health {
 	if c.nodes != nil {
 		h.Warnings = c.nodes.Warnings
 		h.AtRisk = atRisk(c.nodes)
+		s.othersAtRisk(&h)
 	} else {
 		for _, d := range c.replicas.Damaged {
 			h.Warnings = append(h.Warnings, damageText(c.me, d)+": "+d.Repair)
 		}
 	}
 	return h
+}
+
+// othersAtRisk adds that something is at risk in other namespaces, of which the one default
+// tells. It names none of them: anybody may ask.
+func (s *Service) othersAtRisk(h *Health) {
+	if s.Namespaces == nil {
+		return
+	}
+	n, at := s.Namespaces.AtRisk(h.AtRisk, h.NodesAt)
+	if h.NodesAt = at; n > 0 {
+		text := fmt.Sprintf("%d of the other namespaces are at risk: engine cluster --namespace NAME says why", n)
+		h.AtRisk, h.Warnings = append(h.AtRisk, text), append(slices.Clip(h.Warnings), text)
+	}
 }
 
 // OK reports whether the engine is well.

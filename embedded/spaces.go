@@ -699,6 +699,24 @@ func (s *spaces) Metrics() (list []api.NamespaceMetrics) {
 	return list
 }
 
+// AtRisk implements [api.Namespaces].
+func (s *spaces) AtRisk(known []string, at time.Time) (n int, oldest time.Time) {
+	for _, t := range s.all() {
+		now, _ := t.now()
+		if now == nil {
+			continue
+		}
+		h := now.faces.service.Health()
+		if h.NodesAt.Before(at) {
+			at = h.NodesAt
+		}
+		if slices.ContainsFunc(h.AtRisk, func(w string) bool { return !slices.Contains(known, w) }) {
+			n++
+		}
+	}
+	return n, at
+}
+
 // stateTimeout bounds the wait for a namespace that has not read its log yet, or whose cluster
 // has no leader.
 const stateTimeout = 5 * time.Second
