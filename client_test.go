@@ -18,10 +18,10 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/natscluster"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )

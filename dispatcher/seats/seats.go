@@ -25,8 +25,8 @@ type Seat struct {
 	Session string // new for each life of the worker
 	Types   []string
 	Offer   lanes.Offer
-	Slots   int            // 0: it takes no new work now
-	Benched bool           // its circuit is not closed: it may begin no more runs than Trials
+	Slots   int  // 0: it takes no new work now
+	Benched bool // its circuit is not closed: it may begin no more runs than Trials
 	Trials  int
 	Most    map[string]int // of types that have a bound of their own
 	// Offers says that it takes no more than it has offered; see Seats.Offered.
