@@ -294,6 +294,7 @@ func TestLogsAreMadeAnew(t *testing.T) {
 	hub(t, nc, filled(t), owning())
 	anew := make(chan struct{}, 9)
 	l := link(t, nc, func(c *LinkConfig) {
+		c.Cut = func(context.Context, uint64) error { return nil }
 		c.LogsAnew = func(context.Context) error { anew <- struct{}{}; return errors.New("not now") }
 	})
 	if info, err := l.openFeed(names.LogStream(), []byte(`{"config":{"opt_start_seq":2}}`)); err != nil || info.Config.OptStartSeq != 2 {
@@ -306,5 +307,12 @@ func TestLogsAreMadeAnew(t *testing.T) {
 	l.Wait()
 	if len(anew) != 0 || !l.Copies().IsZero() {
 		t.Error("they are made anew twice, or count as the log")
+	}
+	l.LinkConfig.Cut = nil // an archive gives up nothing
+	if _, err := l.openFeed(names.LogStream(), []byte(`{"config":{"opt_start_seq":3}}`)); err == nil {
+		t.Error("the hub's logs end before what the archive has, and it copies on")
+	}
+	if l.Wait(); len(anew) != 0 {
+		t.Error("an archive makes them anew")
 	}
 }
