@@ -152,7 +152,7 @@ func (s *Service) Health() Health {
 	h.NodesAt = s.seen.looked()
 	if c.nodes != nil {
 		h.Warnings = c.nodes.Warnings
-		h.AtRisk = atRisk(c.nodes)
+		h.AtRisk, _ = s.AtRisk()
 		s.othersAtRisk(&h)
 	} else {
 		for _, d := range c.replicas.Damaged {
@@ -160,6 +160,15 @@ func (s *Service) Health() Health {
 		}
 	}
 	return h
+}
+
+// AtRisk returns what is at risk among several nodes, and when this node looked.
+func (s *Service) AtRisk() ([]string, time.Time) {
+	at := s.seen.looked()
+	if r := s.seen.now(); r != nil {
+		return atRisk(r), at
+	}
+	return nil, at
 }
 
 // othersAtRisk adds that something is at risk in other namespaces, of which the one default

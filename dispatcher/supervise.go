@@ -98,6 +98,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.drain, cancel)()
+	late := false
 	for {
 		if by, mine := e.standby.takeLease(ctx); !mine {
 			if err := e.standby.standBy(ctx, by); err != nil {
@@ -113,7 +114,8 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
-		l, err := e.tryToOwn(ctx)
+		l, err := e.tryToOwn(ctx, late)
+		late = errors.Is(err, errLate)
 		if err == nil {
 			return l
 		}
@@ -132,20 +134,29 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	}
 }
 
-// tryToOwn is one attempt to take over.
-func (e *Engine) tryToOwn(ctx context.Context) (*loop, error) {
-	// A projection that is made anew is so as a whole, however long that takes: an attempt cut
-	// short would begin with nothing each time.
-	tip, err := e.cfg.Log.Last(undated{ctx})
-	if err == nil {
-		err = fit(undated{ctx}, &e.cfg, tip)
+// errLate ends an attempt to take over that has had its time.
+var errLate = errors.New("it took too long")
+
+// tryToOwn is one attempt to take over, after one that was late or not. A projection that has to
+// be made anew is so as a whole: an attempt that is cut short in it would begin with nothing
+// each time. So after a late one that is done first, however long it takes.
+func (e *Engine) tryToOwn(ctx context.Context, late bool) (*loop, error) {
+	if late {
+		tip, err := e.cfg.Log.Last(undated{ctx})
+		if err == nil {
+			err = fit(undated{ctx}, &e.cfg, tip)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take over: %w", err)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("take over: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, takeOverWithin)
+	try, cancel := context.WithTimeout(ctx, takeOverWithin)
 	defer cancel()
-	return e.own(ctx)
+	l, err := e.own(try)
+	if err != nil && try.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errLate, err)
+	}
+	return l, err
 }
 
 // final reports whether an error will not go away by itself: the log and the projection

@@ -706,11 +706,11 @@ func (s *spaces) AtRisk(known []string, at time.Time) (n int, oldest time.Time) 
 		if now == nil {
 			continue
 		}
-		h := now.faces.service.Health()
-		if h.NodesAt.Before(at) {
-			at = h.NodesAt
+		risks, looked := now.faces.service.AtRisk()
+		if looked.Before(at) {
+			at = looked
 		}
-		if slices.ContainsFunc(h.AtRisk, func(w string) bool { return !slices.Contains(known, w) }) {
+		if slices.ContainsFunc(risks, func(w string) bool { return !slices.Contains(known, w) }) {
 			n++
 		}
 	}
