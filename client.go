@@ -32,7 +32,6 @@ type Client struct {
 	closed sync.Once
 	ids    idSource
 	seen   atomic.Uint64 // the highest position told
-
 }
 
 // A server that reads its accounts again, as when a namespace is added, hangs up on who is just

@@ -306,11 +306,10 @@ func (s *Service) forward(ctx context.Context, e *wire.Endpoint, body []byte, tr
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m := &nats.Msg{Subject: s.Names.Forward(e.Name), Data: body}
-	id, ok := access.IdentityOf(ctx)
-	if name := actorOf(ctx); !ok && name != "" { // another namespace hands over what is his
-		id, ok = access.Identity{Name: name, Roles: access.All}, true
+	if name := actorOf(ctx); name != "" { // another namespace hands over what is his, and has counted it
+		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(name)}}
 	}
-	if ok {
+	if id, ok := access.IdentityOf(ctx); ok {
 		m.Header = nats.Header{headerUser: {strconv.QuoteToASCII(id.Name)}}
 		if id != access.Anyone {
 			m.Header.Set(headerRoles, id.Roles.String())

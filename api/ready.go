@@ -122,9 +122,10 @@ type Health struct {
 	// AtRisk are the warnings because of which no other node should be stopped now: all but
 	// those of settings that differ, as they do while they are changed node by node.
 	AtRisk []string `json:"at_risk,omitempty"`
-	// NodesAt is when this node last asked all nodes how they are, which it does every ten seconds:
-	// Warnings and AtRisk are from then.
+	// NodesAt is when this node last asked all nodes how they are, which it does every ten seconds
+	// for each namespace: Warnings and AtRisk are from then or later.
 	NodesAt   time.Time     `json:"nodes_at,omitzero"`
+	Now       time.Time     `json:"now"` // of this machine, as NodesAt
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -139,7 +140,7 @@ type Health struct {
 // Health returns the engine's health now.
 func (s *Service) Health() Health {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
-	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: s.lag()}
+	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: s.lag(), Now: time.Now().UTC()}
 	c := s.look()
 	h.Status = c.status()
 	if c.standby != nil {
@@ -171,8 +172,8 @@ func (s *Service) AtRisk() ([]string, time.Time) {
 	return nil, at
 }
 
-// othersAtRisk adds that something is at risk in other namespaces, of which the one default
-// tells. It names none of them: anybody may ask.
+// othersAtRisk adds that something is at risk in other namespaces: default tells of all. It names
+// none of them, since anybody may ask.
 func (s *Service) othersAtRisk(h *Health) {
 	if s.Namespaces == nil {
 		return

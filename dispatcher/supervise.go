@@ -137,9 +137,9 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 // errLate ends an attempt to take over that has had its time.
 var errLate = errors.New("it took too long")
 
-// tryToOwn is one attempt to take over, after one that was late or not. A projection that has to
-// be made anew is so as a whole: an attempt that is cut short in it would begin with nothing
-// each time. So after a late one that is done first, however long it takes.
+// tryToOwn is one attempt to take over, after one that was late or not. A projection is made anew
+// in one piece: an attempt that is cut short begins again with nothing. So after a late one that
+// is done first, however long it takes.
 func (e *Engine) tryToOwn(ctx context.Context, late bool) (*loop, error) {
 	if late {
 		tip, err := e.cfg.Log.Last(undated{ctx})

@@ -116,7 +116,7 @@ func TestConfirmOnATerminal(t *testing.T) {
 		typed, says string
 		code        int
 	}{{"\x03", "nothing was changed", 1}, {"n\n", "nothing was changed", 1}, {"y\n", "14 items cancelled", 0}} {
-		// What comes once it is shown what is meant is not meant.
+		// What is submitted after the question is not cancelled.
 		code, text := converse(t, "[y/N] ", of.typed, func() { engine(t, "", "submit", "email").wants(t, 0) }, "cancel", "--type", "email")
 		_, after, _ := strings.Cut(text, "[y/N] ")
 		if code != of.code || !strings.Contains(after, of.says) {

@@ -97,7 +97,7 @@ type healthCheck struct {
 	url     string
 	mayStop bool
 	wait    time.Duration
-	first   *time.Time // when the engine had looked at the nodes as it was asked first
+	first   *time.Time // by the engine's clock, when it was asked first
 }
 
 // ask asks until the answer is yes, or the time is up.
@@ -154,7 +154,7 @@ func (h *healthCheck) judge(is api.Health) error {
 		return nil
 	}
 	if h.first == nil {
-		h.first = &is.NodesAt
+		h.first = &is.Now
 	}
 	switch {
 	case len(is.AtRisk) > 0:

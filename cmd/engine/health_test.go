@@ -46,8 +46,8 @@ func TestHealthMayStop(t *testing.T) {
 	}))
 	defer srv.Close()
 	looks = []api.Health{
-		{Status: "standby", NodesAt: at}, // from before the other node was stopped
-		{Status: "standby", NodesAt: at},
+		{Status: "standby", NodesAt: at, Now: at.Add(time.Second)}, // from before the other node was stopped
+		{Status: "standby", NodesAt: at.Add(time.Second / 2)},      // and so is this, of another namespace
 		{Status: "standby", NodesAt: at.Add(10 * time.Second), Warnings: []string{"b does not answer"}, AtRisk: []string{"b does not answer"}},
 		{Status: "disk_low", NodesAt: at.Add(20 * time.Second), Warnings: []string{"the settings of b are not those of a"}},
 	}

@@ -386,7 +386,7 @@ func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
 // Bench sets the workers whose circuit is not closed, and how many more runs each may begin.
 func (r *Registry) Bench(benched map[events.WorkerID]int) {
 	r.mu.Lock()
-	changed := !maps.Equal(r.benched, benched)
+	changed := len(benched) > 0 || !maps.Equal(r.benched, benched) // of the same trials, a seat may have used one
 	r.benched = benched
 	r.mu.Unlock()
 	if changed {

@@ -371,16 +371,17 @@ class Worker:
             if self._beat_at == 0.0 or running == 1:
                 self._beat_at = now + self._interval()
             self._cond.notify_all()
+        if task.is_async and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._execute_async(run, task), self._loop)
+            return
         try:
-            if task.is_async and self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self._execute_async(run, task), self._loop)
-            else:
-                threading.Thread(target=self._execute, args=(run, task), name=f"streamwright-{run.type}", daemon=True).start()
-        except RuntimeError as err:  # there is no thread to be had, or the user's loop is closed
+            threading.Thread(target=self._execute, args=(run, task), name=f"streamwright-{run.type}", daemon=True).start()
+        except RuntimeError as err:  # there is no thread to be had
             log.warning("%s %s can't be begun, and goes back: %s", run.type, run.id, err)
             with self._cond:
                 self._executing.discard(run)
                 self._return(run)
+            self._pause(1.0)  # it would come again at once
 
     def _return(self, run: Run) -> None:
         """Hand back an item whose run has not begun. REQUIRES: the lock."""

@@ -94,11 +94,12 @@ const later = (a, b) => (BigInt(a || '0') > BigInt(b || '0') ? a : b);
 // written stay as they were written (objects of JSON.rawJSON). The reply has in it what
 // this page has changed before; not so with plain, for what is not of the projection (logs, trends).
 export async function get(path, { exact = false, plain = false, query, ...rest } = {}) {
-  const asked = () => request('GET', path, { ...rest, query: position && !plain ? { ...query, min_position: later(position, query?.min_position) } : query });
-  const res = await asked().catch((err) => {
-    if (err.code !== 'position_ahead' || !position) throw err;
-    position = ''; // of a log that is no more: the engine was restored
-    return asked();
+  const used = plain ? '' : position;
+  const asked = (at) => request('GET', path, { ...rest, query: at ? { ...query, min_position: later(at, query?.min_position) } : query });
+  const res = await asked(used).catch((err) => {
+    if (err.code !== 'position_ahead' || !used) throw err;
+    if (position === used) position = ''; // of a log that is no more: the engine was restored
+    return asked('');
   });
   const reply = exact ? parseExact(await res.text()) : await res.json();
   if (reply?.stale) lacking.set(path, reply.stale);
