@@ -45,8 +45,8 @@ func (h *halt) on() bool { return h.reason() != "" }
 // given for waiting items; an empty one lets work go on. It holds dispatching, schedules,
 // follow-ups of ended items, and the rounds and passes of retention, but
 // not the cut after a round that has ended. Running items are still reported, time out and
-// are cancelled: the hold keeps room for that. full says that there is no room: then it
-// holds spawned children too. It applies to later ownerships too.
+// are cancelled: the hold keeps room for that. If there is no room (full), it holds
+// spawned children too. It applies to later ownerships too.
 func (e *Engine) HoldDispatch(why string, full bool) {
 	to := hold{why, full && why != ""}
 	if e.halt.get() == to {

@@ -176,10 +176,6 @@ func (f *faces) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	removeNode := f.face.remover()
-	if f.names().InNamespace() != events.DefaultNamespace {
-		removeNode = nil // nodes are not a namespace's
-	}
 	err = f.newService(api.Config{
 		Core: f.decider.dispatcher, Logs: logs, Output: f.output, Turns: f.turns,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
@@ -189,7 +185,7 @@ func (f *faces) openAPI(ctx context.Context) error {
 		Hand:        f.hand,
 		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
 		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
-		Node: f.face.node, Cluster: f.face.look(), RemoveNode: removeNode, Sites: f.sites.states,
+		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,
 		Spans: spanCounts(f.o.Tracing), Blobs: store, MaxQueued: f.cfg.Limits.MaxQueued, MaxRunning: f.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Owner: f.decider.dispatcher.Owner(), Node: f.nodeName()},
 	})

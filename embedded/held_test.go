@@ -18,8 +18,8 @@ import (
 
 const heldKey = "project 17/\x00*.>" // any byte may be in a key
 
-// heldSays reads a key's holder until it is what is wanted: the node that answers may be some
-// milliseconds behind.
+// heldSays waits until a key has the wanted holder: the node that answers may lag by some
+// milliseconds.
 func heldSays(t *testing.T, c *streamwright.Client, want streamwright.Holder) {
 	t.Helper()
 	ctx := testContext(t)

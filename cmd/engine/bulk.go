@@ -116,7 +116,7 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 	b.Select, b.All = f.sel, f.all
 	return a.with(ctx, func(c *streamwright.Client) error {
 		if !f.yes {
-			// What is shown is what is changed: nothing that has come, or has ended, since.
+			// Only what is shown is changed, not what comes or ends while it asks.
 			info, err := c.Engine().Info(ctx)
 			if err != nil {
 				return err

@@ -98,7 +98,7 @@ export async function get(path, { exact = false, plain = false, query, ...rest }
   const asked = (at) => request('GET', path, { ...rest, query: at ? { ...query, min_position: later(at, query?.min_position) } : query });
   const res = await asked(used).catch((err) => {
     if (err.code !== 'position_ahead' || !used) throw err;
-    if (position === used) position = ''; // of a log that is no more: the engine was restored
+    if (position === used) position = ''; // the engine was restored, and its log is another one
     return asked('');
   });
   const reply = exact ? parseExact(await res.text()) : await res.json();
