@@ -225,6 +225,9 @@ func judgeNodes(r *wire.NodesReply) {
 		for _, d := range n.Damaged {
 			warn("%s: %s", damageText(n.Node, d), d.Repair)
 		}
+		if len(n.Copying) > 0 {
+			warn("%s copies %s from the others: stop no other node until it has", n.Node, streamList(n.Copying))
+		}
 		if n.Full != "" {
 			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)
 		}
@@ -249,6 +252,14 @@ func judgeNodes(r *wire.NodesReply) {
 	if leaderless {
 		warn("streams choose a leader within seconds where most of their servers run and reach each other: start what does not answer; if this lasts, docs/operate/CLUSTER.md (When no leader comes) says what to do")
 	}
+}
+
+// streamList names up to three streams, and the number of the others.
+func streamList(streams []string) string {
+	if n := len(streams) - 3; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(streams[:3], ", "), n)
+	}
+	return strings.Join(streams, ", ")
 }
 
 // differing are the warnings of settings that differ.

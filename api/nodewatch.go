@@ -124,6 +124,9 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 		if !n.Online {
 			missing = append(missing, n.Node+" does not answer")
 		}
+		if len(n.Copying) > 0 {
+			missing = append(missing, n.Node+" copies "+streamList(n.Copying))
+		}
 		if n.Full != "" && n.Role == wire.RoleStandby { // an owner raises an alarm of its own
 			missing = append(missing, n.Node+" has no room for new work ("+n.Full+")")
 		}

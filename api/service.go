@@ -131,7 +131,8 @@ type ReplicasRead struct {
 	At      time.Time // when it was through; zero: it is not yet
 	Streams []string
 	Damaged []wire.DamagedReplica
-	Alone   bool // there are no other replicas
+	Copying []string // that the node's server has not in full
+	Alone   bool     // there are no other replicas
 }
 
 // RoomAlarm says what stands in the way of new work.

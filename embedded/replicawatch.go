@@ -30,6 +30,11 @@ const (
 	// replicasLook is the time between two looks whether they are to be read, and whether
 	// a damaged one can be replaced.
 	replicasLook = 2 * time.Second
+	// listedFor is how long a server that lacked nothing is believed to have no other streams,
+	// and lackLook and lackLooks how often one that lacks some is looked at in one go.
+	listedFor = 30 * time.Second
+	lackLook  = 20 * time.Millisecond
+	lackLooks = 10
 )
 
 // replicaWatch reads the replicas on this node's own disk through: when its server has started,
@@ -42,7 +47,10 @@ type replicaWatch struct {
 	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
-	replacedAt time.Time // run's
+	replacedAt time.Time          // this and what follows is run's
+	of         *natsserver.Server // the one that lacking looks at
+	full       map[string]bool    // the streams that it has had in full
+	listed     time.Time          // when lacking has last listed the streams
 
 	mu    sync.Mutex // guards what follows
 	found api.ReplicasRead
@@ -81,7 +89,7 @@ func (w *replicaWatch) run(ctx context.Context) {
 	var next time.Time
 	led := false
 	for ctx.Err() == nil {
-		now, leads := w.srv.ns(), w.srv.member() == nil || w.srv.hasLeader()
+		now, leads := w.srv.ns(), w.srv.member() == nil || len(w.lacking(ctx)) == 0 && w.srv.hasLeader()
 		returned := now != of || leads && !led
 		led = leads
 		if returned || !time.Now().Before(next) {
@@ -99,8 +107,49 @@ func (w *replicaWatch) run(ctx context.Context) {
 	}
 }
 
-// read reads all replicas, and reports whether all could be read to their end. Without a leader
-// among the nodes there may be more of them.
+// lacking returns the streams of which this node's server has not had all that their leaders have
+// since it started. The leaders don't know that: they remember what a server had stored, even
+// if it starts again without.
+func (w *replicaWatch) lacking(ctx context.Context) []string {
+	if w.srv.member() == nil {
+		return nil
+	}
+	if now := w.srv.ns(); now != w.of {
+		w.of, w.full, w.listed = now, map[string]bool{}, time.Time{}
+		w.mu.Lock()
+		w.found.At = time.Time{} // another server read that
+		w.mu.Unlock()
+	} else if len(w.seen().Copying) == 0 && time.Since(w.listed) < listedFor {
+		return nil
+	}
+	w.listed = time.Now()
+	lacks := func(st natsserver.StreamDetail) bool {
+		alone := st.Config.Replicas <= 1
+		if alone || st.Cluster != nil && st.Cluster.Leader != "" && w.of.JetStreamIsStreamCurrent(w.names().Account(), st.Name) {
+			w.full[st.Name] = true
+		}
+		return !w.full[st.Name]
+	}
+	var streams []string
+	for range lackLooks { // a stream that is written to is current from time to time
+		streams = nil
+		for _, st := range w.srv.ownStreams(w.names()) {
+			if lacks(st) {
+				streams = append(streams, st.Name)
+			}
+		}
+		if len(streams) == 0 || sleep.For(ctx, lackLook) != nil {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.found.Copying = streams
+	return streams
+}
+
+// read reads all replicas, and reports whether all could be read to their end. led says that the
+// nodes have a leader and this one lacks nothing: else there may be more.
 func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 	var streams []string
 	whole := true
@@ -179,7 +228,7 @@ func (w *replicaWatch) seen() api.ReplicasRead {
 // node adds what was found to what a node says of itself.
 func (w *replicaWatch) node(n *wire.Node) {
 	found := w.seen()
-	n.ReplicasRead, n.Damaged = found.At, found.Damaged
+	n.ReplicasRead, n.Damaged, n.Copying = found.At, found.Damaged, found.Copying
 }
 
 // streamDir returns the folder of a stream.
@@ -253,7 +302,7 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 		w.becomes(fmt.Sprintf("it can't be replaced from the others now: %v; if this lasts, docs/operate/CLUSTER.md says what to do", err))
 		return
 	}
-	for end := time.Now().Add(copiedWithin); !w.copied(ctx, streams) && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(copiedWithin); len(w.lacking(ctx)) > 0 && time.Now().Before(end) && ctx.Err() == nil; {
 		_ = sleep.For(ctx, copiedLook)
 	}
 }
@@ -287,6 +336,9 @@ func (w *replicaWatch) replace(ctx context.Context, streams []string) error {
 		return err
 	}
 	w.becomes(beingReplaced)
+	w.mu.Lock()
+	w.found.At, w.found.Copying = time.Time{}, streams // before others hear of it again
+	w.mu.Unlock()
 	w.replacedAt = time.Now()
 	w.log.Warn("this node's NATS server is restarted without its damaged replicas, which the others replace", "streams", strings.Join(streams, ","))
 	own := slices.DeleteFunc(w.srv.ownStreams(w.names()), func(st natsserver.StreamDetail) bool { return !slices.Contains(streams, st.Name) })
@@ -339,9 +391,10 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 			return nil, fmt.Errorf("node %s replaces its own first", n.Node)
 		}
 	}
-	whole := func(node, stream string) bool {
+	complete := func(node, stream string, whole bool) bool {
 		return slices.ContainsFunc(nodes, func(n wire.Node) bool {
-			return n.Node == node && n.Online && !n.ReplicasRead.IsZero() && !slices.ContainsFunc(n.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream })
+			return n.Node == node && n.Online && !slices.Contains(n.Copying, stream) &&
+				(!whole || !n.ReplicasRead.IsZero() && !slices.ContainsFunc(n.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream }))
 		})
 	}
 	for _, s := range streams {
@@ -358,7 +411,7 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 		}
 		good := 0
 		for _, r := range s.Replicas {
-			if r.Name == me || !r.Online || !r.Current || is && !whole(r.Name, s.Stream) {
+			if r.Name == me || !r.Online || !r.Current || !complete(r.Name, s.Stream, is) {
 				continue
 			}
 			good++
@@ -380,17 +433,6 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 		}
 	}
 	return to, nil
-}
-
-// copied reports whether this node has what the leaders of the streams have.
-func (w *replicaWatch) copied(ctx context.Context, streams []string) bool {
-	for _, stream := range streams {
-		s := w.cluster().stream(ctx, stream)
-		if !slices.ContainsFunc(s.Replicas, func(r NodeState) bool { return r.Name == w.nodeName() && r.Online && r.Current }) {
-			return false
-		}
-	}
-	return true
 }
 
 // becomes notes what becomes of the damaged replicas.

@@ -176,6 +176,52 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 	same(t, all)
 }
 
+// A node whose replica is replaced says so until it has it all, although the leader, whose log is
+// quiet, takes it for current at once: else another node would replace its own from it.
+func TestAReplacedReplicaIsCopiedFirst(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	owner, others, c := startThree(t, func(o *Options) { o.replicasAgain = 50 * time.Millisecond })
+	all, stream := append([]*Engine{owner}, others...), owner.names().EventStream(0)
+	for range 400 {
+		if _, err := c.Submit(testContext(t), streamwright.Item{Type: "t", Params: strings.Repeat("x", 60_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() bool {
+		return !slices.ContainsFunc(all, func(e *Engine) bool {
+			r := e.faces.replicas.seen()
+			return r.At.IsZero() || len(r.Damaged) > 0 || len(r.Copying) > 0
+		})
+	}
+	need.Eventually(t, "all have read their replicas", read)
+	damaged := others[0]
+	before := damaged.srv.ns()
+	had, _ := damaged.srv.streamState(damaged.names(), stream)
+	hole(t, damaged.Dir(), stream)
+	need.Eventually(t, "its server is started again", func() bool { return damaged.srv.ns() != before })
+	for less := 0; ; {
+		now := damaged.faces.replicas.seen()
+		st, _ := damaged.srv.streamState(damaged.names(), stream)
+		if st.Last < had.Last {
+			less++
+		}
+		if !now.At.IsZero() && len(now.Damaged) == 0 {
+			if st, _ = damaged.srv.streamState(damaged.names(), stream); st.Last < had.Last {
+				t.Errorf("it says that it has read its replicas, and has %+v of %+v", st, had)
+			}
+			t.Logf("it was seen %d times without all", less)
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("it was not copied")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	need.Eventually(t, "all replicas are whole", read)
+	same(t, all)
+}
+
 // A node that replaces a replica first hands on all logs that it owns, those of other namespaces
 // too.
 func TestADamagedReplicaOfANamespaceIsReplaced(t *testing.T) {
@@ -250,6 +296,10 @@ func TestJudgeReplace(t *testing.T) {
 		}
 		return s
 	}
+	copying := func(n wire.Node, streams ...string) wire.Node {
+		n.Copying = streams
+		return n
+	}
 	well := []wire.Node{read("a"), read("b", "S"), read("c")}
 	for name, c := range map[string]struct {
 		streams []StreamState
@@ -260,6 +310,8 @@ func TestJudgeReplace(t *testing.T) {
 		"another is behind":        {[]StreamState{on("S", "a", "a")}, well, "1 of the other servers of stream S are known to be whole and current, and 2 must be"},
 		"another is damaged":       {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), read("c", "S")}, "1 of the other servers"},
 		"another has not read":     {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c", Online: true}}, "1 of the other servers"},
+		"another copies":           {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), copying(read("c"), "S")}, "1 of the other servers of stream S are known to be whole and current"},
+		"another copies another":   {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "a", "b", "c")}, []wire.Node{read("a"), read("b", "S"), copying(read("c"), "T")}, "1 of the other servers of stream T are known to be current"},
 		"another is gone":          {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c"}}, "1 of the other servers"},
 		"another stream needs it":  {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "b", "c")}, well, "1 of the other servers of stream T are known to be current"},
 		"no leader":                {[]StreamState{on("S", "", "a", "c")}, well, "stream S has no leader"},

@@ -70,6 +70,9 @@ type Node struct {
 	// it has not yet, or has no NATS server of its own. Damaged are those that it found so.
 	ReplicasRead time.Time        `json:"replicas_read,omitzero"`
 	Damaged      []DamagedReplica `json:"damaged,omitempty"`
+	// Copying are the streams of which its NATS server has not had all that their leaders have
+	// since it started: it may take the place of no other server yet.
+	Copying []string `json:"copying,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
 	LeadsLog bool `json:"leads_log,omitempty"`
 	// Settings is a digest of the settings that must agree on all nodes.

@@ -1090,6 +1090,8 @@ export interface NamespacesReply {
 
 /** Node says how one node is. */
 export interface Node {
+  /** Copying are the streams of which its NATS server has not had all that their leaders have since it started: it may take the place of no other server yet. */
+  copying?: string[];
   /** CutOff says why a standby knows no more of the log; empty: it follows it. */
   cut_off?: string;
   damaged?: DamagedReplica[];
