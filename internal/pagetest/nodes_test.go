@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -209,6 +211,7 @@ func leaveStandby(t *testing.T, c *nodes) (p *tab, left *node, others []*node, s
 			return p, left, others, same
 		}
 		t.Logf("%s has taken the log over: once more", left.name)
+		p.do(chromedp.Navigate("about:blank")) // its node may be killed the next time
 		c.start(others...)
 	}
 	t.Fatal("each time the node that was left had taken the log over")
