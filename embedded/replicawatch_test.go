@@ -173,7 +173,7 @@ func TestADamagedReplicaIsReplaced(t *testing.T) {
 			t.Errorf("item %s of %d: %v", id, len(sent), err)
 		}
 	}
-	same(t, all)
+	same(t, owner.names().EventStream(0), all)
 }
 
 // A node whose replica is replaced says so until it has it all, although the leader, whose log is
@@ -219,7 +219,7 @@ func TestAReplacedReplicaIsCopiedFirst(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	need.Eventually(t, "all replicas are whole", read)
-	same(t, all)
+	same(t, owner.names().EventStream(0), all)
 }
 
 // A node that replaces a replica first hands on all logs that it owns, those of other namespaces
@@ -262,14 +262,14 @@ func TestADamagedReplicaOfANamespaceIsReplaced(t *testing.T) {
 	}
 }
 
-// same checks that the nodes' replicas of the log hold the same.
-func same(t *testing.T, all []*Engine) {
+// same checks that the nodes' replicas of a stream hold the same.
+func same(t *testing.T, stream string, all []*Engine) {
 	t.Helper()
 	need.Eventually(t, "all replicas of the log hold the same", func() bool {
 		var states []string
 		for _, e := range all {
-			r, err := replicas.Reader{Dir: e.srv.streamDir(e.names(), e.names().EventStream(0)), Stream: e.names().EventStream(0), Gapless: true}.Read(t.Context())
-			st, ok := e.srv.streamState(e.names(), e.names().EventStream(0))
+			r, err := replicas.Reader{Dir: e.srv.streamDir(e.names(), stream), Stream: stream, Gapless: true}.Read(t.Context())
+			st, ok := e.srv.streamState(e.names(), stream)
 			if err != nil || !ok || r.Damage != "" {
 				t.Errorf("%s: %+v, %v", e.nodeName(), r, err)
 			}

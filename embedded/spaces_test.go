@@ -259,6 +259,11 @@ func TestNamespacesOnACluster(t *testing.T) {
 	for _, name := range []string{"acme", "beta"} {
 		runIn(t, engines[0], name, streamwright.Item{Type: "email", Params: 1})
 	}
+	for range 20 { // the log of the former beta is longer than that of the next
+		if _, err := inNamespace(t, engines[0], "beta").Submit(ctx, streamwright.Item{Type: "letter"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	list := inNamespace(t, engines[0], "default").Namespaces()
 	c := inNamespace(t, engines[0], "acme")
 	for i := range engines {
@@ -290,7 +295,7 @@ func TestNamespacesOnACluster(t *testing.T) {
 			}
 		}
 	}
-	if _, err := list.Remove(ctx, "beta", streamwright.RemoveNamespace{}); err != nil {
+	if _, err := list.Remove(ctx, "beta", streamwright.RemoveNamespace{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	need.Eventually(t, "beta is gone", func() bool { return len(streamsOf(t, engines[0], "beta")) == 0 })
@@ -299,6 +304,54 @@ func TestNamespacesOnACluster(t *testing.T) {
 			_, err := os.Stat(filepath.Join(all[i].Dir, "namespaces", "beta"))
 			return os.IsNotExist(err) && e.spaces.get("beta") == nil
 		})
+	}
+
+	// Another of its name is another, also where the former one was known.
+	addNamespaces(t, engines[0], "beta")
+	runIn(t, engines[0], "beta", streamwright.Item{Type: "email", Params: 3})
+	engines[2] = startEngines(t, all[2])[0]
+	beta := awaitNamespace(t, engines[2], "beta")
+	need.Eventually(t, "the node that was away has the new beta", func() bool {
+		p, err := inNamespace(t, engines[2], "beta").Engine().VerifyNode(ctx, all[2].Cluster.Node, nil)
+		return err == nil && p.Equal
+	})
+	same(t, beta.names().EventStream(0), engines)
+}
+
+// A node has the folder of a namespace that was removed, and added anew, while it was away. Its
+// store is of another log, which does not keep the new one from running.
+func TestAFormerNamespacesFolder(t *testing.T) {
+	o := secured(t, quiet(t.TempDir()))
+	acme, away := filepath.Join(o.Dir, "namespaces", "acme"), filepath.Join(t.TempDir(), "acme")
+	e := mustStart(t, o)
+	addNamespaces(t, e, "acme")
+	old := runIn(t, e, "acme", streamwright.Item{Type: "email"})
+	stopEngine(t, e)
+	if err := os.CopyFS(away, os.DirFS(acme)); err != nil {
+		t.Fatal(err)
+	}
+	e = mustStart(t, o)
+	if _, err := inNamespace(t, e, "default").Namespaces().Remove(testContext(t), "acme", streamwright.RemoveNamespace{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, "acme is gone", func() bool { return e.spaces.get("acme") == nil })
+	addNamespaces(t, e, "acme")
+	id := runIn(t, e, "acme", streamwright.Item{Type: "email"})
+	stopEngine(t, e)
+	if err := errors.Join(os.RemoveAll(acme), os.CopyFS(acme, os.DirFS(away))); err != nil {
+		t.Fatal(err)
+	}
+	e = mustStart(t, o)
+	awaitNamespace(t, e, "acme")
+	c := inNamespace(t, e, "acme")
+	if _, err := c.Get(testContext(t), id); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Get(testContext(t), old); streamwright.CodeOf(err) != streamwright.CodeNotFound {
+		t.Errorf("the item of the former one: %v", err)
+	}
+	if len(storesAside(acme)) != 1 {
+		t.Error("its store was not set aside")
 	}
 }
 

@@ -199,6 +199,10 @@ func (l *ledger) match(ctx context.Context, refuse func(tip eventlog.Tip, why er
 	case why == nil:
 	case l.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
+	case l.former():
+		if err := l.renewStore(why); err != nil {
+			return err
+		}
 	case refuse(end.Tip, why):
 		return l.lost(why)
 	case l.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
@@ -209,6 +213,16 @@ func (l *ledger) match(ctx context.Context, refuse func(tip eventlog.Tip, why er
 		}
 	}
 	return l.store.SetIdentity(end.Identity())
+}
+
+// former reports whether the store is that of an earlier namespace of the same name, which was
+// removed while this node was away.
+func (l *ledger) former() bool {
+	if l.store == nil || l.info.CreatedAt.IsZero() {
+		return false
+	}
+	m, err := l.store.Meta()
+	return err == nil && m.LastAt.Before(l.info.CreatedAt)
 }
 
 // wouldLose reports whether a store made anew of the log would lack what the
