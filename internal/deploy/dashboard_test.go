@@ -101,6 +101,33 @@ func TestDashboardVariables(t *testing.T) {
 	}
 }
 
+// What every node knows of the work is not added up over the nodes: it is the owner's that
+// counts. What each node does itself is.
+func TestDashboardCountsWorkOnce(t *testing.T) {
+	each := []string{
+		"streamwright_requests_total", "streamwright_events_appended_total", "streamwright_append_seconds_bucket",
+		"streamwright_append_events_sum", "streamwright_append_events_count", "streamwright_ownerships_lost_total", "streamwright_fences_total",
+	}
+	panels, _ := board(t)
+	owners := 0
+	for _, p := range panels {
+		for _, q := range p.Targets {
+			for _, m := range selector.FindAllStringSubmatch(q.Expr, -1) {
+				owned := strings.Contains(q.Expr, `* on (job, instance, namespace) group_left () streamwright_partition_owned{job="$job"}`)
+				if strings.Contains(q.Expr, "sum") && owned == slices.Contains(each, m[1]) && m[1] != "streamwright_partition_owned" {
+					t.Errorf("%s: is %s each node's own? %s", p.Title, m[1], q.Expr)
+				}
+				if owned {
+					owners++
+				}
+			}
+		}
+	}
+	if owners < 30 {
+		t.Errorf("only %d queries are of the owner", owners)
+	}
+}
+
 // quietPanels are the queries, by panel and letter, that such an engine as the
 // tests' rightly has no data for.
 var quietPanels = map[string]string{
