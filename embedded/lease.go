@@ -418,9 +418,7 @@ const (
 	maxHeirLag = 10_000 // events
 )
 
-// chooseHeir returns the standby that should own the log after this engine: of those that
-// follow it and have room, and have its settings if any does, one of those that are least
-// behind, so that the logs of a node that stops spread over the others. Empty: there is none.
+// chooseHeir returns the standby that should own the log after this engine; empty: there is none.
 func (l *lease) chooseHeir(ctx context.Context) string {
 	if l.call == nil {
 		return ""
@@ -432,18 +430,33 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 		l.log.Warn("the other nodes could not be asked: whoever is first takes the log over", "error", err)
 		return ""
 	}
-	fit := slices.DeleteFunc(r.Nodes, func(n wire.Node) bool { return !canOwn(n) })
+	var servers []NodeState
+	if l.cfg.Cluster.On() {
+		servers = l.cluster().stream(ctx, l.names().EventStream(0)).Replicas
+	}
+	return heirOf(string(l.namespaceName()), r.Nodes, servers)
+}
+
+// heirOf returns the node that should own a log: of those that follow it and have room, and have
+// the owner's settings if any does, and one of the servers that keep the log, which can lead it,
+// one of those that are least behind, so that the logs of a node that stops spread over the
+// others. servers is empty if they are not known.
+func heirOf(log string, nodes []wire.Node, servers []NodeState) string {
+	fit := slices.DeleteFunc(slices.Clone(nodes), func(n wire.Node) bool { return !canOwn(n) })
 	if len(fit) == 0 {
 		return ""
 	}
-	differs := func(n wire.Node) int {
-		if n.SettingsDiffer {
+	rank := func(is bool) int {
+		if is {
 			return 1
 		}
 		return 0
 	}
+	keeps := func(n wire.Node) bool {
+		return slices.ContainsFunc(servers, func(s NodeState) bool { return s.Name == n.Node })
+	}
 	worse := func(a, b wire.Node) int {
-		return cmp.Or(cmp.Compare(differs(a), differs(b)), cmp.Compare(a.LagEvents, b.LagEvents))
+		return cmp.Or(cmp.Compare(rank(a.SettingsDiffer), rank(b.SettingsDiffer)), cmp.Compare(rank(keeps(b)), rank(keeps(a))), cmp.Compare(a.LagEvents, b.LagEvents))
 	}
 	best := slices.MinFunc(fit, worse)
 	var names []string
@@ -452,7 +465,7 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 			names = append(names, n.Node)
 		}
 	}
-	return placement.Heir(string(l.namespaceName()), names)
+	return placement.Heir(log, names)
 }
 
 // canOwn reports whether a standby follows the log, and has room.

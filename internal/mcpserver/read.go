@@ -230,9 +230,8 @@ func (t *tools) history(ctx context.Context, in partIn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	evs, totals, err := t.c.Account(ctx, in.ID)
-	all := len(evs)
-	evs = last(evs, limit)
+	h, err := t.c.Account(ctx, in.ID)
+	evs := last(h.Events, limit)
 	for i := range evs {
 		evs[i].Data = clipped(evs[i].Data, maxEventDoc)
 	}
@@ -240,7 +239,7 @@ func (t *tools) history(ctx context.Context, in partIn) (any, error) {
 		Count  int                         `json:"count"` // of all
 		Events []streamwright.Event        `json:"events"`
 		Totals streamwright.StateDurations `json:"totals"`
-	}{all, evs, totals}, err
+	}{h.Earlier + len(h.Events), evs, h.Totals}, err
 }
 
 func (t *tools) logs(ctx context.Context, in partIn) (any, error) {

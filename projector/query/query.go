@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector/internal/layout"
@@ -25,7 +26,7 @@ func (s Reader) snapshot(fn func(layout.View) error) error { return s.of.Snapsho
 // The bounds of one query's result.
 const (
 	MaxMergedShown  = 1000   // submissions merged into an item; Item.MergedCount has their number
-	MaxHistoryShown = 10_000 // events of an item, the first ones
+	MaxHistoryShown = 10_000 // events of an item, the last ones
 )
 
 // Full returns an item with its params, result, and the first MaxMergedShown of
@@ -75,9 +76,19 @@ func mergedInto(v layout.View, it *events.Item) (merged []events.MergedEntry, er
 	return merged, err
 }
 
-// History returns an item's events, oldest first, at most MaxHistoryShown;
-// none for an unknown item. Params and result are left out of their data.
-func (s Reader) History(id events.ID) (history []wire.HistoryEvent, err error) {
+// History returns an item's events, oldest first, with the time that its states have taken; none
+// for an unknown item. Of more than MaxHistoryShown it has the last. Params and result are left
+// out of their data.
+func (s Reader) History(id events.ID) (r wire.HistoryReply, err error) {
+	return s.lastEvents(id, MaxHistoryShown)
+}
+
+func (s Reader) lastEvents(id events.ID, most int) (r wire.HistoryReply, err error) {
+	var m wire.Meter
+	trim := func(n int) {
+		r.Events = slices.Delete(r.Events, 0, n)
+		r.Earlier += n
+	}
 	err = s.snapshot(func(v layout.View) error {
 		it, err := v.Item(id)
 		if it == nil || err != nil {
@@ -85,15 +96,20 @@ func (s Reader) History(id events.ID) (history []wire.HistoryEvent, err error) {
 		}
 		prefix := layout.IDKey(layout.PrefixHistory, id)
 		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
-			r := layout.KeyReader{B: key[len(prefix):]}
-			seq := r.Seq()
-			if r.Err != nil {
+			place := layout.KeyReader{B: key[len(prefix):]}
+			seq := place.Seq()
+			if place.Err != nil {
 				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
 			}
 			h, err := layout.DecodeHistory(id, it.Type, seq, value)
-			history = append(history, h)
-			return len(history) < MaxHistoryShown, err
+			m.Step(&h)
+			if r.Events = append(r.Events, h); len(r.Events) == 2*most {
+				trim(most)
+			}
+			return true, err
 		})
 	})
-	return history, err
+	trim(max(len(r.Events)-most, 0))
+	r.Totals = m.Sum()
+	return r, err
 }

@@ -695,7 +695,10 @@ export interface HistoryEvent {
 
 /** HistoryReply holds an item's events, oldest first. */
 export interface HistoryReply {
+  /** Earlier is the number of events that are left out before these: a reply has at most 10,000. */
+  earlier?: number;
   events: HistoryEvent[];
+  /** of all its events */
   totals: StateDurations;
 }
 
