@@ -252,5 +252,5 @@ func (c Cluster) checkSecurity(ch *checker, users bool) {
 	if c.Listen == "" || c.Secured() || c.Local() {
 		return
 	}
-	ch.failf("cluster", "reaches beyond this machine, so the nodes must prove themselves: set tls_cert, tls_key, tls_ca and secret_file, which docs/operate/CLUSTER.md makes by two commands; or let listen and all peers be addresses of this machine (127.0.0.1)")
+	ch.failf("cluster", "reaches beyond this machine, so the nodes must prove themselves: set tls_cert, tls_key, tls_ca and secret_file, which docs/operate/CLUSTER.md makes by three commands; or let listen and all peers be addresses of this machine (127.0.0.1)")
 }

@@ -36,7 +36,7 @@
 //
 // The log must not grow for ever, and the rest of it must suffice to rebuild
 // the whole store. So a round re-states everything that is kept at the log's
-// end (docs/operate/RETENTION.md lists its events), and the log is then purged
+// end (docs/internals/LOG.md lists its events), and the log is then purged
 // below the round's first position, B. Other work goes on until the round's
 // last position, E. This is the subtlest part of the system; here is why it is
 // correct.

@@ -200,7 +200,7 @@ const (
 	AlarmJetStream    = "jetstream_silent"  // JetStream does not answer
 	AlarmDiskLow      = "disk_low"          // the disk is nearly full
 	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store
-	AlarmLog          = "log_limit"         // the event log of a namespace has reached its max_log_bytes
+	AlarmLog          = "log_limit"         // the event log of a namespace has reached its max_log_size
 	AlarmClock        = "clock_implausible" // the NATS server's clock is not followed
 	AlarmBehind       = "behind"            // queries lag behind the log
 	AlarmQueue        = "queue_limit"       // the engine's own max_queued

@@ -13,7 +13,7 @@ import (
 )
 
 // From the submission of an item to the return of a poll that waits for it. The
-// bound is far beyond what it takes; docs/guides/HTTPWORKERS.md says what that is.
+// bound is far beyond what it takes.
 func TestLatencyOfAWaitingPoll(t *testing.T) {
 	slow(t)
 	e := startEngine(t, embedded.Options{})
