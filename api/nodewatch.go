@@ -140,7 +140,7 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 		}
 	}
 	if risk := slices.Concat(missing, behind); len(risk) > 0 {
-		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing, and make room where there is none; `engine cluster` shows all nodes and replicas.")
+		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing, make room where there is none, and wait for what copies; `engine cluster` shows all nodes and replicas.")
 	}
 	if len(differ) > 0 {
 		add(wire.AlarmWarning, wire.AlarmSettings, "The settings of "+strings.Join(differ, ", ")+" are not those of the owner "+r.Owner+": a takeover would change how work is done.", "Give all nodes the same engine.toml, and restart those that differ.")

@@ -34,7 +34,7 @@ site too. Programs here then use the same --namespace.
 
 With --keep the mirror is an archive: it keeps what the hub cuts of its log, and
 the items whose retention is over there, for so long. Its folder then holds what
-the hub no longer has.`,
+the hub no longer has: started without --keep, it drops that.`,
 		Example: "  engine mirror --hub tls://hub.example:7422 --name berlin --token-file token\n  engine mirror --hub tls://hub.example:7422 --name old --token-file t --keep 5y\n  engine mirror --hub tls://hub.example:7422 --name acme-1 --namespace acme\n  engine list --server nats://127.0.0.1:4224",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
