@@ -33,8 +33,6 @@ type (
 	Event = wire.HistoryEvent
 	// StateDurations is the time an item has spent in each state.
 	StateDurations = wire.StateDurations
-	// ItemHistory is an item's events with the time they took: see [Client.Account].
-	ItemHistory = wire.HistoryReply
 	// LogRecord is one line of an item's log.
 	LogRecord = wire.LogRecord
 	// OutputChunk is a part of an item's output.
@@ -117,7 +115,7 @@ func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[WorkItem, error] {
 // all.
 func listStale(stale string) error { return wire.StaleError("the list is", stale) }
 
-// History returns an item's events, oldest first: the last 10,000.
+// History returns an item's events, oldest first: the first 10,000.
 func (c *Client) History(ctx context.Context, id string) ([]Event, error) {
 	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
 	return r.Events, err
@@ -244,11 +242,11 @@ func (c *Client) GetAt(ctx context.Context, id string, m PointInTime) (WorkItem,
 	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
 }
 
-// Account returns an item's events, oldest first, with the time spent in each state, and the
-// sums. Of more than 10,000 events it has the last, and the number of those before; the sums are
-// of all.
-func (c *Client) Account(ctx context.Context, id string) (ItemHistory, error) {
-	return ask[ItemHistory](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+// Account returns an item's events, oldest first, with the time spent in each
+// state, and the sums.
+func (c *Client) Account(ctx context.Context, id string) ([]Event, StateDurations, error) {
+	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+	return r.Events, r.Totals, err
 }
 
 // Why explains why an item is not running now: all reasons at once, the most

@@ -65,7 +65,7 @@ type Queries interface {
 	ByIntake(seq uint64) (events.ID, bool, error)
 	List(wire.List) (wire.Listed, error)
 	Children(of, behind events.ID, limit int) ([]events.ID, error)
-	History(events.ID) (wire.HistoryReply, error)
+	History(events.ID) ([]wire.HistoryEvent, error)
 	ItemAt(id events.ID, through events.Seq, until time.Time) (wire.Item, bool, error)
 	Dead(wire.Selection) (wire.Listed, error)
 	Select(wire.Selection, ...events.ItemState) (wire.Listed, error)

@@ -226,7 +226,7 @@ func judgeNodes(r *wire.NodesReply) {
 			warn("%s: %s", damageText(n.Node, d), d.Repair)
 		}
 		if len(n.Copying) > 0 {
-			warn("%s copies %s from the others: stop no other node until it has", n.Node, streamList(n.Copying))
+			warn("%s has not caught up yet with %s: stop no other node until it has", n.Node, streamList(n.Copying))
 		}
 		if n.Full != "" {
 			warn("%s has no room for new work (%s): make room on its machine", n.Node, n.Full)

@@ -42,7 +42,7 @@ func TestJudgeNodes(t *testing.T) {
 			n.Damaged = []wire.DamagedReplica{{Stream: "S", Damage: "block 1", Repair: "wait"}}
 		})}, owner: "a", says: []string{"the replica of S on b is damaged: block 1: wait"}, codes: []string{wire.AlarmReplica}},
 		"copying": {nodes: []wire.Node{owner, with(standby, func(n *wire.Node) { n.Copying = []string{"S", "T", "U", "V", "W"} })}, owner: "a",
-			says: []string{"b copies S, T, U and 2 more from the others: stop no other node until it has"}, codes: []string{wire.AlarmCluster}},
+			says: []string{"b has not caught up yet with S, T, U and 2 more: stop no other node until it has"}, codes: []string{wire.AlarmCluster}},
 		"no quorum": {nodes: []wire.Node{owner, standby}, owner: "a", streams: []wire.StreamReplicas{{Stream: "S", Replicas: 3, Spare: -1}}, says: []string{"S can't be written"}, codes: []string{wire.AlarmCluster}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 			missing = append(missing, n.Node+" does not answer")
 		}
 		if len(n.Copying) > 0 {
-			missing = append(missing, n.Node+" copies "+streamList(n.Copying))
+			missing = append(missing, n.Node+" has not caught up yet with "+streamList(n.Copying))
 		}
 		if n.Full != "" && n.Role == wire.RoleStandby { // an owner raises an alarm of its own
 			missing = append(missing, n.Node+" has no room for new work ("+n.Full+")")
@@ -140,7 +140,7 @@ func nodeAlarms(r *wire.NodesReply, add func(sev wire.AlarmSeverity, code, messa
 		}
 	}
 	if risk := slices.Concat(missing, behind); len(risk) > 0 {
-		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing, make room where there is none, and wait for what copies; `engine cluster` shows all nodes and replicas.")
+		add(wire.AlarmWarning, wire.AlarmCluster, "The loss of another machine may stop the work: "+strings.Join(risk, "; ")+".", "Start what is missing, make room where there is none, and wait until nodes have caught up; `engine cluster` shows all nodes and replicas.")
 	}
 	if len(differ) > 0 {
 		add(wire.AlarmWarning, wire.AlarmSettings, "The settings of "+strings.Join(differ, ", ")+" are not those of the owner "+r.Owner+": a takeover would change how work is done.", "Give all nodes the same engine.toml, and restart those that differ.")

@@ -118,10 +118,15 @@ func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, 
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	return lookup(ctx, a.engine, id, func() (wire.HistoryReply, bool, error) {
-		r, err := a.Queries.History(id)
-		return r, len(r.Events) > 0, err
+	list, err := lookup(ctx, a.engine, id, func() ([]wire.HistoryEvent, bool, error) {
+		list, err := a.Queries.History(id)
+		return list, len(list) > 0, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	totals := wire.Measure(list)
+	return wire.HistoryReply{Events: list, Totals: totals}, nil
 }
 
 func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error) {

@@ -131,7 +131,7 @@ type ReplicasRead struct {
 	At      time.Time // when it was through; zero: it is not yet
 	Streams []string
 	Damaged []wire.DamagedReplica
-	Copying []string // that the node's server has not in full
+	Copying []string // streams not yet copied in full
 	Alone   bool     // there are no other replicas
 }
 

@@ -285,7 +285,7 @@ func (f *faces) openStarting(context.Context) error {
 	if f.cfg.Cluster.On() || f.cfg.Server.NATSURL != "" {
 		c.Cluster = f.face.cluster
 	}
-	c.Replicas = f.replicas.node
+	c.Replicas = func(n *wire.Node) { f.replicas.node(n, f.names()) }
 	f.starting = api.NewStarting(c)
 	if f.cfg.Server.HTTP == config.Off {
 		return nil

@@ -55,7 +55,7 @@ type link struct {
 // node adds what this process knows of its node. It asks nobody.
 func (f *clusterFace) node(n *wire.Node) {
 	n.Settings = f.settings
-	f.watch.node(n)
+	f.watch.node(n, f.names())
 	if n.TookOverFrom != "" && f.lease.shared() {
 		n.TookOverBecause = cmp.Or(f.lease.beat.Because(f.nodeName()), wire.TakeoverSilent)
 	}

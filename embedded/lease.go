@@ -434,14 +434,14 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 	if l.cfg.Cluster.On() {
 		servers = l.cluster().stream(ctx, l.names().EventStream(0)).Replicas
 	}
-	return heirOf(string(l.namespaceName()), r.Nodes, servers)
+	return heirOf(string(l.namespaceName()), l.room.Full() != nil && len(servers) > 0, r.Nodes, servers)
 }
 
-// heirOf returns the node that should own a log: of those that follow it and have room, and have
-// the owner's settings if any does, and one of the servers that keep the log, which can lead it,
-// one of those that are least behind, so that the logs of a node that stops spread over the
-// others. servers is empty if they are not known.
-func heirOf(log string, nodes []wire.Node, servers []NodeState) string {
+// heirOf returns the standby that should own a log next; empty: none can. It prefers, in this order:
+// a current replica of the log, if the owner is full, since only such a server can lead it; the
+// owner's settings; such a replica; the least lag. Equals are spread by a hash of the log's name.
+// Without servers, replicas are not considered.
+func heirOf(log string, full bool, nodes []wire.Node, servers []NodeState) string {
 	fit := slices.DeleteFunc(slices.Clone(nodes), func(n wire.Node) bool { return !canOwn(n) })
 	if len(fit) == 0 {
 		return ""
@@ -453,10 +453,11 @@ func heirOf(log string, nodes []wire.Node, servers []NodeState) string {
 		return 0
 	}
 	keeps := func(n wire.Node) bool {
-		return slices.ContainsFunc(servers, func(s NodeState) bool { return s.Name == n.Node })
+		return slices.ContainsFunc(servers, func(s NodeState) bool { return s.Name == n.Node && s.Online && s.Current })
 	}
+	leads := func(n wire.Node) int { return rank(full && !keeps(n)) }
 	worse := func(a, b wire.Node) int {
-		return cmp.Or(cmp.Compare(rank(a.SettingsDiffer), rank(b.SettingsDiffer)), cmp.Compare(rank(keeps(b)), rank(keeps(a))), cmp.Compare(a.LagEvents, b.LagEvents))
+		return cmp.Or(cmp.Compare(leads(a), leads(b)), cmp.Compare(rank(a.SettingsDiffer), rank(b.SettingsDiffer)), cmp.Compare(rank(keeps(b)), rank(keeps(a))), cmp.Compare(a.LagEvents, b.LagEvents))
 	}
 	best := slices.MinFunc(fit, worse)
 	var names []string

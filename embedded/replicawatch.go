@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,11 +31,16 @@ const (
 	// replicasLook is the time between two looks whether they are to be read, and whether
 	// a damaged one can be replaced.
 	replicasLook = 2 * time.Second
-	// listedFor is how long a server that lacked nothing is believed to have no other streams,
-	// and lackLook and lackLooks how often one that lacks some is looked at in one go.
+	// firstRead is when a server that lacks something, or has no leader, is read none the less.
+	firstRead = 10 * time.Second
+	// lackEvery is the time between two looks at what a server lacks: one that has started
+	// lately, or that lacks something. Any other is looked at every listedFor.
+	lackEvery = time.Second
+	newServer = 2 * time.Minute
 	listedFor = 30 * time.Second
-	lackLook  = 20 * time.Millisecond
+	// A look asks lackLooks times, every lackLook, whether a stream is current.
 	lackLooks = 10
+	lackLook  = 20 * time.Millisecond
 )
 
 // replicaWatch reads the replicas on this node's own disk through: when its server has started,
@@ -47,13 +53,12 @@ type replicaWatch struct {
 	cancel context.CancelFunc // nil: nothing is read
 	ended  sync.WaitGroup
 
-	replacedAt time.Time          // this and what follows is run's
-	of         *natsserver.Server // the one that lacking looks at
-	full       map[string]bool    // the streams that it has had in full
-	listed     time.Time          // when lacking has last listed the streams
+	replacedAt time.Time // run's
 
 	mu    sync.Mutex // guards what follows
 	found api.ReplicasRead
+	of    *natsserver.Server // the server that full is about
+	full  map[string]bool    // the streams that it has had in full
 }
 
 // own reports whether there are replicas of its own to read.
@@ -69,6 +74,7 @@ func (w *replicaWatch) start() {
 	w.mu.Lock()
 	w.found.Alone = w.srv.member() == nil
 	w.mu.Unlock()
+	w.ended.Go(func() { w.follow(ctx) })
 	w.ended.Go(func() { w.run(ctx) })
 }
 
@@ -85,12 +91,15 @@ func (w *replicaWatch) run(ctx context.Context) {
 	if again := w.o.replicasAgain; again != 0 {
 		every, soon = again, again
 	}
-	var of *natsserver.Server // whose replicas were read
-	var next time.Time
-	led := false
+	var of, now *natsserver.Server // whose replicas were read; which runs
+	var since time.Time
+	next, led := time.Now().Add(every), false
 	for ctx.Err() == nil {
-		now, leads := w.srv.ns(), w.srv.member() == nil || len(w.lacking(ctx)) == 0 && w.srv.hasLeader()
-		returned := now != of || leads && !led
+		if w.srv.ns() != now {
+			now, since = w.srv.ns(), time.Now()
+		}
+		leads := w.complete() && (w.srv.member() == nil || w.srv.hasLeader())
+		returned := leads && !led || now != of && time.Since(since) > firstRead
 		led = leads
 		if returned || !time.Now().Before(next) {
 			whole := w.read(ctx, leads)
@@ -107,49 +116,76 @@ func (w *replicaWatch) run(ctx context.Context) {
 	}
 }
 
-// lacking returns the streams of which this node's server has not had all that their leaders have
-// since it started. The leaders don't know that: they remember what a server had stored, even
-// if it starts again without.
-func (w *replicaWatch) lacking(ctx context.Context) []string {
-	if w.srv.member() == nil {
-		return nil
-	}
-	if now := w.srv.ns(); now != w.of {
-		w.of, w.full, w.listed = now, map[string]bool{}, time.Time{}
-		w.mu.Lock()
-		w.found.At = time.Time{} // another server read that
-		w.mu.Unlock()
-	} else if len(w.seen().Copying) == 0 && time.Since(w.listed) < listedFor {
-		return nil
-	}
-	w.listed = time.Now()
-	lacks := func(st natsserver.StreamDetail) bool {
-		alone := st.Config.Replicas <= 1
-		if alone || st.Cluster != nil && st.Cluster.Leader != "" && w.of.JetStreamIsStreamCurrent(w.names().Account(), st.Name) {
-			w.full[st.Name] = true
+// follow looks again and again which streams the server has not had in full.
+func (w *replicaWatch) follow(ctx context.Context) {
+	var of *natsserver.Server
+	var begun, listed time.Time
+	for ctx.Err() == nil {
+		if now := w.srv.ns(); now != of {
+			of, begun = now, time.Now()
 		}
-		return !w.full[st.Name]
+		if time.Since(begun) < newServer || time.Since(listed) > listedFor || len(w.seen().Copying) > 0 {
+			w.look(ctx)
+			listed = time.Now()
+		}
+		_ = sleep.For(ctx, lackEvery)
 	}
-	var streams []string
+}
+
+// look finds the streams that this node's server has not caught up with since it started. Their
+// leaders can't tell: they remember what it had stored before.
+func (w *replicaWatch) look(ctx context.Context) {
+	now := w.srv.ns()
+	full := map[string]bool{}
+	w.mu.Lock()
+	if now == w.of {
+		full = maps.Clone(w.full)
+	} else {
+		w.found.At = time.Time{} // another server read that
+	}
+	w.mu.Unlock()
+	var listed, lacking []string
 	for range lackLooks { // a stream that is written to is current from time to time
-		streams = nil
+		listed, lacking = nil, nil
 		for _, st := range w.srv.ownStreams(w.names()) {
-			if lacks(st) {
-				streams = append(streams, st.Name)
+			alone := w.srv.member() == nil || st.Config.Replicas <= 1
+			current := alone || st.Cluster != nil && st.Cluster.Leader != "" && now.JetStreamIsStreamCurrent(w.names().Account(), st.Name)
+			full[st.Name] = full[st.Name] || current
+			if listed = append(listed, st.Name); !full[st.Name] {
+				lacking = append(lacking, st.Name)
 			}
 		}
-		if len(streams) == 0 || sleep.For(ctx, lackLook) != nil {
+		if len(lacking) == 0 || sleep.For(ctx, lackLook) != nil {
 			break
 		}
 	}
+	if ctx.Err() != nil || w.srv.ns() != now {
+		return // half of it is about another server
+	}
+	maps.DeleteFunc(full, func(stream string, _ bool) bool { return !slices.Contains(listed, stream) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.found.Copying = streams
-	return streams
+	w.of, w.full, w.found.Copying = now, full, lacking
 }
 
-// read reads all replicas, and reports whether all could be read to their end. led says that the
-// nodes have a leader and this one lacks nothing: else there may be more.
+// complete reports whether the server is known to lack no stream.
+func (w *replicaWatch) complete() bool {
+	now := w.srv.ns()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of == now && len(w.found.Copying) == 0
+}
+
+// hasAll reports whether the server has had all of some streams since it started.
+func (w *replicaWatch) hasAll(streams []string) bool {
+	now := w.srv.ns()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of == now && !slices.ContainsFunc(streams, func(stream string) bool { return !w.full[stream] })
+}
+
+// read reads all replicas, and reports whether all could be read to their end, and are complete.
+// Without a leader among the nodes there may be more of them.
 func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 	var streams []string
 	whole := true
@@ -170,6 +206,7 @@ func (w *replicaWatch) read(ctx context.Context, led bool) bool {
 		}
 		w.note(name, r)
 	}
+	whole = whole && w.hasAll(streams)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if led && whole && len(streams) > 0 {
@@ -225,10 +262,12 @@ func (w *replicaWatch) seen() api.ReplicasRead {
 	return w.found
 }
 
-// node adds what was found to what a node says of itself.
-func (w *replicaWatch) node(n *wire.Node) {
+// node adds what was found to what a node says of itself in a namespace: of what it copies, the
+// streams of that one.
+func (w *replicaWatch) node(n *wire.Node, names wire.Names) {
 	found := w.seen()
-	n.ReplicasRead, n.Damaged, n.Copying = found.At, found.Damaged, found.Copying
+	n.ReplicasRead, n.Damaged = found.At, found.Damaged
+	n.Copying = slices.DeleteFunc(slices.Clone(found.Copying), func(stream string) bool { return !names.OwnsAlone(stream) })
 }
 
 // streamDir returns the folder of a stream.
@@ -302,7 +341,7 @@ func (w *replicaWatch) replaceDamaged(ctx context.Context) {
 		w.becomes(fmt.Sprintf("it can't be replaced from the others now: %v; if this lasts, docs/operate/CLUSTER.md says what to do", err))
 		return
 	}
-	for end := time.Now().Add(copiedWithin); len(w.lacking(ctx)) > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(copiedWithin); !w.hasAll(streams) && time.Now().Before(end) && ctx.Err() == nil; {
 		_ = sleep.For(ctx, copiedLook)
 	}
 }
@@ -391,10 +430,10 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 			return nil, fmt.Errorf("node %s replaces its own first", n.Node)
 		}
 	}
-	complete := func(node, stream string, whole bool) bool {
+	// A node has read its replicas only once it had all that their leaders have.
+	whole := func(node, stream string) bool {
 		return slices.ContainsFunc(nodes, func(n wire.Node) bool {
-			return n.Node == node && n.Online && !slices.Contains(n.Copying, stream) &&
-				(!whole || !n.ReplicasRead.IsZero() && !slices.ContainsFunc(n.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream }))
+			return n.Node == node && n.Online && !n.ReplicasRead.IsZero() && !slices.Contains(n.Copying, stream) && !slices.ContainsFunc(n.Damaged, func(d wire.DamagedReplica) bool { return d.Stream == stream })
 		})
 	}
 	for _, s := range streams {
@@ -411,7 +450,7 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 		}
 		good := 0
 		for _, r := range s.Replicas {
-			if r.Name == me || !r.Online || !r.Current || !complete(r.Name, s.Stream, is) {
+			if r.Name == me || !r.Online || !r.Current || !whole(r.Name, s.Stream) {
 				continue
 			}
 			good++
@@ -420,11 +459,7 @@ func judgeReplace(me string, damaged []string, streams []StreamState, nodes []wi
 			}
 		}
 		if need := s.Wanted/2 + 1; good < need {
-			what := "current"
-			if is {
-				what = "whole and current"
-			}
-			return nil, fmt.Errorf("%d of the other servers of stream %s are known to be %s, and %d must be", good, s.Stream, what, need)
+			return nil, fmt.Errorf("%d of the other servers of stream %s are known to be whole and current, and %d must be", good, s.Stream, need)
 		}
 	}
 	for _, d := range damaged {

@@ -200,26 +200,62 @@ func TestAReplacedReplicaIsCopiedFirst(t *testing.T) {
 	had, _ := damaged.srv.streamState(damaged.names(), stream)
 	hole(t, damaged.Dir(), stream)
 	need.Eventually(t, "its server is started again", func() bool { return damaged.srv.ns() != before })
-	for less := 0; ; {
-		now := damaged.faces.replicas.seen()
-		st, _ := damaged.srv.streamState(damaged.names(), stream)
+	if copiedFirst(t, damaged, stream, had) == 0 {
+		t.Error("it was never seen without all")
+	}
+	need.Eventually(t, "all replicas are whole", read)
+	same(t, owner.names().EventStream(0), all)
+}
+
+// So does a node that comes back with an empty folder.
+func TestANodeWithoutItsFolderIsCopiedFirst(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	all := clusterOptions(t, 3)
+	for i := range all {
+		all[i].replicasAgain = 50 * time.Millisecond
+	}
+	engines := startEngines(t, all...)
+	c, stream := mustClient(t, engines[0]), engines[0].names().EventStream(0)
+	for range 400 {
+		if _, err := c.Submit(testContext(t), streamwright.Item{Type: "t", Params: strings.Repeat("x", 60_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	need.Eventually(t, "all have it", func() bool {
+		return !slices.ContainsFunc(engines, func(e *Engine) bool { return e.faces.replicas.seen().At.IsZero() })
+	})
+	had, _ := engines[0].srv.streamState(engines[0].names(), stream)
+	stopEngine(t, engines[2])
+	if err := os.RemoveAll(all[2].Dir); err != nil {
+		t.Fatal(err)
+	}
+	e := startEngines(t, all[2])[0]
+	copiedFirst(t, e, stream, had)
+	same(t, stream, []*Engine{engines[0], engines[1], e})
+}
+
+// copiedFirst checks that a node that copies a stream does not say that it has read its replicas
+// before it has what the others had. It returns how often it was seen without.
+func copiedFirst(t *testing.T, copies *Engine, stream string, had replicas.State) (less int) {
+	t.Helper()
+	for {
+		now := copies.faces.replicas.seen()
+		st, _ := copies.srv.streamState(copies.names(), stream)
 		if st.Last < had.Last {
 			less++
 		}
 		if !now.At.IsZero() && len(now.Damaged) == 0 {
-			if st, _ = damaged.srv.streamState(damaged.names(), stream); st.Last < had.Last {
+			if st, _ = copies.srv.streamState(copies.names(), stream); st.Last < had.Last {
 				t.Errorf("it says that it has read its replicas, and has %+v of %+v", st, had)
 			}
-			t.Logf("it was seen %d times without all", less)
-			break
+			return less
 		}
 		if t.Context().Err() != nil {
 			t.Fatal("it was not copied")
 		}
 		time.Sleep(time.Millisecond)
 	}
-	need.Eventually(t, "all replicas are whole", read)
-	same(t, owner.names().EventStream(0), all)
 }
 
 // A node that replaces a replica first hands on all logs that it owns, those of other namespaces
@@ -311,9 +347,9 @@ func TestJudgeReplace(t *testing.T) {
 		"another is damaged":       {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), read("c", "S")}, "1 of the other servers"},
 		"another has not read":     {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c", Online: true}}, "1 of the other servers"},
 		"another copies":           {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), copying(read("c"), "S")}, "1 of the other servers of stream S are known to be whole and current"},
-		"another copies another":   {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "a", "b", "c")}, []wire.Node{read("a"), read("b", "S"), copying(read("c"), "T")}, "1 of the other servers of stream T are known to be current"},
+		"another copies another":   {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "a", "b", "c")}, []wire.Node{read("a"), read("b", "S"), copying(read("c"), "T")}, "1 of the other servers of stream T"},
 		"another is gone":          {[]StreamState{on("S", "a", "a", "c")}, []wire.Node{read("a"), read("b", "S"), {Node: "c"}}, "1 of the other servers"},
-		"another stream needs it":  {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "b", "c")}, well, "1 of the other servers of stream T are known to be current"},
+		"another stream needs it":  {[]StreamState{on("S", "a", "a", "c"), on("T", "b", "b", "c")}, well, "1 of the other servers of stream T are known to be whole and current"},
 		"no leader":                {[]StreamState{on("S", "", "a", "c")}, well, "stream S has no leader"},
 		"no answer":                {[]StreamState{{Stream: "S", Error: "silence"}}, well, "silence"},
 		"alone":                    {[]StreamState{{Stream: "S", Wanted: 1, Leader: "b"}}, well, "on this node alone"},

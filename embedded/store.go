@@ -199,7 +199,7 @@ func (l *ledger) match(ctx context.Context, refuse func(tip eventlog.Tip, why er
 	case why == nil:
 	case l.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
-	case l.former():
+	case errors.Is(why, projector.ErrOtherLog) && l.former():
 		if err := l.renewStore(why); err != nil {
 			return err
 		}

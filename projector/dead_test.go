@@ -67,11 +67,10 @@ func TestItemAtIsWhatTheStoreWas(t *testing.T) {
 	s.run(300, 20)
 	checked := 0
 	for id := range s.items() {
-		h, err := query.Of(s.store).History(id)
+		history, err := query.Of(s.store).History(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		history := h.Events
 		if len(history) < 5 || checked > 12 {
 			continue
 		}

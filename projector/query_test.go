@@ -61,7 +61,7 @@ func checkItems(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	if _, ok, err := query.Of(live).Full(events.ID{1}); ok || err != nil {
 		t.Fatalf("unknown item: %v, %v", ok, err)
 	}
-	if h, err := query.Of(live).History(events.ID{1}); h.Events != nil || err != nil {
+	if h, err := query.Of(live).History(events.ID{1}); h != nil || err != nil {
 		t.Fatalf("unknown item: %v, %v", h, err)
 	}
 	if _, ok, err := live.ByIntake(1 << 40); ok || err != nil {
@@ -78,7 +78,7 @@ func checkHistory(t *testing.T, live *Store, it *events.Item) {
 	}
 	var state events.ItemState
 	var last events.Seq
-	for _, h := range history.Events {
+	for _, h := range history {
 		next, ok := events.Next(state, h.Kind)
 		if !ok || h.Seq <= last || h.ID != it.ID.String() || h.Type != string(it.Type) || h.At.IsZero() {
 			t.Fatalf("history of %s at %s: %+v", it.ID, state, h)

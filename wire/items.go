@@ -234,9 +234,7 @@ type History struct {
 // HistoryReply holds an item's events, oldest first.
 type HistoryReply struct {
 	Events []HistoryEvent `json:"events"`
-	Totals StateDurations `json:"totals"` // of all its events
-	// Earlier is the number of events that are left out before these: a reply has at most 10,000.
-	Earlier int `json:"earlier,omitempty"`
+	Totals StateDurations `json:"totals"`
 }
 
 // HistoryEvent is one event as queries and tails show it.

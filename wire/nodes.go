@@ -70,8 +70,8 @@ type Node struct {
 	// it has not yet, or has no NATS server of its own. Damaged are those that it found so.
 	ReplicasRead time.Time        `json:"replicas_read,omitzero"`
 	Damaged      []DamagedReplica `json:"damaged,omitempty"`
-	// Copying are the streams of which its NATS server has not had all that their leaders have
-	// since it started: it may take the place of no other server yet.
+	// Copying lists the streams that its NATS server has not caught up with since it started. It
+	// does not count as a whole replica of them.
 	Copying []string `json:"copying,omitempty"`
 	// LeadsLog is set if the node's own NATS server leads the event stream.
 	LeadsLog bool `json:"leads_log,omitempty"`

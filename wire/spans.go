@@ -21,15 +21,14 @@ type StateDurations struct {
 // Measure computes an item's waits and run times from its events, oldest first.
 // It sets them in each event that ends a wait or a run, and returns the sums.
 func Measure(evs []HistoryEvent) StateDurations {
-	var m Meter
+	var m measure
 	for i := range evs {
-		m.Step(&evs[i])
+		m.step(&evs[i])
 	}
-	return m.Sum()
+	return m.sum
 }
 
-// Meter does that event by event. The zero Meter has seen none.
-type Meter struct {
+type measure struct {
 	state events.ItemState
 	since time.Time      // when the state began, or was last accounted for
 	due   time.Time      // queued: not before
@@ -37,11 +36,8 @@ type Meter struct {
 	sum   StateDurations
 }
 
-// Sum returns the sums so far.
-func (m *Meter) Sum() StateDurations { return m.sum }
-
-// Step takes the item's next event, and sets in it what the state that it ends has taken.
-func (m *Meter) Step(ev *HistoryEvent) {
+// step takes one event.
+func (m *measure) step(ev *HistoryEvent) {
 	next, ok := events.Next(m.state, ev.Kind)
 	if !ok {
 		return // it does not change the item
@@ -60,7 +56,7 @@ func (m *Meter) Step(ev *HistoryEvent) {
 }
 
 // account adds the time since the last event to what the item was meanwhile.
-func (m *Meter) account(at time.Time) {
+func (m *measure) account(at time.Time) {
 	whole := func(d time.Duration) time.Duration { return max(d, 0).Truncate(time.Millisecond) }
 	switch m.state {
 	case events.StateQueued:
@@ -80,7 +76,7 @@ func (m *Meter) account(at time.Time) {
 }
 
 // settle tells what the state that ends here has taken.
-func (m *Meter) settle(ev *HistoryEvent) {
+func (m *measure) settle(ev *HistoryEvent) {
 	if m.now != (StateDurations{}) {
 		spans := m.now
 		ev.StateDurations = &spans

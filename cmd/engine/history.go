@@ -21,11 +21,8 @@ func historyCommand(a *app) *cobra.Command {
 		Example: "  engine history 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
-			r, err := c.Account(ctx, args[0])
-			if err == nil && r.Earlier > 0 && !a.JSON {
-				a.Printf("%d earlier events are left out: engine tail --id %s --from-seq 1 shows those that the log still has\n", r.Earlier, args[0])
-			}
-			return a.showHistory(r.Events, r.Totals, err)
+			evs, sum, err := c.Account(ctx, args[0])
+			return a.showHistory(evs, sum, err)
 		}),
 	}
 }

@@ -146,9 +146,7 @@ func (s *topSource) Item(ctx context.Context, id string) (it top.Item, err error
 	if it.WorkItem, err = s.c.Get(ctx, id); err != nil {
 		return it, err
 	}
-	h, err := s.c.Account(ctx, id)
-	it.Events, it.Totals = h.Events, h.Totals
-	if err != nil || it.State.Terminal() {
+	if it.Events, it.Totals, err = s.c.Account(ctx, id); err != nil || it.State.Terminal() {
 		return it, err
 	}
 	why, err := s.c.Why(ctx, id)

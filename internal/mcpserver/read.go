@@ -230,8 +230,9 @@ func (t *tools) history(ctx context.Context, in partIn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := t.c.Account(ctx, in.ID)
-	evs := last(h.Events, limit)
+	evs, totals, err := t.c.Account(ctx, in.ID)
+	all := len(evs)
+	evs = last(evs, limit)
 	for i := range evs {
 		evs[i].Data = clipped(evs[i].Data, maxEventDoc)
 	}
@@ -239,7 +240,7 @@ func (t *tools) history(ctx context.Context, in partIn) (any, error) {
 		Count  int                         `json:"count"` // of all
 		Events []streamwright.Event        `json:"events"`
 		Totals streamwright.StateDurations `json:"totals"`
-	}{h.Earlier + len(h.Events), evs, h.Totals}, err
+	}{all, evs, totals}, err
 }
 
 func (t *tools) logs(ctx context.Context, in partIn) (any, error) {

@@ -2,7 +2,6 @@ package query
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector/internal/layout"
@@ -26,7 +25,7 @@ func (s Reader) snapshot(fn func(layout.View) error) error { return s.of.Snapsho
 // The bounds of one query's result.
 const (
 	MaxMergedShown  = 1000   // submissions merged into an item; Item.MergedCount has their number
-	MaxHistoryShown = 10_000 // events of an item, the last ones
+	MaxHistoryShown = 10_000 // events of an item, the first ones
 )
 
 // Full returns an item with its params, result, and the first MaxMergedShown of
@@ -76,19 +75,9 @@ func mergedInto(v layout.View, it *events.Item) (merged []events.MergedEntry, er
 	return merged, err
 }
 
-// History returns an item's events, oldest first, with the time that its states have taken; none
-// for an unknown item. Of more than MaxHistoryShown it has the last. Params and result are left
-// out of their data.
-func (s Reader) History(id events.ID) (r wire.HistoryReply, err error) {
-	return s.lastEvents(id, MaxHistoryShown)
-}
-
-func (s Reader) lastEvents(id events.ID, most int) (r wire.HistoryReply, err error) {
-	var m wire.Meter
-	trim := func(n int) {
-		r.Events = slices.Delete(r.Events, 0, n)
-		r.Earlier += n
-	}
+// History returns an item's events, oldest first, at most MaxHistoryShown;
+// none for an unknown item. Params and result are left out of their data.
+func (s Reader) History(id events.ID) (history []wire.HistoryEvent, err error) {
 	err = s.snapshot(func(v layout.View) error {
 		it, err := v.Item(id)
 		if it == nil || err != nil {
@@ -96,20 +85,15 @@ func (s Reader) lastEvents(id events.ID, most int) (r wire.HistoryReply, err err
 		}
 		prefix := layout.IDKey(layout.PrefixHistory, id)
 		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
-			place := layout.KeyReader{B: key[len(prefix):]}
-			seq := place.Seq()
-			if place.Err != nil {
+			r := layout.KeyReader{B: key[len(prefix):]}
+			seq := r.Seq()
+			if r.Err != nil {
 				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
 			}
 			h, err := layout.DecodeHistory(id, it.Type, seq, value)
-			m.Step(&h)
-			if r.Events = append(r.Events, h); len(r.Events) == 2*most {
-				trim(most)
-			}
-			return true, err
+			history = append(history, h)
+			return len(history) < MaxHistoryShown, err
 		})
 	})
-	trim(max(len(r.Events)-most, 0))
-	r.Totals = m.Sum()
-	return r, err
+	return history, err
 }

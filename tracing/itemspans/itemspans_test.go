@@ -57,9 +57,7 @@ func newEngine(t *testing.T, every bool, s sdktrace.Sampler) *engine {
 	e := &engine{t: t, at: noon, state: state, out: tracetest.NewInMemoryExporter(), history: map[events.ID][]wire.HistoryEvent{}, every: every}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e.out), sdktrace.WithIDGenerator(IDs{}), sdktrace.WithSampler(s))
 	t.Cleanup(func() { _ = tp.Shutdown(context.Background()) })
-	if e.r, err = New(tp, "acme", func(id events.ID) (wire.HistoryReply, error) {
-		return wire.HistoryReply{Events: e.history[id]}, e.lost
-	}); err != nil {
+	if e.r, err = New(tp, "acme", func(id events.ID) ([]wire.HistoryEvent, error) { return e.history[id], e.lost }); err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -36,13 +36,13 @@ const (
 type Recorder struct {
 	tracer  trace.Tracer
 	common  []attribute.KeyValue // of all spans
-	history func(events.ID) (wire.HistoryReply, error)
+	history func(events.ID) ([]wire.HistoryEvent, error)
 }
 
 // New makes a Recorder of a namespace for a provider that has [IDs] as its generator. history
 // reads the events of an item, oldest first, as projected; it is asked when an
 // item has waited for others across batches.
-func New(tp trace.TracerProvider, ns events.Namespace, history func(events.ID) (wire.HistoryReply, error)) (*Recorder, error) {
+func New(tp trace.TracerProvider, ns events.Namespace, history func(events.ID) ([]wire.HistoryEvent, error)) (*Recorder, error) {
 	want := derive(events.ID{1}, 't', 1)
 	_, span := tp.Tracer(tracing.Scope).Start(with(context.Background(), wanted{trace: trace.TraceID{1}, span: want}), "check")
 	if span.SpanContext().SpanID() != want { // never ended, so never exported
@@ -136,13 +136,13 @@ func (r *Recorder) waitingSince(it *events.Item) (since time.Time) {
 	if it.QueuedAt.IsZero() {
 		return it.CreatedAt
 	}
-	h, err := r.history(it.ID)
+	list, err := r.history(it.ID)
 	if err != nil {
 		return time.Time{} // one span less
 	}
 	state := events.StateNone
-	for i := range h.Events {
-		ev := &h.Events[i]
+	for i := range list {
+		ev := &list[i]
 		if ev.Seq > it.Seq {
 			break
 		}

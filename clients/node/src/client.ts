@@ -399,7 +399,7 @@ export class Client {
     return this.#ask<wire.BatchReply>("batch", { id, count, seal: true }, { forMs: this.#set.submitPatienceMs, signal: options.signal });
   }
 
-  /** An item's events, oldest first: the last 10,000. */
+  /** An item's events, oldest first: the first 10,000. */
   async history(id: string, options: RequestOptions = {}): Promise<wire.HistoryEvent[]> {
     return (await this.#query<wire.HistoryReply>("history", { id }, options)).events;
   }

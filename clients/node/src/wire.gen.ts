@@ -695,10 +695,7 @@ export interface HistoryEvent {
 
 /** HistoryReply holds an item's events, oldest first. */
 export interface HistoryReply {
-  /** Earlier is the number of events that are left out before these: a reply has at most 10,000. */
-  earlier?: number;
   events: HistoryEvent[];
-  /** of all its events */
   totals: StateDurations;
 }
 
@@ -1093,7 +1090,7 @@ export interface NamespacesReply {
 
 /** Node says how one node is. */
 export interface Node {
-  /** Copying are the streams of which its NATS server has not had all that their leaders have since it started: it may take the place of no other server yet. */
+  /** Copying lists the streams that its NATS server has not caught up with since it started. It does not count as a whole replica of them. */
   copying?: string[];
   /** CutOff says why a standby knows no more of the log; empty: it follows it. */
   cut_off?: string;

@@ -193,7 +193,7 @@ class AsyncClient:
         await self._do(self._api.replay(id, changes))
 
     async def history(self, id: str) -> List[Event]:
-        """Return an item's events, oldest first: the last 10,000."""
+        """Return an item's events, oldest first: the first 10,000."""
         return await self._do(self._api.history(id))
 
     async def logs(self, id: str, limit: int = 1000) -> List[LogRecord]:

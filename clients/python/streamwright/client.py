@@ -195,7 +195,7 @@ class Client:
         self._do(self._api.replay(id, changes))
 
     def history(self, id: str) -> List[Event]:
-        """Return an item's events, oldest first: the last 10,000."""
+        """Return an item's events, oldest first: the first 10,000."""
         return self._do(self._api.history(id))
 
     def logs(self, id: str, limit: int = 1000) -> List[LogRecord]:

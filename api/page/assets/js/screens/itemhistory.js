@@ -23,7 +23,6 @@ export function history(view) {
   const totals = h('span');
   const body = h('tbody');
   const more = h('button', { type: 'button', class: 'button button-quiet', onclick: () => { rows += PAGE; table(); } }, 'Show earlier events');
-  const left = h('p', { class: 'panel-body muted' });
   let chosen = null; // whether to scale, if the operator has said so
   let rows = PAGE;
 
@@ -63,14 +62,11 @@ export function history(view) {
     const shown = all.slice(-rows).reverse();
     keyed(body, shown, (ev) => ev.seq, (ev) => row(view, ev, all));
     show(more, all.length > shown.length);
-    const earlier = view.item?.history?.earlier ?? 0;
-    show(left, earlier > 0 && all.length === shown.length);
-    text(left, `${count(earlier)} earlier events are not shown: engine tail --id ${view.id} --from-seq 1 shows those that the log has.`);
   }
 
   const picture = panel('Timeline', { tools: [totals, h('label', { class: 'check' }, toScale, ' to scale')], name: 'timeline' }, h('div', { class: 'panel-body' }, plot, words, legend));
   const box = panel('Events', { name: 'history' }, h('div', { class: 'scroll-x' }, h('table', { class: 'history-table' },
-    h('thead', null, h('tr', null, ['Seq', 'When', 'Event', 'Detail'].map((c) => h('th', { scope: 'col' }, c)))), body)), more, left);
+    h('thead', null, h('tr', null, ['Seq', 'When', 'Event', 'Detail'].map((c) => h('th', { scope: 'col' }, c)))), body)), more);
   return { picture, table: box, draw() { update(); table(); }, describe: () => describe(spans(events(), now())) };
 }
 
