@@ -122,7 +122,8 @@ class Worker:
             before = {s: signal.signal(s, self._signalled) for s in signals}
         try:
             self.start()
-            self._ended.wait()
+            while not self._ended.wait(0.2):
+                pass  # Python misses a signal that comes between its last look for one and a wait
         finally:
             for s, handler in before.items():
                 signal.signal(s, handler)
