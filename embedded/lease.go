@@ -434,7 +434,7 @@ func (l *lease) chooseHeir(ctx context.Context) string {
 	if l.cfg.Cluster.On() {
 		servers = l.cluster().stream(ctx, l.names().EventStream(0)).Replicas
 	}
-	return heirOf(string(l.namespaceName()), l.room.Full() != nil && len(servers) > 0, r.Nodes, servers)
+	return heirOf(string(l.namespaceName()), l.room.Full() != nil, r.Nodes, servers)
 }
 
 // heirOf returns the standby that should own a log next; empty: none can. It prefers, in this order:
@@ -455,9 +455,8 @@ func heirOf(log string, full bool, nodes []wire.Node, servers []NodeState) strin
 	keeps := func(n wire.Node) bool {
 		return slices.ContainsFunc(servers, func(s NodeState) bool { return s.Name == n.Node && s.Online && s.Current })
 	}
-	leads := func(n wire.Node) int { return rank(full && !keeps(n)) }
 	worse := func(a, b wire.Node) int {
-		return cmp.Or(cmp.Compare(leads(a), leads(b)), cmp.Compare(rank(a.SettingsDiffer), rank(b.SettingsDiffer)), cmp.Compare(rank(keeps(b)), rank(keeps(a))), cmp.Compare(a.LagEvents, b.LagEvents))
+		return cmp.Or(cmp.Compare(rank(full && keeps(b)), rank(full && keeps(a))), cmp.Compare(rank(a.SettingsDiffer), rank(b.SettingsDiffer)), cmp.Compare(rank(keeps(b)), rank(keeps(a))), cmp.Compare(a.LagEvents, b.LagEvents))
 	}
 	best := slices.MinFunc(fit, worse)
 	var names []string

@@ -154,8 +154,8 @@ func TestAContinuationsChildren(t *testing.T) {
 	}
 }
 
-// A descendant that has left the group and keeps the descriptor open delays the end
-// only briefly, even if it goes on writing.
+// A descendant that has left the group and keeps the descriptor open delays the end only
+// briefly, whether it writes or sleeps.
 func TestADescendantKeepsTheDescriptor(t *testing.T) {
 	for _, does := range []string{"sleep 100", `while echo "{\"progress\":8}" >&3; do sleep 0.1; done`} {
 		began := time.Now()
