@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,25 +32,18 @@ func clusterOptions(t testing.TB, n int) []Options {
 	if err := os.WriteFile(secret, []byte(strings.Repeat("0123", 8)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]Options, n)
+	all, log := make([]Options, n), need.Logger(t)
 	for i := range all {
 		all[i] = Options{
 			Dir: filepath.Join(t.TempDir(), "data"), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval,
 			Cluster: config.Cluster{Name: "test", Node: fmt.Sprintf("n%d", i+1), Listen: peers[i], Peers: peers},
-			Logger:  testLog(t),
+			Logger:  log.With("node", fmt.Sprintf("n%d", i+1)),
 		}
 		if all[i] = secured(t, all[i]); len(all[i].Config.NATS.Users) > 0 {
 			all[i].Cluster.SecretFile = secret
 		}
 	}
 	return all
-}
-
-func testLog(t testing.TB) *slog.Logger {
-	if os.Getenv("CLUSTER_LOG") == "" {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, nil))
 }
 
 // node is a node's server, without an engine.

@@ -161,8 +161,15 @@ func startThree(t *testing.T, change ...func(*Options)) (owner *Engine, others [
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	var seen string
+	defer func() {
+		if t.Failed() {
+			t.Log("the nodes were", seen)
+		}
+	}()
 	need.Eventually(t, "two standbys that follow", func() bool {
 		r, err := c.Engine().Nodes(ctx)
+		seen = fmt.Sprintf("%+v, error %v", r, err)
 		return err == nil && len(slices.DeleteFunc(r.Nodes, func(n wire.Node) bool { return !n.Online || n.Role != wire.RoleStandby })) == 2
 	})
 	return owner, others, c

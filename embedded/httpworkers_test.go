@@ -91,7 +91,7 @@ func TestHTTPWorkersGoFromNodeToNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	start := func() *Engine {
-		o := Options{Dir: t.TempDir(), NATSURL: url, HTTP: "127.0.0.1:0", Logger: testLog(t)}
+		o := Options{Dir: t.TempDir(), NATSURL: url, HTTP: "127.0.0.1:0", Logger: need.Logger(t)}
 		o.Config = configOf(t, "[types.step]\nlease = \"1h\"\n")
 		o.Config.Cluster.Node = fmt.Sprintf("n%d", time.Now().UnixNano())
 		e, err := Start(ctx, o)

@@ -127,7 +127,7 @@ func TestRestoreIntoANamespace(t *testing.T) {
 			if user == "" {
 				logins.Open(t, "the other has users of its own")
 			}
-			o := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: testLog(t)}
+			o := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: need.Logger(t)}
 			if user != "" {
 				o.Config.NATS.Users = []config.NATSUser{userIn(t, "ops", "acme/operate"), userIn(t, "home", "operate")}
 			}
@@ -249,7 +249,7 @@ func testRestoreIntoANamespace(t *testing.T, o Options, user string) {
 func TestServeRestoresANamespace(t *testing.T) {
 	need.Seconds(t)
 	t.Parallel()
-	alone := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: testLog(t)}
+	alone := Options{Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off, Durability: config.Interval, Logger: need.Logger(t)}
 	alone.Config.NATS.Users = []config.NATSUser{userIn(t, "ops", "acme/operate")}
 	from := mustStart(t, alone)
 	addNamespaces(t, from, "acme")
@@ -289,7 +289,7 @@ func TestRestoreIntoANamespaceOfAnExistingNATS(t *testing.T) {
 	}
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	o := Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off, Logger: testLog(t)}
+	o := Options{Dir: t.TempDir(), NATSURL: srv.ClientURL(), HTTP: config.Off, Logger: need.Logger(t)}
 	e := mustStart(t, o)
 	addNamespaces(t, e, "acme")
 	id := fillNamespace(t, e, "acme")

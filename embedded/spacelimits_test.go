@@ -41,7 +41,7 @@ func submitTo(ctx context.Context, t testing.TB, e *Engine, name string, params 
 
 // A change of a limit takes effect while the namespace runs, and leaves what it holds.
 func TestLimitsOfANamespaceThatRuns(t *testing.T) {
-	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: testLog(t)})
+	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: need.Logger(t)})
 	addNamespaces(t, e, "acme")
 	for range 2 {
 		if err := submitTo(testContext(t), t, e, "acme", 1); err != nil {
@@ -71,7 +71,7 @@ func TestLimitsOfANamespaceThatRuns(t *testing.T) {
 func TestTheBoundOfALog(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: config.Off, Logger: testLog(t)})
+	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: config.Off, Logger: need.Logger(t)})
 	addNamespaces(t, e, "acme", "beta")
 	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{MaxLogBytes: new(int64(events.MinBound))})
 	large := strings.Repeat("x", 200_000)
@@ -123,7 +123,7 @@ func TestTheBoundOfALog(t *testing.T) {
 
 // The requests of all users of a namespace are counted together, over NATS and HTTP.
 func TestRequestsOfANamespace(t *testing.T) {
-	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: testLog(t)})
+	e := mustStart(t, Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: need.Logger(t)})
 	addNamespaces(t, e, "acme", "beta")
 	limitNamespace(t, e, "acme", streamwright.NamespaceLimitsChange{RequestsPerSecond: new(1)})
 	c := inNamespace(t, e, "acme")

@@ -124,7 +124,7 @@ func getJSON(t testing.TB, url string, reply any) int {
 
 // Namespaces of one process know nothing of each other, outlive it, and leave nothing behind.
 func TestNamespaces(t *testing.T) {
-	o := Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: testLog(t)}
+	o := Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Logger: need.Logger(t)}
 	e := mustStart(t, o)
 	addNamespaces(t, e, "acme", "beta")
 	id := "01JD3V6YB2M4C9W8ZK5T7QXRNE"

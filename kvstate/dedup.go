@@ -88,7 +88,8 @@ type DedupOptions struct {
 	// DefaultRecreateAfter.
 	RecreateAfter time.Duration
 	// LookEvery is the time between an idle mirror's checks that the bucket
-	// exists; default DefaultLookEvery.
+	// exists, and holds what was written; default DefaultLookEvery. Where somebody else
+	// writes too, it is the least time before the bucket is written afresh again.
 	LookEvery time.Duration
 }
 
@@ -113,6 +114,9 @@ type Dedup struct {
 	rewriting bool
 	goneAt    time.Time     // when the bucket was last found gone; guarded by mu
 	created   time.Time     // of the bucket that is written; run's own
+	last      uint64        // the sequence of the last entry that was written; run's own
+	shared    bool          // somebody else has written, or what was written is lost; run's own
+	afresh    time.Time     // when it was last written afresh; run's own
 	from      events.Seq    // where the feed begins; set by Start
 	moved     chan struct{} // closed when written moves; guarded by mu
 }

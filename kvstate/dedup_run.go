@@ -30,6 +30,11 @@ func (d *Dedup) run(ctx context.Context) {
 		err := d.step(ctx, begin)
 		if err == nil {
 			begin, retry = false, minDedupRetry
+			if d.shared && time.Since(d.afresh) > d.o.LookEvery {
+				d.o.Log.Warn("dedup mirror: somebody else writes to the bucket, such as an owner that was paused and did not know yet that it had been replaced: writing it afresh", "bucket", d.b.name)
+				d.setStale()
+				continue
+			}
 			d.pause(ctx)
 			continue
 		}
@@ -55,18 +60,23 @@ func (d *Dedup) pause(ctx context.Context) {
 			_ = sleep.For(ctx, d.o.Lag) // the loop looks at ctx
 			return
 		case <-look.C:
-			d.look(ctx)
+			if d.look(ctx); d.shared {
+				return
+			}
 		}
 	}
 }
 
-// look finds out whether the bucket is still the one that was written.
+// look finds out whether the bucket is still the one that was written, and holds what was.
 func (d *Dedup) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	st, err := d.js.Stream(ctx, d.b.conf.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !st.CachedInfo().Created.Equal(d.created) {
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !st.CachedInfo().Created.Equal(d.created):
 		d.bucketGone()
+	case err == nil && st.CachedInfo().State.LastSeq != d.last:
+		d.shared = true
 	}
 }
 
@@ -128,7 +138,7 @@ func (d *Dedup) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read bucket %s: %w", d.b.name, err)
 	}
-	d.created = st.CachedInfo().Created
+	d.created, d.last = st.CachedInfo().Created, st.CachedInfo().State.LastSeq
 	sound := d.from == 0
 	if last := st.CachedInfo().State.LastSeq; last > 0 {
 		msg, err := st.GetMsg(ctx, last)
@@ -258,13 +268,14 @@ func (d *Dedup) beginRewrite(ctx context.Context) (jetstream.Stream, uint64, err
 	if err != nil {
 		return nil, 0, fmt.Errorf("read bucket %s: %w", d.b.name, err)
 	}
-	d.created = st.CachedInfo().Created
+	d.created, d.last = st.CachedInfo().Created, st.CachedInfo().State.LastSeq
+	d.shared, d.afresh = false, time.Now()
 	// What was pending is in the snapshot, which is yet to be taken.
 	d.mu.Lock()
 	clear(d.pending)
 	d.rewriting = true
 	d.mu.Unlock()
-	return st, st.CachedInfo().State.LastSeq + 1, nil
+	return st, d.last + 1, nil
 }
 
 // sweep deletes the entries below first.
@@ -329,7 +340,9 @@ func (w *writer) first() {
 	defer timer.Stop()
 	var err error
 	select {
-	case <-f.Ok():
+	case ack := <-f.Ok():
+		w.d.shared = w.d.shared || ack.Sequence != w.d.last+1
+		w.d.last = ack.Sequence
 	case err = <-f.Err():
 	case <-timer.C:
 		err = errors.New("the server did not answer")

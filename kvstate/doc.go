@@ -6,7 +6,8 @@
 //     in which state. It mirrors the projection, behind it and off its path: it
 //     is fed the changes by position, merges what it has not written yet by
 //     key, and keeps its own position in the bucket. A bucket that is gone, or
-//     whose position is not where the feed begins, is written afresh from a
+//     whose position is not where the feed begins, or into which somebody else
+//     has written, is written afresh from a
 //     snapshot of the projection. Between a change and its showing lie some
 //     milliseconds ([DefaultDedupLag]), longer under load; a key that comes and
 //     goes within that time never shows. So a program may read it before it

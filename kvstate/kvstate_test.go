@@ -326,6 +326,28 @@ func TestDedupBucketDeletedUnannounced(t *testing.T) {
 	check(t, js, d, p)
 }
 
+// What somebody else writes does not stay, whether there is something to write or not.
+func TestDedupWrittenByAnother(t *testing.T) {
+	nc, js := serve(t)
+	p := newProjection()
+	d := mirror(t, nc, p, func(o *DedupOptions) { o.LookEvery = 50 * time.Millisecond })
+	d.Feed(p.commit("email", "a", entry(1, events.StateQueued)))
+	check(t, js, d, p)
+	other := func(key string) {
+		if _, err := js.Publish(testContext(t), wire.Default.Entries(wire.DedupBucket)+DedupKey("email", key), []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other("a")
+	awaitSame(t, js, p)
+	other("b")
+	d.Feed(p.commit("email", "c", entry(2, events.StateQueued)))
+	awaitSame(t, js, p)
+	if err := d.Await(testContext(t), p.at); err != nil {
+		t.Error(err)
+	}
+}
+
 // awaitEntries returns once the bucket holds n keys and the position.
 func awaitEntries(t *testing.T, js jetstream.JetStream, n uint64) {
 	t.Helper()
