@@ -261,7 +261,7 @@ func leafRemote(hub, site, token, ca, cert, key string) (*natsserver.RemoteLeafO
 }
 
 func (e *Edge) connect(context.Context) (err error) {
-	e.nc, err = nats.Connect("", nats.InProcessServer(e.ns), nats.UserInfo("streamwright", e.log.password()), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.Name("streamwright edge"))
+	e.nc, err = nats.Connect("", nats.InProcessServer(e.ns), nats.UserInfo("streamwright", e.log.password()), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.Name("streamwright edge"))
 	if err == nil {
 		e.js, err = jetstream.New(e.nc)
 	}

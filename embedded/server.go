@@ -381,6 +381,9 @@ func (s *server) inProcess(key nkeys.KeyPair) ([]nats.Option, error) {
 	}
 	return []nats.Option{
 		nats.InProcessServer(s), nats.Timeout(connectTimeout), nats.Nkey(public, key.Sign),
+		// By default two refused logins in a row end a connection for good, and a server that reads
+		// its accounts again refuses who reconnects meanwhile.
+		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(reconnectWait), nats.MaxReconnects(maxReconnects),
 	}, nil
 }
