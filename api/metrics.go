@@ -41,8 +41,6 @@ type Metrics struct {
 	appendEvents  prometheus.Observer
 	appended      prometheus.Counter
 	appendedBytes prometheus.Counter
-	dispatched    *prometheus.CounterVec
-	leases        *prometheus.CounterVec
 	lost          prometheus.Counter
 	takeovers     prometheus.Counter
 	fenced        prometheus.Counter
@@ -79,8 +77,6 @@ func NewMetrics() *Metrics {
 	m.appendEvents = histogram("append_events", "Events in one appended batch.", prometheus.ExponentialBuckets(1, 2, 13)).WithLabelValues()
 	m.appended = counter("events_appended_total", "Events made durable by this process.")
 	m.appendedBytes = counter("event_bytes_appended_total", "Bytes of events made durable by this process.")
-	m.dispatched = vec("dispatched_total", "Items sent to a run subject.", "type")
-	m.leases = vec("leases_expired_total", "Runs whose worker was silent for a lease.", "type")
 	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
 	m.takeovers = counter("takeovers_total", "Times that this process became the owner of the log after it had stood by for another: fail-overs and planned ones.")
 	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
@@ -178,8 +174,8 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 			o.Appended(n, bytes, took)
 		}
 	}
-	h.Dispatched = func(t events.Type) { m.dispatched.WithLabelValues(string(t)).Inc(); tellOf(o.Dispatched, t) }
-	h.LeaseExpired = func(t events.Type) { m.leases.WithLabelValues(string(t)).Inc(); tellOf(o.LeaseExpired, t) }
+	h.Dispatched = func(t events.Type) { m.figures.Dispatched(t); tellOf(o.Dispatched, t) }
+	h.LeaseExpired = func(t events.Type) { m.figures.LeaseExpired(t); tellOf(o.LeaseExpired, t) }
 	h.Returned = func(t events.Type, why string) {
 		m.figures.Repaired(t, why, time.Now())
 		if o.Returned != nil {

@@ -133,6 +133,12 @@ type repaired struct {
 	last window
 }
 
+// Dispatched counts an item that was sent to a run subject.
+func (f *Figures) Dispatched(t events.Type) { f.dispatched.WithLabelValues(string(t)).Inc() }
+
+// LeaseExpired counts a run whose worker was silent for a lease.
+func (f *Figures) LeaseExpired(t events.Type) { f.expired.WithLabelValues(string(t)).Inc() }
+
 // Repaired counts something that the engine has repaired at a time; t is empty for
 // what is no type's.
 func (f *Figures) Repaired(t events.Type, cause string, at time.Time) {

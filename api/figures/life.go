@@ -26,9 +26,9 @@ const attemptsTold = 5
 // vectors are the metrics of items' lives: the ways from state to state, how long
 // each stage took, what failed and died.
 type vectors struct {
-	transitions, attempts, failures, retries, dead, recoveries *prometheus.CounterVec // by type
-	rejections, causes                                         *prometheus.CounterVec
-	queued, claimed, running, whole                            *prometheus.HistogramVec // by type
+	transitions, attempts, failures, retries, dead, recoveries, dispatched, expired *prometheus.CounterVec   // by type
+	queued, claimed, running, whole                                                 *prometheus.HistogramVec // by type
+	rejections, causes                                                              *prometheus.CounterVec
 
 	most int                  // types with histograms of their own
 	own  map[events.Type]bool // those that have them
@@ -89,6 +89,8 @@ func newVectors(counter func(string, string, ...string) *prometheus.CounterVec, 
 		rejections:  counter("rejections_total", "Submissions that became no item, by the code of the refusal (duplicate: a repeat of what was accepted).", "code"),
 		causes:      counter("causes_noted_total", "Causes of death that were new, or grew fast (why: new, growing).", "why"),
 		recoveries:  counter("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause"),
+		dispatched:  counter("dispatched_total", "Items sent to a run subject.", "type"),
+		expired:     counter("leases_expired_total", "Runs whose worker was silent for a lease.", "type"),
 		queued:      histogram("queued_seconds", "Time that an item waited for a claim: from when it was queued, or due if that was later.", seconds, "type", "priority"),
 		claimed:     histogram("claimed_seconds", "Time from an item's claim to the start of its run.", prometheus.ExponentialBuckets(5e-4, 4, 9), "type"),
 		running:     histogram("run_seconds", "Time from the start of a run to its end, by what ended it: completed, failed, released, snoozed, parked, spawned, cancelled.", seconds, "type", "outcome"),
@@ -118,7 +120,7 @@ func (f *Figures) Zero(t events.Type) {
 func (v *vectors) forget(t events.Type) {
 	delete(v.own, t)
 	labels := prometheus.Labels{"type": string(t)}
-	for _, c := range [...]*prometheus.CounterVec{v.transitions, v.attempts, v.failures, v.retries, v.dead, v.recoveries} {
+	for _, c := range [...]*prometheus.CounterVec{v.transitions, v.attempts, v.failures, v.retries, v.dead, v.recoveries, v.dispatched, v.expired} {
 		c.DeletePartialMatch(labels)
 	}
 	for _, h := range [...]*prometheus.HistogramVec{v.queued, v.claimed, v.running, v.whole} {

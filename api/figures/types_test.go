@@ -51,3 +51,26 @@ func TestTypeHistograms(t *testing.T) {
 		t.Errorf("histograms of %v", got)
 	}
 }
+
+// Nothing is left of a type that is gone.
+func TestForgottenType(t *testing.T) {
+	m := newRig()
+	m.Zero("a")
+	m.Dispatched("a")
+	m.LeaseExpired("a")
+	m.Repaired("a", "lease_expired", time.Unix(1893456000, 0))
+	m.Feed(&core.Changes{Forgotten: []events.Type{"a"}})
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			for _, l := range s.GetLabel() {
+				if l.GetName() == "type" {
+					t.Errorf("%s of %s is left", f.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+}
