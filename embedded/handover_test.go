@@ -175,6 +175,30 @@ func startThree(t *testing.T, change ...func(*Options)) (owner *Engine, others [
 	return owner, others, c
 }
 
+// An owner that was fenced, and has nothing to append, hears that another has taken over, and stands
+// by. When nobody says so any more, one of the nodes owns the log again.
+func TestAnOvertakenOwnerStandsBy(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
+	owner, others, c := startThree(t)
+	lease := owner.ledger.lease
+	lease.mu.Lock()
+	later := fmt.Sprintf(`{"owner":"another","node":"another","epoch":%d}`, lease.epoch+1)
+	lease.mu.Unlock()
+	need.Eventually(t, "it stands by", func() bool {
+		if err := others[0].nc.Publish(owner.names().Lease(0), []byte(later)); err != nil {
+			t.Fatal(err)
+		}
+		return !lease.owns.Load()
+	})
+	need.Eventually(t, "one owns the log", func() bool {
+		return slices.ContainsFunc(append(others, owner), func(e *Engine) bool { return e.ledger.lease.owns.Load() })
+	})
+	if _, err := c.Submit(testContext(t), streamwright.Item{Type: "email", Params: struct{}{}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // When a node that owns the log has stopped, its heir owns it: the stop waits for that.
 func TestAStopEndsWithAnOwner(t *testing.T) {
 	need.Seconds(t)

@@ -169,6 +169,9 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 	case errors.As(err, &held):
 		return held.By.Owner, nil
 	case err != nil && silence(err) && leads:
+		if by := l.beat.Owner(ctx); by != "" { // it has begun to own the log meanwhile
+			return by, nil
+		}
 		l.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
 		return "", nil
 	case err != nil && silence(err):
@@ -307,7 +310,7 @@ func (l *lease) owned(epoch events.Epoch) {
 	l.mu.Lock()
 	l.epoch, l.ownedAt = epoch, time.Now()
 	l.mu.Unlock()
-	_ = l.beat.Own() // fails when the connection is closed
+	_ = l.beat.Own(epoch) // fails when the connection is closed
 	l.poke()
 }
 
@@ -333,8 +336,9 @@ func (l *lease) because(owner string) wire.TakeoverCause {
 
 func (l *lease) poke() { nudge.Send(l.wake) }
 
-// renew keeps the lease, once it is held, until ctx ends. When it is another's, the
-// dispatcher ends its ownership, and stands by. It renews a long lease as often as one of the
+// renew keeps the lease, once it is held, until ctx ends. When it is another's, or another
+// owns the log in a later epoch, the dispatcher ends its ownership, and stands by: with nothing
+// to append it does not find out. It renews a long lease as often as one of the
 // default length: a node that starts with the default shortens the life of all entries in the
 // bucket, and the owner's must outlive that.
 func (l *lease) renew(ctx context.Context) {
@@ -347,6 +351,12 @@ func (l *lease) renew(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.wake:
+		case <-l.beat.Later():
+			if l.owns.Load() {
+				l.log.Warn("another engine has taken over the log: standing by")
+				l.working.Load().Reload()
+			}
+			continue
 		case <-tick.C:
 			if l.wants() {
 				_ = l.beat.Here() // fails when the connection is closed

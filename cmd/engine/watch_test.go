@@ -69,8 +69,9 @@ func TestWatchFails(t *testing.T) {
 
 	queued := strings.Fields(engine(t, "", "submit", "email").wants(t, 0).out)[0]
 	ctx, interrupt := context.WithCancel(t.Context())
+	asked := len(e.Requests("events"))
 	watched := watch(ctx, queued)
-	e.Await("events", 1)
+	e.Await("events", asked+1)
 	interrupt()
 	(<-watched).wants(t, 1, "stopped watching item "+queued+": it goes on")
 }

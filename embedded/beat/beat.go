@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/nudge"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -42,6 +43,7 @@ type Word struct {
 	// Because says why it gives the lease away; empty: it stops, or can't serve the log. An
 	// owner says how the one before it went.
 	Because wire.TakeoverCause `json:"because,omitempty"`
+	Epoch   events.Epoch       `json:"epoch,omitempty"` // of its ownership, where it owns the log
 	// Give is set by an engine that is not the owner's: the owner should hand the log on to
 	// that one.
 	Give string `json:"give,omitempty"`
@@ -63,6 +65,7 @@ type Beat struct {
 	cfg     Config
 	changed chan struct{}
 	taken   chan struct{}
+	later   chan struct{}
 	asked   chan Asked
 	subs    []*nats.Subscription
 
@@ -71,12 +74,13 @@ type Beat struct {
 	at     time.Time
 	until  time.Time          // when this engine may take a lease that another was named heir of
 	absent int                // answers in a row that the program of last is not connected
+	epoch  events.Epoch       // of this engine's last ownership; 0: none
 	why    wire.TakeoverCause // how the owner before this engine went
 }
 
 // Listen returns a Beat that hears what is said from now on.
 func Listen(cfg Config) (*Beat, error) {
-	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), asked: make(chan Asked, 1)}
+	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), later: make(chan struct{}, 1), asked: make(chan Asked, 1)}
 	answer := func(m *nats.Msg) { _ = m.Respond(nil) } // fails when the connection is closed
 	for subject, fn := range map[string]nats.MsgHandler{cfg.Names.Lease(0): b.hear, cfg.Names.Pulse(0, cfg.Node): answer} {
 		sub, err := cfg.Conn.Subscribe(subject, fn)
@@ -96,10 +100,11 @@ func (b *Beat) Close() {
 	}
 }
 
-// Changed receives when the lease may be free, and Taken when another engine says that it
-// owns the log.
+// Changed receives when the lease may be free, Taken when another engine says that it owns the
+// log, and Later each time that it says so of a later epoch than this engine's last one.
 func (b *Beat) Changed() <-chan struct{} { return b.changed }
 func (b *Beat) Taken() <-chan struct{}   { return b.taken }
+func (b *Beat) Later() <-chan struct{}   { return b.later }
 
 // Asked is the wish that the owner hands the log on to another node.
 type Asked struct {
@@ -135,9 +140,10 @@ func (b *Beat) Ask(ctx context.Context, to string, because wire.TakeoverCause) e
 	return err
 }
 
-// Own says that this engine owns the log from now on.
-func (b *Beat) Own() error {
+// Own says that this engine owns the log from now on, in an epoch.
+func (b *Beat) Own(epoch events.Epoch) error {
 	b.mu.Lock()
+	b.epoch = epoch
 	switch {
 	case b.last.Released:
 		b.why = cmp.Or(b.last.Because, wire.TakeoverHandedOver)
@@ -151,7 +157,7 @@ func (b *Beat) Own() error {
 // Here says that this engine, which has called Own, is there and owns the log.
 func (b *Beat) Here() error {
 	b.mu.Lock()
-	w := Word{Because: b.why}
+	w := Word{Epoch: b.epoch, Because: b.why}
 	b.mu.Unlock()
 	return b.say(w)
 }
@@ -192,6 +198,9 @@ func (b *Beat) hear(m *nats.Msg) {
 	b.last, b.at, b.until, b.absent = w, time.Now(), time.Time{}, 0
 	if !w.Released {
 		nudge.Send(b.taken)
+		if w.Epoch > b.epoch {
+			nudge.Send(b.later)
+		}
 		return
 	}
 	if w.Heir != "" && w.Heir != b.cfg.Owner {

@@ -119,7 +119,7 @@ func TestReleased(t *testing.T) {
 // took is the cause that an engine gives once it owns the log.
 func took(t *testing.T, b *Beat) wire.TakeoverCause {
 	t.Helper()
-	if err := b.Own(); err != nil {
+	if err := b.Own(1); err != nil {
 		t.Fatal(err)
 	}
 	return b.Because(b.cfg.Owner)
@@ -148,6 +148,36 @@ func TestAsk(t *testing.T) {
 	}
 	if by := standby.Owner(t.Context()); by != "" {
 		t.Errorf("who asks is taken for the owner: %q", by)
+	}
+}
+
+// Of two that say that they own the log, the one of the earlier epoch hears that there is a later
+// one, as often as that says so.
+func TestLater(t *testing.T) {
+	srv := server(t)
+	first, _ := listen(t, srv, "a")
+	second, _ := listen(t, srv, "b")
+	if err := first.Own(1); err != nil {
+		t.Fatal(err)
+	}
+	<-second.Later() // which has owned none
+	if err := second.Own(2); err != nil {
+		t.Fatal(err)
+	}
+	<-first.Later()
+	if err := first.Here(); err != nil {
+		t.Fatal(err)
+	}
+	<-second.Taken() // of Own
+	<-second.Taken() // of Here
+	if err := second.Here(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.Later()
+	select {
+	case <-second.Later():
+		t.Error("the later one hears of a later epoch")
+	default:
 	}
 }
 
