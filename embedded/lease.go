@@ -352,9 +352,9 @@ func (l *lease) renew(ctx context.Context) {
 			return
 		case <-l.wake:
 		case <-l.beat.Later():
-			if l.owns.Load() {
+			if d := l.working.Load(); d != nil && l.owns.Load() { // else at the next word
 				l.log.Warn("another engine has taken over the log: standing by")
-				l.working.Load().Reload()
+				d.Reload()
 			}
 			continue
 		case <-tick.C:

@@ -5,13 +5,12 @@
 //   - [Dedup], the bucket work_dedup: which dedup keys are taken, by which item,
 //     in which state. It mirrors the projection, behind it and off its path: it
 //     is fed the changes by position, merges what it has not written yet by
-//     key, and keeps its own position in the bucket. A bucket that is gone, or
+//     key, and keeps its own position in the bucket. A bucket that is gone,
 //     whose position is not where the feed begins, or into which somebody else
-//     has written, is written afresh from a
-//     snapshot of the projection. Between a change and its showing lie some
-//     milliseconds ([DefaultDedupLag]), longer under load; a key that comes and
-//     goes within that time never shows. So a program may read it before it
-//     submits, and the submission alone decides.
+//     has written, is written afresh from a snapshot of the projection. Between
+//     a change and its showing lie some milliseconds ([DefaultDedupLag]), longer
+//     under load; a key that comes and goes within that time never shows. So a
+//     program may read it before it submits, and the submission alone decides.
 //   - [Workers], the bucket work_workers: the registered workers. Entries
 //     expire when the worker's heartbeats end.
 //   - [Partitions], the bucket work_partitions: who owns which partition. On an
