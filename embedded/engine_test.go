@@ -32,7 +32,7 @@ import (
 // mustStart starts an engine that is stopped with the test.
 func mustStart(t testing.TB, o Options) *Engine {
 	t.Helper()
-	if os.Getenv("VERBOSE") != "" {
+	if os.Getenv(need.Verbose) != "" {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	e, err := Start(testContext(t), secured(t, o))

@@ -140,8 +140,8 @@ func (d *Dedup) begin(ctx context.Context) error {
 	}
 	d.created, d.last = st.CachedInfo().Created, st.CachedInfo().State.LastSeq
 	sound := d.from == 0
-	if last := st.CachedInfo().State.LastSeq; last > 0 {
-		msg, err := st.GetMsg(ctx, last)
+	if d.last > 0 {
+		msg, err := st.GetMsg(ctx, d.last)
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return fmt.Errorf("read bucket %s: %w", d.b.name, err)
 		}

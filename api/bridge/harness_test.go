@@ -51,7 +51,7 @@ func startEngine(t testing.TB, o embedded.Options) *engine {
 		o.Memory = true
 	}
 	o.NATSListen = config.Off
-	if os.Getenv("VERBOSE") != "" {
+	if os.Getenv(need.Verbose) != "" {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	inner, err := embedded.Start(testContext(t), o)

@@ -18,6 +18,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -38,7 +39,7 @@ type rig struct {
 func start(t *testing.T, toml string) *rig {
 	t.Helper()
 	var log *slog.Logger
-	if os.Getenv("VERBOSE") != "" {
+	if os.Getenv(need.Verbose) != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	return startLogged(t, toml, log)
