@@ -146,9 +146,9 @@ func (s *standby) failed(err error, final bool) {
 
 // standBy follows the log until the lease is this engine's, or ctx ends, or the log can't be
 // followed for good, which is the error then. by is the owner.
-func (s *standby) standBy(ctx context.Context, by string) error {
+func (s *standby) standBy(ctx context.Context, by string) (err error) {
 	s.beginStandby(by)
-	defer s.note(func(s *standby) { s.on = false })
+	defer func() { s.note(func(s *standby) { s.on = err != nil }) }()
 	run, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
 	var parts sync.WaitGroup
@@ -226,12 +226,14 @@ func (s *standby) follow(ctx context.Context) error {
 			return ctx.Err()
 		case errors.Is(err, errReload):
 			continue
+		}
+		s.note(func(s *standby) { s.fault = err })
+		switch {
 		case final(err) && !errors.Is(err, eventlog.ErrBehind) && !errors.Is(err, eventlog.ErrTrimmed) && !errors.Is(err, projector.ErrBeforeCut): // the rest is not copied yet
 			return err
 		case time.Since(began) > maxRetake:
 			wait = minRetake
 		}
-		s.note(func(s *standby) { s.fault = err })
 		s.cfg.Logger.Warn("the log can't be followed: trying again", "error", err, "in", wait)
 		if err := sleep.For(ctx, wait); err != nil {
 			return err

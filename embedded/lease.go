@@ -152,6 +152,7 @@ func (l *lease) leads() bool { return l.srv == nil || l.srv.leadsLog(l.names()) 
 // ahead, and asks for the lease behind that: only one leads it, and the log fences.
 func (l *lease) Take(ctx context.Context) (by string, err error) {
 	if by := l.beat.Owner(ctx); by != "" {
+		l.forgo()
 		return by, nil
 	}
 	if to, passing := l.passing(); to != "" {
@@ -170,6 +171,7 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 		return held.By.Owner, nil
 	case err != nil && silence(err) && leads:
 		if by := l.beat.Owner(ctx); by != "" { // it has begun to own the log meanwhile
+			l.forgo()
 			return by, nil
 		}
 		l.log.Warn("the lease of the log can't be asked for: this node's server leads the log, and takes it over", "error", err)
@@ -184,6 +186,14 @@ func (l *lease) Take(ctx context.Context) (by string, err error) {
 		}
 	}
 	return "", err
+}
+
+// forgo leaves the lease, if this engine holds it, to its end: another owns the log, which could
+// not ask for it.
+func (l *lease) forgo() {
+	l.mu.Lock()
+	l.rev = 0
+	l.mu.Unlock()
 }
 
 // passing reports whether the lease is left to others, and to whom; empty: to any of them.
@@ -285,10 +295,10 @@ func (l *lease) ask(ctx context.Context, take bool, within time.Duration) error 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.released:
-		return errReleased
 	case l.rev == 0 && !take:
 		return nil
+	case l.released:
+		return errReleased
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -320,10 +330,12 @@ func (l *lease) holds() bool {
 	return l.rev != 0
 }
 
-// wants reports whether this engine owns the log, and does not leave it to others.
+// wants reports whether this engine owns the log, and does not leave it to others, for now or
+// for good.
 func (l *lease) wants() bool {
-	_, passing := l.passing()
-	return l.owns.Load() && !passing
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owns.Load() && !l.released && !time.Now().Before(l.passed)
 }
 
 // because says how the owner went from whom the present one has taken over.
@@ -351,8 +363,8 @@ func (l *lease) renew(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.wake:
-		case <-l.beat.Later():
-			if d := l.working.Load(); d != nil && l.owns.Load() { // else at the next word
+		case <-l.beat.Heard():
+			if d := l.working.Load(); d != nil && l.owns.Load() && l.beat.Epoch() > d.Epoch() {
 				l.log.Warn("another engine has taken over the log: standing by")
 				d.Reload()
 			}
@@ -562,7 +574,7 @@ func (l *lease) bringTogether(ctx context.Context) {
 // after that.
 func (l *lease) watch(ctx context.Context, every time.Duration, looks int, rest time.Duration, wrong func() bool, act func()) {
 	for n := 0; sleep.For(ctx, every) == nil; {
-		if n++; !l.owns.Load() || !wrong() {
+		if n++; !l.wants() || !wrong() {
 			n = 0
 		}
 		if n < looks {

@@ -2,14 +2,17 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded/room"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -75,4 +78,60 @@ func TestLeaseIsPassedOn(t *testing.T) {
 		defer bad.ledger.lease.mu.Unlock()
 		return bad.ledger.lease.rev != 0
 	})
+}
+
+// An engine that holds the lease while another owns the log without lets it end, and the owner
+// takes it. One that has failed for good leaves the log to others for good.
+func TestLeaseGoesToTheOwner(t *testing.T) {
+	t.Parallel()
+	srv, err := natsserver.NewServer(&natsserver.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	start := func(node string) *lease {
+		nc, err := nats.Connect("", nats.InProcessServer(srv))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		b := &base{log: need.Logger(t), nc: nc, room: new(room.Watch)}
+		b.cfg.Server.NATSURL = "in this process"
+		b.cfg.Cluster.Node, b.cfg.Cluster.Lease = node, config.MinLease
+		l := &lease{base: b}
+		if err := l.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.stop(context.Background()) })
+		return l
+	}
+	holder, owner := start("holder"), start("owner")
+	if by, err := holder.Take(t.Context()); by != "" || err != nil || !holder.holds() {
+		t.Fatalf("it does not have the lease: %q, %v", by, err)
+	}
+	owner.owns.Store(true)
+	owner.owned(1)
+	need.Eventually(t, "the holder stands by", func() bool {
+		by, err := holder.Take(t.Context())
+		return err == nil && by == "owner"
+	})
+	if holder.holds() {
+		t.Error("it stands by, and holds the lease")
+	}
+	need.Eventually(t, "the owner has the lease", owner.holds)
+	owner.Failed(errors.New("the log can't be read"), true)
+	if owner.wants() || owner.holds() {
+		t.Error("it has failed for good, and wants the log")
+	}
+	need.Eventually(t, "the other may take over", func() bool {
+		by, err := holder.Take(t.Context())
+		return err == nil && by == "" && holder.holds()
+	})
+	owner.mu.Lock()
+	owner.passed = time.Time{} // its pause is over
+	owner.mu.Unlock()
+	if owner.wants() {
+		t.Error("after a pause it wants the log again")
+	}
 }

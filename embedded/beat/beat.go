@@ -65,7 +65,7 @@ type Beat struct {
 	cfg     Config
 	changed chan struct{}
 	taken   chan struct{}
-	later   chan struct{}
+	heard   chan struct{}
 	asked   chan Asked
 	subs    []*nats.Subscription
 
@@ -80,7 +80,7 @@ type Beat struct {
 
 // Listen returns a Beat that hears what is said from now on.
 func Listen(cfg Config) (*Beat, error) {
-	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), later: make(chan struct{}, 1), asked: make(chan Asked, 1)}
+	b := &Beat{cfg: cfg, changed: make(chan struct{}, 1), taken: make(chan struct{}, 1), heard: make(chan struct{}, 1), asked: make(chan Asked, 1)}
 	answer := func(m *nats.Msg) { _ = m.Respond(nil) } // fails when the connection is closed
 	for subject, fn := range map[string]nats.MsgHandler{cfg.Names.Lease(0): b.hear, cfg.Names.Pulse(0, cfg.Node): answer} {
 		sub, err := cfg.Conn.Subscribe(subject, fn)
@@ -101,10 +101,18 @@ func (b *Beat) Close() {
 }
 
 // Changed receives when the lease may be free, Taken when another engine says that it owns the
-// log, and Later each time that it says so of a later epoch than this engine's last one.
+// log, and Heard too, each time that it says so.
 func (b *Beat) Changed() <-chan struct{} { return b.changed }
 func (b *Beat) Taken() <-chan struct{}   { return b.taken }
-func (b *Beat) Later() <-chan struct{}   { return b.later }
+func (b *Beat) Heard() <-chan struct{}   { return b.heard }
+
+// Epoch returns the epoch of another engine's ownership that was heard of last; 0: it has given
+// the log away, or there was none.
+func (b *Beat) Epoch() events.Epoch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last.Epoch
+}
 
 // Asked is the wish that the owner hands the log on to another node.
 type Asked struct {
@@ -198,9 +206,7 @@ func (b *Beat) hear(m *nats.Msg) {
 	b.last, b.at, b.until, b.absent = w, time.Now(), time.Time{}, 0
 	if !w.Released {
 		nudge.Send(b.taken)
-		if w.Epoch > b.epoch {
-			nudge.Send(b.later)
-		}
+		nudge.Send(b.heard)
 		return
 	}
 	if w.Heir != "" && w.Heir != b.cfg.Owner {

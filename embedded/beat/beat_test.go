@@ -8,6 +8,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -151,33 +152,35 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Of two that say that they own the log, the one of the earlier epoch hears that there is a later
-// one, as often as that says so.
-func TestLater(t *testing.T) {
+// Of two that say that they own the log, each hears the other's epoch, as often as that says so,
+// until it has given the log away.
+func TestHeard(t *testing.T) {
 	srv := server(t)
 	first, _ := listen(t, srv, "a")
 	second, _ := listen(t, srv, "b")
-	if err := first.Own(1); err != nil {
+	hears := func(b *Beat, epoch events.Epoch) {
+		t.Helper()
+		<-b.Heard()
+		if got := b.Epoch(); got != epoch {
+			t.Errorf("it has heard of epoch %d, want %d", got, epoch)
+		}
+	}
+	if err := errors.Join(first.Own(1), second.Own(2)); err != nil {
 		t.Fatal(err)
 	}
-	<-second.Later() // which has owned none
-	if err := second.Own(2); err != nil {
+	hears(second, 1)
+	hears(first, 2)
+	if err := errors.Join(first.Here(), second.Here()); err != nil {
 		t.Fatal(err)
 	}
-	<-first.Later()
-	if err := first.Here(); err != nil {
+	hears(second, 1)
+	hears(first, 2)
+	if err := second.Release("", ""); err != nil {
 		t.Fatal(err)
 	}
-	<-second.Taken() // of Own
-	<-second.Taken() // of Here
-	if err := second.Here(); err != nil {
-		t.Fatal(err)
-	}
-	<-first.Later()
-	select {
-	case <-second.Later():
-		t.Error("the later one hears of a later epoch")
-	default:
+	<-first.Changed()
+	if got := first.Epoch(); got != 0 {
+		t.Errorf("the other has given the log away, and has epoch %d", got)
 	}
 }
 
