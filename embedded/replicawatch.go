@@ -272,7 +272,15 @@ func (w *replicaWatch) node(n *wire.Node, names wire.Names) {
 
 // streamDir returns the folder of a stream.
 func (s *server) streamDir(names wire.Names, stream string) string {
-	return filepath.Join(s.given.Dir, "jetstream", names.Account(), "streams", stream)
+	return filepath.Join(s.streamsDir(names), stream)
+}
+
+// streamsDir returns the folder of an account's streams; empty: there is none.
+func (s *server) streamsDir(names wire.Names) string {
+	if s == nil || s.given.Dir == "" {
+		return ""
+	}
+	return filepath.Join(s.given.Dir, "jetstream", names.Account(), "streams")
 }
 
 // ownStreams returns the engine's streams of which this server has a replica on its disk. It

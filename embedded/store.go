@@ -165,7 +165,7 @@ func (l *ledger) logConfig() eventlog.Config {
 		Connect:  l.logConnect,
 		Existing: knownLog && !l.o.SetStoreAside,
 		Replicas: l.copies.replicas, Placement: l.copies.placement,
-		Names: l.names(), Memory: l.o.Memory, Logger: l.log, Turns: l.turns,
+		Folder: l.srv.streamsDir(l.names()), Names: l.names(), Memory: l.o.Memory, Logger: l.log, Turns: l.turns,
 		OnForeign: func(seq uint64, _ string) { l.metrics.Foreign(seq) },
 	}
 }

@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -73,13 +74,14 @@ func benchAppend(b *testing.B, l *JetStream, n int) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N), "µs/append")
 }
 
-// BenchmarkRead measures a replay of 100,000 events.
+// BenchmarkRead measures a replay of 100,000 events, by an engine with a server of its own.
 func BenchmarkRead(b *testing.B) {
 	const total = 100_000
 	for _, n := range []int{1, 12, 1000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			s := startServer(b, b.TempDir(), nil)
-			l := openLog(b, Config{Connect: inProcess(s)})
+			dir := b.TempDir()
+			s := startServer(b, dir, nil)
+			l := openLog(b, Config{Connect: inProcess(s), Folder: filepath.Join(dir, "jetstream", "$G", "streams")})
 			ctx := b.Context()
 			w := write(benchEvents(n))
 			var last uint64

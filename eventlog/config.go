@@ -47,6 +47,9 @@ type Config struct {
 	// Existing makes Open fail with ErrNoLog, instead of making a stream, where
 	// there is none: for callers that know there was one.
 	Existing bool
+	// Folder is that of the account's streams, if a server of this process keeps them; long reads
+	// then begin with its files. Empty: all frames are asked for.
+	Folder string
 	// Gaps lets a mirror lack frames that its origin cut before they were copied: the frame
 	// behind them is [Frame.Lost]. Otherwise they are corruption.
 	Gaps bool

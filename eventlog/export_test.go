@@ -55,3 +55,14 @@ func NewJetStream(cfg Config, replicated bool) *JetStream {
 }
 
 func (l *JetStream) Reached(ctx context.Context, seq uint64) (Tip, error) { return l.reached(ctx, seq) }
+
+// Near reads what there is in the files of the server from one sequence to another, and returns
+// where it has stopped.
+func (l *JetStream) Near(ctx context.Context, from, to uint64, fn func(Frame) error) (next uint64, err error) {
+	f := &fetcher{log: l, next: from, to: to}
+	err = replay(ctx, l.foreign, func(ctx context.Context, p *pipeline) error {
+		f.p = p
+		return f.near(ctx, to)
+	}, fn)
+	return f.next, err
+}

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -26,6 +28,9 @@ const (
 	headerEvents = "Work-Events" // how many there are in it
 	headerBefore = "Work-Before" // how many there were in the log before
 )
+
+// headers are all that a frame has: those, and what the server compares.
+var headers = [...]string{headerFrame, headerEpoch, headerNode, headerLevel, headerEvents, headerBefore, nats.ExpectedLastSeqHdr}
 
 // Write is what one append stores: a frame.
 type Write struct {
@@ -60,7 +65,8 @@ type Stored struct {
 	Header nats.Header
 	Data   []byte
 
-	lost bool // what is in front of it
+	raw  []byte // the header as NATS writes it, in place of Header
+	lost bool   // what is in front of it
 }
 
 // frameHeader is what the header of a frame's message says.
@@ -71,7 +77,17 @@ type frameHeader struct {
 
 // readHeader reads a message's header. foreign says why it is no frame: no engine wrote it.
 func readHeader(m *Stored) (h frameHeader, foreign string, err error) {
-	id := first(m.Header, headerFrame)
+	text, quick := readRaw(m.raw)
+	if !quick {
+		if m.Header == nil && m.raw != nil {
+			m.Header, _ = nats.DecodeHeadersMsg(m.raw) // what is none has no frame id
+		}
+		for i, key := range headers {
+			text[i] = first(m.Header, key)
+		}
+	}
+	value := func(key string) string { return text[slices.Index(headers[:], key)] }
+	id := value(headerFrame)
 	switch {
 	case wire.Fetched(m.Header):
 		return h, "it is a server's answer", nil
@@ -80,14 +96,14 @@ func readHeader(m *Stored) (h frameHeader, foreign string, err error) {
 	}
 	var malformed []error
 	number := func(key string) uint64 {
-		n, err := strconv.ParseUint(first(m.Header, key), 10, 64)
+		n, err := strconv.ParseUint(value(key), 10, 64)
 		if err != nil {
 			malformed = append(malformed, fmt.Errorf("header %s: %w", key, err))
 		}
 		return n
 	}
 	h.Frame = Frame{
-		Seq: m.Seq, ID: id, Epoch: events.Epoch(number(headerEpoch)), Node: first(m.Header, headerNode), Before: number(headerBefore),
+		Seq: m.Seq, ID: id, Epoch: events.Epoch(number(headerEpoch)), Node: value(headerNode), Before: number(headerBefore),
 		Bytes: len(m.Data), Checksum: events.Checksum(m.Data),
 	}
 	count := number(headerEvents)
@@ -113,13 +129,15 @@ type Decoded struct {
 }
 
 // Decode decodes a message.
-func Decode(m *Stored) Decoded {
+func Decode(m *Stored) Decoded { return decode(new(events.Decoder), m) }
+
+func decode(d *events.Decoder, m *Stored) Decoded {
 	h, foreign, err := readHeader(m)
 	if foreign != "" || err != nil {
 		return Decoded{Foreign: foreign, Err: err}
 	}
 	h.Lost = m.lost
-	h.Events, err = decodeLines(m, h.count)
+	h.Events, err = decodeLines(d, m, h.count)
 	return Decoded{Frame: h.Frame, Err: err}
 }
 
@@ -150,8 +168,7 @@ func (d *Delivery) Hand(seq uint64, m *Decoded) error {
 }
 
 // decodeLines decodes a body of n events.
-func decodeLines(m *Stored, n int) ([]events.Event, error) {
-	var d events.Decoder
+func decodeLines(d *events.Decoder, m *Stored, n int) ([]events.Event, error) {
 	evs := make([]events.Event, 0, n)
 	for rest := m.Data; len(rest) > 0; {
 		line, behind, ended := bytes.Cut(rest, []byte{'\n'})
@@ -172,6 +189,22 @@ func decodeLines(m *Stored, n int) ([]events.Event, error) {
 		return nil, corrupt(m, "it has %d events, and its header says %d", len(evs), n)
 	}
 	return evs, nil
+}
+
+// readRaw reads the header of a frame as NATS writes it. quick is false if there is anything in it
+// that an engine does not write.
+func readRaw(raw []byte) (text [len(headers)]string, quick bool) {
+	rest, quick := strings.CutPrefix(string(raw), "NATS/1.0\r\n")
+	for seen := 0; quick && rest != "\r\n"; {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		key, value, _ := strings.Cut(line, ": ")
+		i := slices.Index(headers[:], key)
+		if quick = i >= 0 && seen&(1<<i) == 0; quick {
+			text[i], seen = value, seen|1<<i
+		}
+	}
+	return text, quick
 }
 
 func first(h nats.Header, key string) string {
@@ -227,7 +260,7 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 		strconv.Itoa(max(1, w.Level)), strconv.Itoa(len(w.Events)), strconv.FormatUint(w.Before, 10),
 	}
 	h := make(nats.Header, len(values)+1) // and the sequence that it is to follow
-	for i, key := range [...]string{headerFrame, headerEpoch, headerNode, headerLevel, headerEvents, headerBefore} {
+	for i, key := range headers[:len(values)] {
 		h[key] = values[i : i+1 : i+1]
 	}
 	return &nats.Msg{Subject: e.subject, Data: body, Header: h}, nil

@@ -29,7 +29,7 @@ func Replay(ctx context.Context, foreign ForeignFunc, next func(context.Context)
 				return missing(last+1, m.Seq)
 			}
 			last = m.Seq
-			if err := p.put(ctx, m); err != nil {
+			if err := p.put(ctx, []Stored{m}); err != nil {
 				return err
 			}
 		}

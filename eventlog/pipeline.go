@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // Bounds of a replay.
@@ -15,15 +17,13 @@ const (
 	pipelineBytes = 16 << 20 // of the messages between fetch and fn, or one larger message
 )
 
-// task is a message on its way through the decoders.
+// task holds messages on their way through the decoders.
 type task struct {
-	msg  Stored
-	out  Decoded
+	msgs []Stored
+	out  []Decoded
+	size int64         // its part of pipelineBytes
 	done chan struct{} // closed when out is filled
 }
-
-// size is the task's part of pipelineBytes.
-func (t *task) size() int64 { return int64(min(len(t.msg.Data), pipelineBytes)) }
 
 // pipeline decodes messages on several goroutines and hands them on in order.
 type pipeline struct {
@@ -37,10 +37,14 @@ func newPipeline() *pipeline {
 	return &pipeline{work: make(chan *task, 4*n), ordered: make(chan *task, 8*n), room: semaphore.NewWeighted(pipelineBytes)}
 }
 
-// put sends a message on its way; it fails when ctx ends.
-func (p *pipeline) put(ctx context.Context, m Stored) error {
-	t := &task{msg: m, done: make(chan struct{})}
-	if err := p.room.Acquire(ctx, t.size()); err != nil {
+// put sends messages on their way; it fails when ctx ends.
+func (p *pipeline) put(ctx context.Context, msgs []Stored) error {
+	t := &task{msgs: msgs, done: make(chan struct{})}
+	for i := range msgs {
+		t.size += int64(len(msgs[i].Data))
+	}
+	t.size = min(t.size, pipelineBytes)
+	if err := p.room.Acquire(ctx, t.size); err != nil {
 		return err
 	}
 	select {
@@ -71,8 +75,12 @@ func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context
 	})
 	for range min(runtime.GOMAXPROCS(0), maxDecoders) {
 		wg.Go(func() {
+			var d events.Decoder
 			for t := range p.work {
-				t.out = Decode(&t.msg)
+				t.out = make([]Decoded, len(t.msgs))
+				for i := range t.msgs {
+					t.out[i] = decode(&d, &t.msgs[i])
+				}
 				close(t.done)
 			}
 		})
@@ -89,10 +97,12 @@ func replay(ctx context.Context, foreign ForeignFunc, fetch func(context.Context
 func (p *pipeline) deliver(d *Delivery) error {
 	for t := range p.ordered {
 		<-t.done
-		if err := d.Hand(t.msg.Seq, &t.out); err != nil {
-			return err
+		for i := range t.out {
+			if err := d.Hand(t.msgs[i].Seq, &t.out[i]); err != nil {
+				return err
+			}
 		}
-		p.room.Release(t.size())
+		p.room.Release(t.size)
 	}
 	return nil
 }

@@ -39,13 +39,16 @@ func (l *JetStream) Read(ctx context.Context, from, to uint64, fn func(Frame) er
 	if err != nil {
 		return err
 	}
-	f := &fetcher{log: l, next: from, to: to}
+	f := &fetcher{log: l, next: from, to: to, agreed: to}
 	return replay(ctx, l.foreign, f.run, fn)
 }
 
 // Follow implements Log. The frames come from a consumer, as those of Read do.
 func (l *JetStream) Follow(ctx context.Context, from uint64, fn func(Frame) error) error {
 	f := &fetcher{log: l, next: max(from, 1), to: math.MaxUint64}
+	if tip, err := l.Last(ctx); err == nil {
+		f.agreed = tip.Seq
+	}
 	return replay(ctx, l.foreign, f.run, fn)
 }
 
@@ -53,7 +56,8 @@ func (l *JetStream) Follow(ctx context.Context, from uint64, fn func(Frame) erro
 type fetcher struct {
 	log      *JetStream
 	next, to uint64
-	lost     bool // what is in front of next
+	agreed   uint64 // up to there the replicas have agreed
+	lost     bool   // what is in front of next
 	p        *pipeline
 }
 
@@ -61,6 +65,9 @@ type fetcher struct {
 // fails.
 func (f *fetcher) run(ctx context.Context, p *pipeline) error {
 	f.p = p
+	if err := f.near(ctx, f.agreed); err != nil || f.next > f.to {
+		return err
+	}
 	for tries := 0; ; tries++ {
 		before := f.next
 		err := f.consume(ctx)
@@ -121,7 +128,7 @@ func (f *fetcher) add(ctx context.Context, m *connect.Message) error {
 	f.next = m.Seq + 1
 	lost := f.lost
 	f.lost = false
-	return f.p.put(ctx, Stored{Seq: m.Seq, lost: lost, Header: m.Header, Data: m.Data})
+	return f.p.put(ctx, []Stored{{Seq: m.Seq, lost: lost, Header: m.Header, Data: m.Data}})
 }
 
 // hole returns why the log does not have the next frame, nil if it may lack it.

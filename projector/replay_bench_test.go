@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -60,7 +61,8 @@ func BenchmarkReplay(b *testing.B) {
 // queued, or taken through their lives.
 func servedLog(b *testing.B, items, bytes int, through bool) (Log, events.Seq) {
 	b.Helper()
-	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: b.TempDir(), MaxPayload: 8 << 20})
+	dir := b.TempDir()
+	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir, MaxPayload: 8 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func servedLog(b *testing.B, items, bytes int, through bool) (Log, events.Seq) {
 	dial := func() (*nats.Conn, error) {
 		return nats.Connect("", nats.InProcessServer(srv), nats.ReconnectBufSize(-1))
 	}
-	log, err := eventlog.Open(b.Context(), eventlog.Config{Connect: dial})
+	log, err := eventlog.Open(b.Context(), eventlog.Config{Connect: dial, Folder: filepath.Join(dir, "jetstream", "$G", "streams")})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,37 +2,18 @@ package replicas
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/bits"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/minio/highwayhash"
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/streamwright/streamwright/eventlog/blocks"
 	"github.com/streamwright/streamwright/internal/sleep"
-)
-
-// A record of a block file, as nats-server 2.15 writes it: length (4), sequence (8), time (8),
-// length of the subject (2), subject, with headers their length (4) and the headers, message,
-// hash (8). The bits mark records with headers, erased messages and tombstones.
-const (
-	recordHead = 22
-	recordHash = 8
-	maxRecord  = 32 << 20
-	headersBit = 1 << 31
-	erasedBit  = 1 << 63
-	tombBit    = 1 << 62
-	blockFile  = ".blk"
 )
 
 const (
@@ -128,7 +109,7 @@ func (r Reader) once(ctx context.Context) (Replica, error) {
 			return rep, err
 		}
 	}
-	indexes, err := blocks(filepath.Join(r.Dir, "msgs"))
+	indexes, err := blocks.Indexes(r.Dir)
 	if err != nil {
 		return rep, fmt.Errorf("read replica of %s: %w", r.Stream, err)
 	}
@@ -151,11 +132,11 @@ func (r Reader) once(ctx context.Context) (Replica, error) {
 			rep.Compressed++
 		}
 		if err == nil {
-			err = records(r.Stream, index, plain, func(seq uint64) {
-				if seq&(erasedBit|tombBit) == 0 {
+			err = records(r.Stream, index, plain, func(rec blocks.Record) {
+				if !rec.Erased && !rec.Tomb {
 					rep.Messages++
 				}
-				seen.add(seq)
+				seen.add(rec)
 			})
 		}
 		if err != nil {
@@ -185,29 +166,9 @@ func (r Reader) state() (State, bool) {
 	return r.State()
 }
 
-// blocks returns the indexes of a stream's blocks, sorted. A folder that is not there has none.
-func blocks(dir string) ([]uint32, error) {
-	files, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var all []uint32
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), blockFile)
-		if n, err := strconv.ParseUint(name, 10, 32); ok && err == nil {
-			all = append(all, uint32(n))
-		}
-	}
-	slices.Sort(all)
-	return all, nil
-}
-
 // block reads one block file at the reader's pace.
 func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
-	f, err := os.Open(filepath.Join(r.Dir, "msgs", strconv.FormatUint(uint64(index), 10)+blockFile))
+	f, err := os.Open(blocks.File(r.Dir, index))
 	if err != nil {
 		return nil, err
 	}
@@ -262,45 +223,18 @@ func decode(b []byte) (plain []byte, was bool, err error) {
 	return plain, true, nil
 }
 
-// records calls each with the sequence of each record of a block, with its bits. Its error
-// says where the first bad record is.
-func records(stream string, index uint32, b []byte, each func(seq uint64)) error {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, index))
-	hash, err := highwayhash.NewDigest64(key[:])
+// records calls each for each record of a block. Its error says where the first bad one is.
+func records(stream string, index uint32, b []byte, each func(blocks.Record)) error {
+	d, err := blocks.NewDecoder(stream, index)
 	if err != nil {
 		return err
 	}
-	le := binary.LittleEndian
-	var sum [highwayhash.Size64]byte
 	for at := 0; at < len(b); {
-		rest := b[at:]
-		if len(rest) < recordHead {
-			return fmt.Errorf("a record is cut off at byte %d", at)
+		rec, size, err := d.Next(b[at:])
+		if err != nil {
+			return fmt.Errorf("%w at byte %d", err, at)
 		}
-		length, subject := le.Uint32(rest), int(le.Uint16(rest[20:]))
-		size := int(length &^ headersBit)
-		least := recordHead + subject + recordHash
-		if length&headersBit != 0 {
-			least += 4
-		}
-		switch {
-		case size < least || size > maxRecord:
-			return fmt.Errorf("there is no record at byte %d", at)
-		case size > len(rest):
-			return fmt.Errorf("a record is cut off at byte %d", at)
-		}
-		body := rest[recordHead+subject : size-recordHash]
-		if length&headersBit != 0 {
-			body = body[4:]
-		}
-		hash.Reset()
-		_, _ = hash.Write(rest[4:20])
-		_, _ = hash.Write(rest[recordHead : recordHead+subject])
-		_, _ = hash.Write(body)
-		if string(hash.Sum(sum[:0])) != string(rest[size-recordHash:size]) {
-			return fmt.Errorf("the record at byte %d has another hash", at)
-		}
-		each(le.Uint64(rest[4:]))
+		each(rec)
 		at += size
 	}
 	return nil
@@ -323,17 +257,16 @@ type span struct{ from, to uint64 }
 // maxGaps bounds the gaps that are remembered.
 const maxGaps = 64
 
-func (t *tracker) add(seq uint64) {
-	if seq&tombBit != 0 {
-		t.mark(seq&^tombBit, false)
+func (t *tracker) add(rec blocks.Record) {
+	seq := rec.Seq
+	if rec.Tomb {
+		t.mark(seq, false)
 		return
 	}
-	erased := seq&erasedBit != 0
-	seq &^= erasedBit
 	if seq == 0 {
 		return
 	}
-	t.mark(seq, !erased)
+	t.mark(seq, !rec.Erased)
 	if seq <= t.last {
 		return
 	}

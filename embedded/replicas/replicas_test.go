@@ -153,7 +153,7 @@ func TestDamaged(t *testing.T) {
 		says   string
 	}{
 		"a hole of zeros":     {1, func(b []byte) []byte { clear(b[3<<20 : 3<<20+4096]); return b }, "block 1: "},
-		"a flipped bit":       {2, func(b []byte) []byte { b[4<<20] ^= 1; return b }, "block 2: the record at byte"},
+		"a flipped bit":       {2, func(b []byte) []byte { b[4<<20] ^= 1; return b }, "block 2: a record has another hash"},
 		"a flipped length":    {2, func(b []byte) []byte { b[2] ^= 1; return b }, "block 2: "},
 		"cut amid a record":   {1, func(b []byte) []byte { return b[:len(b)/2+7] }, "block 1: a record is cut off"},
 		"cut between records": {1, func(b []byte) []byte { return b[:firstRecords(b, 10)] }, "messages 11 to "},
