@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -66,15 +66,15 @@ func (t *tails) begins(ctx context.Context) (events.Seq, time.Time, error) {
 		return 0, time.Time{}, nil
 	}
 	first := events.SeqOf(k.First, 0)
-	page, err := t.pages.Read(ctx, eventlog.PageQuery{From: first, Limit: 1}, t.enter)
+	page, err := t.pages.Read(ctx, pages.Query{From: first, Limit: 1}, t.enter)
 	if err != nil || len(page.Events) == 0 {
 		return first, time.Time{}, notReached(first, err)
 	}
 	return first, page.Events[0].At, nil
 }
 
-func (t *tails) auditQuery(r *wire.Audit) (q eventlog.PageQuery, err error) {
-	q = eventlog.PageQuery{Since: r.Since, Limit: defaultActs, MaxBytes: maxAuditBytes}
+func (t *tails) auditQuery(r *wire.Audit) (q pages.Query, err error) {
+	q = pages.Query{Since: r.Since, Limit: defaultActs, MaxBytes: maxAuditBytes}
 	switch {
 	case r.Limit < 0 || r.Limit > maxActs:
 		return q, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", r.Limit, maxActs, defaultActs)

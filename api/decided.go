@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -104,7 +105,7 @@ func (a *itemAPI) idOfDirect(ctx context.Context, at events.Seq) (id events.ID, 
 	}
 	within, cancel := context.WithTimeout(ctx, decidedWithin)
 	defer cancel()
-	page, err := a.pages.Read(within, eventlog.PageQuery{From: at, Limit: 1}, nil)
+	page, err := a.pages.Read(within, pages.Query{From: at, Limit: 1}, nil)
 	var behind *eventlog.BehindError
 	switch {
 	case errors.As(err, &behind), err == nil && (len(page.Events) == 0 || page.Events[0].Seq != at):

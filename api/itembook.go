@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -22,7 +23,7 @@ const maxBookItems = 8192
 // log.
 type itemBook struct {
 	s     *Service
-	pages *eventlog.Pages
+	pages *pages.Reader
 
 	mu    sync.Mutex // guards known
 	known map[events.ID]traits
@@ -37,7 +38,7 @@ type traits struct {
 
 // of returns a filter for the events of a tenant's items, or of those with a label,
 // name=value; nil if neither is given.
-func (b *itemBook) of(tenant, label string) (eventlog.Filter, error) {
+func (b *itemBook) of(tenant, label string) (pages.Filter, error) {
 	if tenant == "" && label == "" {
 		return nil, nil
 	}
@@ -120,7 +121,7 @@ func (b *itemBook) note(id events.ID, of traits) traits {
 // id names, which is that of the submission where the engine or a client of ours made it, else
 // from the log's beginning.
 func (b *itemBook) submission(ctx context.Context, ev *events.Event) (traits, error) {
-	q := eventlog.PageQuery{ID: ev.ID, Kinds: []events.Kind{events.KindCreated, events.KindCarried}}
+	q := pages.Query{ID: ev.ID, Kinds: []events.Kind{events.KindCreated, events.KindCarried}}
 	if made := ulid.Time(ulid.ULID(ev.ID).Time()); !made.After(ev.At) {
 		q.Since = made.Add(-time.Second)
 		if of, found, err := b.search(ctx, q, ev.Seq); found || err != nil {
@@ -133,7 +134,7 @@ func (b *itemBook) submission(ctx context.Context, ev *events.Event) (traits, er
 }
 
 // search reads what a query asks for, up to a position.
-func (b *itemBook) search(ctx context.Context, q eventlog.PageQuery, to events.Seq) (of traits, found bool, err error) {
+func (b *itemBook) search(ctx context.Context, q pages.Query, to events.Seq) (of traits, found bool, err error) {
 	for {
 		page, err := b.pages.Read(ctx, q, nil)
 		var behind *eventlog.BehindError

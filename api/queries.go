@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -25,7 +25,7 @@ type itemAPI struct {
 	*engine
 	undecided chan struct{} // a token for each request for an intake message that is not decided yet
 	commits   commits
-	pages     *eventlog.Pages
+	pages     *pages.Reader
 }
 
 func (a *itemAPI) handle(h *handlers) {

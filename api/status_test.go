@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -165,7 +165,7 @@ func TestForeignEventsThatLookLikeStatuses(t *testing.T) {
 	defer cancel()
 	for _, types := range [][]events.Type{nil, {"email"}} {
 		found := false
-		err := r.svc.Feed().Tail(ctx, eventlog.TailConfig{FromSeq: 1, Types: types}, func(ev events.Event) error {
+		err := r.svc.Feed().Tail(ctx, pages.TailConfig{FromSeq: 1, Types: types}, func(ev events.Event) error {
 			if found = ev.ID.String() == last.ID; found {
 				return context.Canceled
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -26,7 +27,7 @@ const (
 // tails answers requests for events of the log.
 type tails struct {
 	s       *Service
-	pages   *eventlog.Pages
+	pages   *pages.Reader
 	room    chan struct{} // a token for each request under way
 	reading chan struct{} // a token for each that reads
 	items   *itemBook
@@ -34,7 +35,7 @@ type tails struct {
 
 func newTails(s *Service) *tails {
 	t := &tails{
-		s: s, pages: eventlog.NewPages(s.Conn, s.Names, s.Written, s.Queries.Meta),
+		s: s, pages: pages.NewReader(s.Conn, s.Names, s.Written, s.Queries.Meta),
 		room: make(chan struct{}, MaxTails), reading: make(chan struct{}, maxTailReads),
 	}
 	t.items = &itemBook{s: s, pages: t.pages}
@@ -51,19 +52,19 @@ type Feed struct{ t *tails }
 // Feed returns the log for feeds of events.
 func (s *Service) Feed() Feed { return Feed{s.tails} }
 
-// Tail gives the events of the log; see [eventlog.Pages.Tail].
-func (f Feed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error {
+// Tail gives the events of the log; see [pages.Reader.Tail].
+func (f Feed) Tail(ctx context.Context, cfg pages.TailConfig, fn func(events.Event) error) error {
 	return f.t.pages.Tail(ctx, cfg, f.t.enter, fn)
 }
 
 // Of returns a filter for the events of a tenant's items, or of those with a label, name=value;
 // nil if neither is given.
-func (f Feed) Of(tenant, label string) (eventlog.Filter, error) {
+func (f Feed) Of(tenant, label string) (pages.Filter, error) {
 	return f.t.items.of(tenant, label)
 }
 
 // Kept says what the log holds.
-func (f Feed) Kept(ctx context.Context) (eventlog.Kept, error) { return f.t.pages.Kept(ctx) }
+func (f Feed) Kept(ctx context.Context) (pages.Kept, error) { return f.t.pages.Kept(ctx) }
 
 // enter waits for a turn to read.
 func (t *tails) enter(ctx context.Context) (done func(), err error) {
@@ -118,7 +119,7 @@ func unreachable(err error) error {
 
 // reply writes a page, or as much of it as goes into one reply. It is written
 // by hand because encoding/json would escape what stands in the events.
-func (t *tails) reply(c *call, req *wire.ReadEvents, page *eventlog.Page) (any, error) {
+func (t *tails) reply(c *call, req *wire.ReadEvents, page *pages.Page) (any, error) {
 	head := struct {
 		NextSeq events.Seq      `json:"next_seq"`
 		More    bool            `json:"more,omitempty"`
@@ -156,7 +157,7 @@ func (t *tails) reply(c *call, req *wire.ReadEvents, page *eventlog.Page) (any, 
 }
 
 // pageQuery reads and checks a request.
-func pageQuery(r *wire.ReadEvents) (q eventlog.PageQuery, err error) {
+func pageQuery(r *wire.ReadEvents) (q pages.Query, err error) {
 	wait := r.Wait.Duration
 	switch {
 	case r.FromSeq > 0 && !r.Since.IsZero():
@@ -170,7 +171,7 @@ func pageQuery(r *wire.ReadEvents) (q eventlog.PageQuery, err error) {
 	case len(r.Types) > wire.MaxEventTypes || len(r.Kinds) > wire.MaxEventTypes:
 		return q, events.Refuse(events.CodeTooLarge, "%d types and %d kinds are given: at most %d of each are allowed", len(r.Types), len(r.Kinds), wire.MaxEventTypes)
 	}
-	q = eventlog.PageQuery{From: r.FromSeq, Since: r.Since, Limit: r.Limit, MaxBytes: r.MaxBytes, Wait: wait}
+	q = pages.Query{From: r.FromSeq, Since: r.Since, Limit: r.Limit, MaxBytes: r.MaxBytes, Wait: wait}
 	for _, text := range r.Types {
 		t, err := events.ParseType(text)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // benchEvents are n events as an engine writes them: five an item.
@@ -119,42 +118,5 @@ func BenchmarkDecode(b *testing.B) {
 		if _, err := d.Decode(msgs[i%len(msgs)]); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkPages measures someone who reads 100,000 old events page by page.
-func BenchmarkPages(b *testing.B) {
-	const total = 100_000
-	for _, n := range []int{12, 1000, MaxEvents} {
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			s := startServer(b, b.TempDir(), nil)
-			l := openLog(b, Config{Connect: inProcess(s)})
-			ctx := b.Context()
-			w := write(benchEvents(n))
-			var last uint64
-			for ; last < total/uint64(n); last++ {
-				if _, err := l.Append(ctx, last, w); err != nil {
-					b.Fatal(err)
-				}
-			}
-			nc, err := inProcess(s)()
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer nc.Close()
-			p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last+KeepFrames, 0) }, nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				got := 0
-				for q := (PageQuery{From: 1}); got < int(last)*n; {
-					page, err := p.Read(ctx, q, nil)
-					if err != nil || len(page.Events) == 0 {
-						b.Fatal(got, err)
-					}
-					got, q.From = got+len(page.Events), page.Next
-				}
-			}
-			b.ReportMetric(float64(b.N)*float64(last)*float64(n)/b.Elapsed().Seconds(), "events/s")
-		})
 	}
 }

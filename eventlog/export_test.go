@@ -9,7 +9,6 @@ import (
 // What the external tests look at.
 const (
 	DuplicateWindow = duplicateWindow
-	KeepFrames      = keepFrames
 	MaxFences       = maxFences
 	PipelineBytes   = pipelineBytes
 	PullBytes       = pullBytes

@@ -217,3 +217,14 @@ func settle(t testing.TB, l Log) uint64 {
 	}
 	return last
 }
+
+// dial connects over a socket.
+func dial(t *testing.T, s *server.Server) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/internal/lograte"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // JetStream is a Log on a JetStream stream.
@@ -230,7 +231,7 @@ func (l *JetStream) request(ctx context.Context, subject string, req []byte, res
 		return err
 	}
 	m, err := nc.RequestWithContext(ctx, subject, req)
-	for begun, wait := time.Now(), retryMin; errors.Is(err, nats.ErrNoResponders) && time.Since(begun) < apiAway && pause(ctx, &wait) == nil; {
+	for begun, wait := time.Now(), retryMin; errors.Is(err, nats.ErrNoResponders) && time.Since(begun) < apiAway && sleep.Longer(ctx, &wait, retryMax) == nil; {
 		m, err = nc.RequestWithContext(ctx, subject, req)
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 var (
@@ -76,7 +78,7 @@ func (l *JetStream) create(ctx context.Context, first uint64) error {
 		case !errors.As(err, &api) || api.ErrorCode != codeStoreNotMade || wait == retryMax:
 			return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
 		}
-		_ = pause(ctx, &wait) // its error shows in the next attempt
+		_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
 	}
 }
 

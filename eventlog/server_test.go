@@ -14,6 +14,7 @@ import (
 
 	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/eventlog/logtest"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -150,7 +151,7 @@ func TestLargeMessages(t *testing.T) {
 	const most = PullBytes + PullBytes/2
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) {}})
-	nc := dialTail(t, s)
+	nc := dial(t, s)
 	after := mustAppend(t, l, 0, decision(30, strings.Repeat("x", FrameBytes(most)/31)))
 	if _, err := nc.Request("work.frame.0", make([]byte, most), testTimeout); err != nil {
 		t.Fatal(err)
@@ -159,9 +160,14 @@ func TestLargeMessages(t *testing.T) {
 	if c := readAll(t, l); len(c.marks) != 31 || c.skipped != 1 {
 		t.Fatalf("read %d events, skipped %d messages", len(c.marks), c.skipped)
 	}
-	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
-	if got := paged(t, p, PageQuery{From: 1}); len(got) != 31 {
-		t.Fatalf("pages give %d events", len(got))
+	p := pages.NewReader(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
+	got := 0
+	for q := (pages.Query{From: 1}); got < 31; {
+		page, err := p.Read(testContext(t), q, nil)
+		if err != nil || len(page.Events) == 0 {
+			t.Fatalf("pages give %d events, %v", got, err)
+		}
+		got, q.From = got+len(page.Events), page.Next
 	}
 }
 

@@ -14,7 +14,7 @@ func TestPlainAck(t *testing.T) {
 	for _, domain := range []string{"", "hub"} {
 		s := startServer(t, t.TempDir(), func(o *server.Options) { o.JetStreamDomain = domain })
 		openLog(t, Config{Connect: inProcess(s)})
-		nc := dialTail(t, s)
+		nc := dial(t, s)
 		for seq := range uint64(12) {
 			m, err := nc.Request("work.frame.0", nil, testTimeout)
 			if err != nil {

@@ -19,13 +19,6 @@ const (
 // place.
 const maxFences = 1000
 
-// pause waits, longer each time, or until ctx ends.
-func pause(ctx context.Context, wait *time.Duration) error {
-	err := sleep.For(ctx, *wait)
-	*wait = min(2**wait, retryMax)
-	return err
-}
-
 // Settle makes the caller the log's only writer. It is used alike at start, at
 // takeover, and to recover from ErrAmbiguous: it resets the log's connection,
 // replays the frames behind the sequence from to apply, and appends the frame
@@ -67,7 +60,7 @@ func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, app
 			return 0, err
 		}
 		reset, fences = true, 0
-		_ = pause(ctx, &wait) // its error shows in the next attempt
+		_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
 	}
 }
 

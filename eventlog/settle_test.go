@@ -23,7 +23,7 @@ func TestSettleThroughAFlood(t *testing.T) {
 	s := startServer(t, t.TempDir(), nil)
 	foreign, out := 0, new(need.Log)
 	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) { foreign++ }, Logger: slog.New(slog.NewTextHandler(out, nil))})
-	defer flood(t, dialTail(t, s))()
+	defer flood(t, dial(t, s))()
 	last := settle(t, l)
 	var got []string
 	err := l.Read(testContext(t), 1, last, func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })

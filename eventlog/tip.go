@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // Bounds of asking for the end of a replicated log.
@@ -236,7 +238,7 @@ func (l *JetStream) reached(ctx context.Context, seq uint64) (Tip, error) {
 		if err != nil || tip.Seq >= seq || !l.replicated || time.Since(begun) > BehindFor {
 			return tip, err
 		}
-		if err := pause(ctx, &wait); err != nil {
+		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
 			return Tip{}, err
 		}
 	}

@@ -4,18 +4,18 @@ import (
 	"context"
 	"testing"
 
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 )
 
 // endedLog is a log of five frames that nobody reads yet.
 type endedLog struct{ Events }
 
-func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
-	return eventlog.Kept{First: 1, Last: 5}, nil
+func (endedLog) Kept(context.Context) (pages.Kept, error) {
+	return pages.Kept{First: 1, Last: 5}, nil
 }
 
-func (endedLog) Of(string, string) (eventlog.Filter, error) {
+func (endedLog) Of(string, string) (pages.Filter, error) {
 	return nil, nil
 }
 

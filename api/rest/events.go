@@ -10,20 +10,20 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Events is the engine's log, to be read live.
 type Events interface {
-	// Tail gives the events of the log; see [eventlog.Pages.Tail].
-	Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error
+	// Tail gives the events of the log; see [pages.Reader.Tail].
+	Tail(ctx context.Context, cfg pages.TailConfig, fn func(events.Event) error) error
 	// Of returns a filter for the events of a tenant's items, or of those with a label,
 	// name=value; nil if neither is given.
-	Of(tenant, label string) (eventlog.Filter, error)
+	Of(tenant, label string) (pages.Filter, error)
 	// Kept says what the log holds.
-	Kept(ctx context.Context) (eventlog.Kept, error)
+	Kept(ctx context.Context) (pages.Kept, error)
 }
 
 // maxEventIDs bounds the ids that a feed of events is filtered by.
@@ -88,7 +88,7 @@ func (s *Server) serveStream(hc huma.Context, what string, from source) {
 // feed is one client's feed of events.
 type feed struct {
 	log  Events
-	cfg  eventlog.TailConfig
+	cfg  pages.TailConfig
 	ids  map[events.ID]bool // none: all
 	from events.Seq         // where it begins; 0: at cfg.Since
 	gap  *gap

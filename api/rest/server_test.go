@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/access"
-	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/need"
@@ -55,15 +55,15 @@ func (k tokens) Authenticate(r *http.Request) (access.Identity, error) {
 // flood gives events without end, and counts them.
 type flood struct{ given atomic.Uint64 }
 
-func (f *flood) Kept(context.Context) (eventlog.Kept, error) {
-	return eventlog.Kept{First: 1, Last: 1 << 40}, nil
+func (f *flood) Kept(context.Context) (pages.Kept, error) {
+	return pages.Kept{First: 1, Last: 1 << 40}, nil
 }
 
-func (*flood) Of(string, string) (eventlog.Filter, error) {
+func (*flood) Of(string, string) (pages.Filter, error) {
 	return nil, nil
 }
 
-func (f *flood) Tail(ctx context.Context, _ eventlog.TailConfig, fn func(events.Event) error) error {
+func (f *flood) Tail(ctx context.Context, _ pages.TailConfig, fn func(events.Event) error) error {
 	for ctx.Err() == nil {
 		if err := fn(events.Event{Seq: events.Seq(f.given.Add(1)), Body: &events.Cancelled{Reason: strings.Repeat("x", 4000)}}); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (f *flood) Tail(ctx context.Context, _ eventlog.TailConfig, fn func(events.
 // silence gives nothing.
 type silence struct{ flood }
 
-func (*silence) Tail(ctx context.Context, _ eventlog.TailConfig, _ func(events.Event) error) error {
+func (*silence) Tail(ctx context.Context, _ pages.TailConfig, _ func(events.Event) error) error {
 	<-ctx.Done()
 	return nil
 }

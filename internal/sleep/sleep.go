@@ -17,3 +17,10 @@ func For(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Longer waits as For does, and doubles the time, up to most, for the next wait.
+func Longer(ctx context.Context, d *time.Duration, most time.Duration) error {
+	err := For(ctx, *d)
+	*d = min(2**d, most)
+	return err
+}

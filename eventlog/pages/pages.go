@@ -1,4 +1,6 @@
-package eventlog
+// Package pages reads an event log page by page, for any number of readers at once: those of the
+// API, of the live feed and of tails.
+package pages
 
 import (
 	"bytes"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/internal/sleep"
@@ -25,8 +28,8 @@ import (
 
 // Bounds of one page.
 const (
-	MaxPageEvents = 1000
-	MaxPageBytes  = 1 << 20 // of the events' JSON, and one event beyond
+	MaxEvents = 1000
+	MaxBytes  = 1 << 20 // of the events' JSON, and one event beyond
 
 	// pageGets bounds the gets of one page where a filter leaves little of what they
 	// bring; then the page ends early.
@@ -42,6 +45,9 @@ const (
 	unreachedFor = time.Second
 	// infoTimeout bounds one question for the state of the stream.
 	infoTimeout = 5 * time.Second
+	// Bounds of the wait between two attempts at what may pass.
+	retryMin = 5 * time.Millisecond
+	retryMax = time.Second
 )
 
 // The frames that are kept for all readers: those that came last, and those of older parts
@@ -55,8 +61,8 @@ const (
 // Filter reports whether an event is wanted. The context is that of the reader.
 type Filter func(context.Context, *events.Event) (bool, error)
 
-// PageQuery says what a page is to hold.
-type PageQuery struct {
+// Query says what a page is to hold.
+type Query struct {
 	// From is the first position. 0 begins at Since, or behind the end if that
 	// is zero.
 	From  events.Seq
@@ -68,8 +74,8 @@ type PageQuery struct {
 	// Wants judges the events that the rest of the query leaves over; nil: all are wanted.
 	Wants Filter
 
-	Limit    int           // events; 0 or too many: MaxPageEvents
-	MaxBytes int           // of their JSON; 0 or too many: MaxPageBytes. One event is always allowed
+	Limit    int           // events; 0 or too many: MaxEvents
+	MaxBytes int           // of their JSON; 0 or too many: MaxBytes. One event is always allowed
 	Wait     time.Duration // for the first event, where the log has none yet
 }
 
@@ -85,7 +91,7 @@ type Page struct {
 // Pages reads the log of partition 0 page by page, by direct gets: it makes no
 // consumers. Any number of goroutines may use it. Those that follow the log share its
 // last frames: each is read and decoded once.
-type Pages struct {
+type Reader struct {
 	nc       *nats.Conn
 	names    wire.Names
 	position func() events.Seq
@@ -135,23 +141,23 @@ func (s *shelf) keep(c *piece) {
 
 // piece is a frame in Pages, or a foreign message.
 type piece struct {
-	Decoded
+	eventlog.Decoded
 	seq  uint64
 	lens []int // of each event's JSON
 }
 
-// NewPages makes a reader on a connection of the engine. position tells a
+// NewReader makes a reader on a connection of the engine. position tells a
 // position that is durable; Grown must be called when it has advanced. known tells
 // what the projection knows of the log, by which some frames are passed over; nil: nothing.
-func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq, known func() (events.Meta, error)) *Pages {
-	return &Pages{
+func NewReader(nc *nats.Conn, names wire.Names, position func() events.Seq, known func() (events.Meta, error)) *Reader {
+	return &Reader{
 		nc: nc, names: names, position: position, known: known, get: names.JetStream("DIRECT.GET." + names.EventStream(0)),
 		last: newShelf(keepFrames, keepBytes), old: newShelf(getFrames, keepOld),
 	}
 }
 
 // Grown wakes the readers that wait for the log to grow. It never blocks.
-func (p *Pages) Grown() {
+func (p *Reader) Grown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.grown != nil {
@@ -160,7 +166,7 @@ func (p *Pages) Grown() {
 	}
 }
 
-func (p *Pages) waiting() <-chan struct{} {
+func (p *Reader) waiting() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.grown == nil {
@@ -172,13 +178,13 @@ func (p *Pages) waiting() <-chan struct{} {
 // Read reads one page, waiting for its first event for as long as the query
 // says. reading, if set, is called around each use of the server, so that the
 // caller can bound these. A position that the log has not reached is a
-// *BehindError.
-func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Context) (done func(), err error)) (Page, error) {
-	if q.Limit <= 0 || q.Limit > MaxPageEvents {
-		q.Limit = MaxPageEvents
+// *eventlog.BehindError.
+func (p *Reader) Read(ctx context.Context, q Query, reading func(context.Context) (done func(), err error)) (Page, error) {
+	if q.Limit <= 0 || q.Limit > MaxEvents {
+		q.Limit = MaxEvents
 	}
-	if q.MaxBytes <= 0 || q.MaxBytes > MaxPageBytes {
-		q.MaxBytes = MaxPageBytes
+	if q.MaxBytes <= 0 || q.MaxBytes > MaxBytes {
+		q.MaxBytes = MaxBytes
 	}
 	if reading == nil {
 		reading = func(context.Context) (func(), error) { return func() {}, nil }
@@ -215,7 +221,7 @@ func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Cont
 }
 
 // once reads what there is.
-func (p *Pages) once(ctx context.Context, q *PageQuery, from events.Seq, begun bool, reading func(context.Context) (func(), error)) (Page, error) {
+func (p *Reader) once(ctx context.Context, q *Query, from events.Seq, begun bool, reading func(context.Context) (func(), error)) (Page, error) {
 	done, err := reading(ctx)
 	if err != nil {
 		return Page{Next: from}, err
@@ -234,7 +240,7 @@ func (p *Pages) once(ctx context.Context, q *PageQuery, from events.Seq, begun b
 
 // saw notes the sequence of a stored frame, which may be ahead of the last one that the
 // engine knows.
-func (p *Pages) saw(seq uint64) {
+func (p *Reader) saw(seq uint64) {
 	for {
 		old := p.seen.Load()
 		if seq <= old || p.seen.CompareAndSwap(old, seq) {
@@ -244,7 +250,7 @@ func (p *Pages) saw(seq uint64) {
 }
 
 // begin finds out where a query begins.
-func (p *Pages) begin(ctx context.Context, q *PageQuery) (events.Seq, error) {
+func (p *Reader) begin(ctx context.Context, q *Query) (events.Seq, error) {
 	switch {
 	case q.From > 0:
 		return q.From, p.reached(ctx, q.From.Frame())
@@ -256,7 +262,7 @@ func (p *Pages) begin(ctx context.Context, q *PageQuery) (events.Seq, error) {
 }
 
 // reached errs if the log ends before the frame in front of a sequence.
-func (p *Pages) reached(ctx context.Context, seq uint64) error {
+func (p *Reader) reached(ctx context.Context, seq uint64) error {
 	for begun, wait := time.Now(), retryMin; ; {
 		if end := max(p.position().Frame(), p.seen.Load()); seq <= end+1 {
 			return nil
@@ -269,16 +275,16 @@ func (p *Pages) reached(ctx context.Context, seq uint64) error {
 			p.saw(k.Last)
 			return nil
 		case time.Since(begun) > unreachedFor:
-			return &BehindError{Known: seq - 1, Last: k.Last}
+			return &eventlog.BehindError{Known: seq - 1, Last: k.Last}
 		}
-		if err := pause(ctx, &wait); err != nil {
+		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
 			return err
 		}
 	}
 }
 
 // since is the position of the first frame stored at a time or later, or of the next one.
-func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
+func (p *Reader) since(ctx context.Context, at time.Time) (events.Seq, error) {
 	for wait := retryMin; ; {
 		tip := p.position().Frame()
 		msgs, err := p.fetch(ctx, directget.Request{StartTime: &at, Batch: 1})
@@ -306,22 +312,25 @@ func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
 		if k.First > k.Last { // nothing is kept
 			return events.SeqOf(k.Last+1, 0), nil
 		}
-		if err := pause(ctx, &wait); err != nil {
+		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
 			return 0, err
 		}
 	}
 }
 
-func (p *Pages) fetch(ctx context.Context, r directget.Request) ([]directget.Message, error) {
+func (p *Reader) fetch(ctx context.Context, r directget.Request) ([]directget.Message, error) {
 	msgs, _, err := directget.Get(ctx, p.nc, p.get, r)
 	if err != nil {
-		err = fmt.Errorf("read the event log: %w", unreachable(err))
+		if errors.Is(err, directget.ErrUnreachable) {
+			err = fmt.Errorf("%w: %w", eventlog.ErrUnreachable, err)
+		}
+		err = fmt.Errorf("read the event log: %w", err)
 	}
 	return msgs, err
 }
 
 // pieces returns frames from a sequence on: those that are kept, or what one get brings.
-func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
+func (p *Reader) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 	if list := p.recent(seq); len(list) > 0 {
 		return list, nil
 	}
@@ -355,8 +364,8 @@ func (p *Pages) pieces(ctx context.Context, seq uint64) ([]*piece, error) {
 
 func newPiece(m *directget.Message) *piece {
 	wire.Got(m.Header)
-	msg := Stored{Seq: m.Seq, Header: m.Header, Data: m.Data}
-	c := &piece{Decoded: Decode(&msg), seq: m.Seq}
+	msg := eventlog.Stored{Seq: m.Seq, Header: m.Header, Data: m.Data}
+	c := &piece{Decoded: eventlog.Decode(&msg), seq: m.Seq}
 	c.lens = make([]int, 0, len(c.Frame.Events))
 	for rest := m.Data; len(c.lens) < len(c.Frame.Events); {
 		n := bytes.IndexByte(rest, '\n')
@@ -366,7 +375,7 @@ func newPiece(m *directget.Message) *piece {
 }
 
 // recent returns the kept frames from a sequence on.
-func (p *Pages) recent(seq uint64) (list []*piece) {
+func (p *Reader) recent(seq uint64) (list []*piece) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(list) < getFrames {
@@ -382,7 +391,7 @@ func (p *Pages) recent(seq uint64) (list []*piece) {
 
 // keep keeps a frame that was read, after it has judged it by what the projection knows of
 // the log.
-func (p *Pages) keep(c *piece, m events.Meta) {
+func (p *Reader) keep(c *piece, m events.Meta) {
 	if c.Err != nil {
 		return
 	}
@@ -399,7 +408,7 @@ func (p *Pages) keep(c *piece, m events.Meta) {
 }
 
 // passOver leaves a frame without events if readers pass it over. REQUIRES: mu.
-func (p *Pages) passOver(c *piece, m events.Meta) {
+func (p *Reader) passOver(c *piece, m events.Meta) {
 	if c.seq > p.epochAt {
 		m.Epoch = max(m.Epoch, p.epoch)
 	}
@@ -412,15 +421,15 @@ func (p *Pages) passOver(c *piece, m events.Meta) {
 	}
 }
 
-func (q *PageQuery) wants(ev *events.Event) bool {
+func (q *Query) wants(ev *events.Event) bool {
 	return (len(q.Types) == 0 || slices.Contains(q.Types, ev.Type)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, ev.Kind)) &&
 		(q.ID.IsZero() || ev.ID == q.ID)
 }
 
 // scan is the reading of one page.
 type scan struct {
-	p    *Pages
-	q    *PageQuery
+	p    *Reader
+	q    *Query
 	page Page
 	size int
 	full bool
@@ -496,7 +505,7 @@ func (s *scan) take(ctx context.Context, c *piece) error {
 type Kept struct{ First, Last uint64 }
 
 // Kept asks the server what the log holds.
-func (p *Pages) Kept(ctx context.Context) (Kept, error) {
+func (p *Reader) Kept(ctx context.Context) (Kept, error) {
 	stream := p.names.EventStream(0)
 	js, err := connect.JetStream(p.nc, p.names)
 	if err != nil {
@@ -510,7 +519,7 @@ func (p *Pages) Kept(ctx context.Context) (Kept, error) {
 	case errors.As(err, &api) && api.Code < 500:
 		return Kept{}, fmt.Errorf("look at the event log %s: %w", stream, err)
 	case err != nil:
-		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, ErrUnreachable, err)
+		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, eventlog.ErrUnreachable, err)
 	}
 	st := s.CachedInfo().State
 	return Kept{First: max(st.FirstSeq, 1), Last: st.LastSeq}, nil // a new stream has 0 for both

@@ -1,4 +1,4 @@
-package eventlog_test
+package pages_test
 
 import (
 	"context"
@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
-	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
+	. "github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -27,7 +29,7 @@ func atEnd(frame uint64) func() events.Seq {
 }
 
 // paged reads page by page to the end, and lists what it gets.
-func paged(t *testing.T, p *Pages, q PageQuery) (got []string) {
+func paged(t *testing.T, p *Reader, q Query) (got []string) {
 	t.Helper()
 	for {
 		page, err := p.Read(testContext(t), q, nil)
@@ -47,18 +49,17 @@ func paged(t *testing.T, p *Pages, q PageQuery) (got []string) {
 // Pages give what the log has, however small they are, and nothing that no engine wrote,
 // whatever headers it has.
 func TestPagesAreTheLog(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
+	l := newRig(t)
 	other := decision(1, "o")
 	other[0].Type = "resize"
-	mustAppend(t, l, 0, decision(2, "a"))
-	mustAppend(t, l, 1, other)
-	mustAppend(t, l, 2, slices.Concat(decision(3, "b"), other, ownedBarrier("me")().Events))
-	f.inject(t, nil, []byte("hm"))
-	f.inject(t, nats.Header{ // what a server answers where there is nothing more
+	l.add(t, 0, decision(2, "a"))
+	l.add(t, 1, other)
+	l.add(t, 2, slices.Concat(decision(3, "b"), other, []events.Event{owned("me")}))
+	l.inject(t, nil, []byte("hm"))
+	l.inject(t, nats.Header{ // what a server answers where there is nothing more
 		"Status": {"404"}, "Nats-Sequence": {"x"}, "Nats-Stream": {"OTHER"}, "Nats-Num-Pending": {"0"}, "Description": {"Message Not Found"},
 	}, []byte("{}"))
-	mustAppend(t, l, 5, decision(1, "c"))
+	l.add(t, 5, decision(1, "c"))
 	all := []string{"1.0:created:a", "1.1:queued:a", "2.0:created:o", "3.0:created:b", "3.1:queued:b", "3.2:queued:b", "3.3:created:o", "3.4:owned:owned:me", "6.0:created:c"}
 	pick := func(is ...int) (out []string) {
 		for _, i := range is {
@@ -66,36 +67,36 @@ func TestPagesAreTheLog(t *testing.T) {
 		}
 		return out
 	}
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(6), nil)
+	p := NewReader(l.dial(t), wire.Default, atEnd(6), nil)
 	created := []events.Kind{events.KindCreated}
 	for name, c := range map[string]struct {
-		q    PageQuery
+		q    Query
 		want []string
 	}{
-		"all":                    {PageQuery{From: 1}, all},
-		"one at a time":          {PageQuery{From: 1, Limit: 1}, all},
-		"few, across frames":     {PageQuery{From: 1, Limit: 4}, all},
-		"few bytes":              {PageQuery{From: 1, MaxBytes: 1}, all},
-		"some bytes":             {PageQuery{From: 1, MaxBytes: 500}, all},
-		"from a frame":           {PageQuery{From: events.SeqOf(2, 0)}, all[2:]},
-		"from within a frame":    {PageQuery{From: events.SeqOf(3, 2)}, all[5:]},
-		"behind a frame's end":   {PageQuery{From: events.SeqOf(3, 5)}, all[8:]},
-		"from a foreign message": {PageQuery{From: events.SeqOf(4, 0)}, all[8:]},
-		"from the next frame":    {PageQuery{From: events.SeqOf(7, 0)}, nil},
-		"the partition's":        {PageQuery{From: 1, Types: []events.Type{""}}, pick(7)},
-		"a type, one at a time":  {PageQuery{From: 1, Types: []events.Type{"resize"}, Limit: 1}, pick(2, 6)},
-		"no such type":           {PageQuery{From: 1, Types: []events.Type{"none"}}, nil},
-		"a kind":                 {PageQuery{From: 1, Kinds: created}, pick(0, 2, 3, 6, 8)},
-		"a kind, midway":         {PageQuery{From: events.SeqOf(3, 1), Kinds: created}, pick(6, 8)},
-		"types, kinds":           {PageQuery{From: 1, Types: []events.Type{"", "resize"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, pick(2, 6, 7)},
-		"an id":                  {PageQuery{From: 1, ID: testID(1)}, pick(1, 4)},
-		"an id and a kind":       {PageQuery{From: 1, ID: testID(0), Kinds: created, Types: []events.Type{"email"}}, pick(0, 3, 8)},
-		"since long ago":         {PageQuery{Since: testTime}, all},
-		"since long ago, a type": {PageQuery{Since: testTime, Types: []events.Type{"resize"}}, pick(2, 6)},
-		"since the third frame":  {PageQuery{Since: storedAt(t, l, 3)}, all[3:]},
-		"since the last frame":   {PageQuery{Since: storedAt(t, l, 6)}, all[8:]},
-		"since later":            {PageQuery{Since: time.Now().Add(time.Hour)}, nil},
-		"from the end":           {PageQuery{}, nil},
+		"all":                    {Query{From: 1}, all},
+		"one at a time":          {Query{From: 1, Limit: 1}, all},
+		"few, across frames":     {Query{From: 1, Limit: 4}, all},
+		"few bytes":              {Query{From: 1, MaxBytes: 1}, all},
+		"some bytes":             {Query{From: 1, MaxBytes: 500}, all},
+		"from a frame":           {Query{From: events.SeqOf(2, 0)}, all[2:]},
+		"from within a frame":    {Query{From: events.SeqOf(3, 2)}, all[5:]},
+		"behind a frame's end":   {Query{From: events.SeqOf(3, 5)}, all[8:]},
+		"from a foreign message": {Query{From: events.SeqOf(4, 0)}, all[8:]},
+		"from the next frame":    {Query{From: events.SeqOf(7, 0)}, nil},
+		"the partition's":        {Query{From: 1, Types: []events.Type{""}}, pick(7)},
+		"a type, one at a time":  {Query{From: 1, Types: []events.Type{"resize"}, Limit: 1}, pick(2, 6)},
+		"no such type":           {Query{From: 1, Types: []events.Type{"none"}}, nil},
+		"a kind":                 {Query{From: 1, Kinds: created}, pick(0, 2, 3, 6, 8)},
+		"a kind, midway":         {Query{From: events.SeqOf(3, 1), Kinds: created}, pick(6, 8)},
+		"types, kinds":           {Query{From: 1, Types: []events.Type{"", "resize"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, pick(2, 6, 7)},
+		"an id":                  {Query{From: 1, ID: testID(1)}, pick(1, 4)},
+		"an id and a kind":       {Query{From: 1, ID: testID(0), Kinds: created, Types: []events.Type{"email"}}, pick(0, 3, 8)},
+		"since long ago":         {Query{Since: testTime}, all},
+		"since long ago, a type": {Query{Since: testTime, Types: []events.Type{"resize"}}, pick(2, 6)},
+		"since the third frame":  {Query{Since: storedAt(t, l, 3)}, all[3:]},
+		"since the last frame":   {Query{Since: storedAt(t, l, 6)}, all[8:]},
+		"since later":            {Query{Since: time.Now().Add(time.Hour)}, nil},
+		"from the end":           {Query{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := paged(t, p, c.q); !slices.Equal(got, c.want) {
@@ -103,11 +104,11 @@ func TestPagesAreTheLog(t *testing.T) {
 			}
 		})
 	}
-	var behind *BehindError
-	if _, err := p.Read(testContext(t), PageQuery{From: events.SeqOf(99, 0)}, nil); !errors.As(err, &behind) || behind.Last != 6 {
+	var behind *eventlog.BehindError
+	if _, err := p.Read(testContext(t), Query{From: events.SeqOf(99, 0)}, nil); !errors.As(err, &behind) || behind.Last != 6 {
 		t.Errorf("past the end: %v", err)
 	}
-	for q, want := range map[*PageQuery]string{
+	for q, want := range map[*Query]string{
 		{From: 1, Limit: 4}:                   "3.1", // the next of the same frame
 		{From: 1, Limit: 8}:                   "6.0", // the next that there is
 		{From: 1, ID: testID(2), MaxBytes: 1}: "7.0", // all was looked at
@@ -120,9 +121,9 @@ func TestPagesAreTheLog(t *testing.T) {
 }
 
 // storedAt is the server's time of a frame.
-func storedAt(t *testing.T, l Log, seq uint64) time.Time {
+func storedAt(t *testing.T, l *rig, seq uint64) time.Time {
 	t.Helper()
-	js, err := l.(*JetStream).JS()
+	js, err := jetstream.New(l.nc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,17 +140,16 @@ func storedAt(t *testing.T, l Log, seq uint64) time.Time {
 
 // A frame that can't be read ends a page that has events, and fails the next.
 func TestPagesStopAtCorruption(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
-	mustAppend(t, l, 0, decision(2, "a"))
-	m := encoded(t, write(decision(2, "torn")))
-	f.inject(t, m.Header, m.Data[:len(m.Data)/2])
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2), nil)
-	page, err := p.Read(testContext(t), PageQuery{From: 1}, nil)
+	l := newRig(t)
+	l.add(t, 0, decision(2, "a"))
+	m := message(t, decision(2, "torn"))
+	l.inject(t, m.Header, m.Data[:len(m.Data)/2])
+	p := NewReader(l.dial(t), wire.Default, atEnd(2), nil)
+	page, err := p.Read(testContext(t), Query{From: 1}, nil)
 	if err != nil || len(page.Events) != 2 || !page.More {
 		t.Fatalf("the first page: %+v, %v", page, err)
 	}
-	if _, err := p.Read(testContext(t), PageQuery{From: page.Next}, nil); !errors.Is(err, events.ErrCorrupt) {
+	if _, err := p.Read(testContext(t), Query{From: page.Next}, nil); !errors.Is(err, events.ErrCorrupt) {
 		t.Errorf("the next page: %v, want ErrCorrupt", err)
 	}
 }
@@ -157,8 +157,7 @@ func TestPagesStopAtCorruption(t *testing.T) {
 // A page that begins before the cut says where the log begins now; a position of the
 // filter's event is read all the same.
 func TestPagesBehindACut(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
+	l := newRig(t)
 	rare := decision(1, "rare")
 	rare[0].Type = "rare"
 	last := uint64(0)
@@ -167,20 +166,20 @@ func TestPagesBehindACut(t *testing.T) {
 		if i == 20 {
 			evs = append(evs, rare...)
 		}
-		last = mustAppend(t, l, last, evs) // the rare one is 21.2
+		last = l.add(t, last, evs) // the rare one is 21.2
 	}
 	if err := l.Purge(testContext(t), 10); err != nil {
 		t.Fatal(err)
 	}
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(last), nil)
-	page, err := p.Read(testContext(t), PageQuery{From: 1, Limit: 3}, nil)
+	p := NewReader(l.dial(t), wire.Default, atEnd(last), nil)
+	page, err := p.Read(testContext(t), Query{From: 1, Limit: 3}, nil)
 	if err != nil || at(page.First) != "10.0" || len(page.Events) != 3 || at(page.Events[0].Seq) != "10.0" || at(page.Next) != "11.1" {
 		t.Errorf("from the start: %+v, %v", page, err)
 	}
-	if page, err = p.Read(testContext(t), PageQuery{From: page.Next, Limit: 1}, nil); err != nil || page.First != 0 || at(page.Events[0].Seq) != "11.1" {
+	if page, err = p.Read(testContext(t), Query{From: page.Next, Limit: 1}, nil); err != nil || page.First != 0 || at(page.Events[0].Seq) != "11.1" {
 		t.Errorf("the page behind it: %+v, %v", page, err)
 	}
-	q := PageQuery{From: 1, Types: []events.Type{"rare"}}
+	q := Query{From: 1, Types: []events.Type{"rare"}}
 	if page, err = p.Read(testContext(t), q, nil); err != nil || at(page.First) != "10.0" || len(page.Events) != 1 || at(page.Events[0].Seq) != "21.2" || at(page.Next) != "31.0" {
 		t.Errorf("a rare type, from the start: %+v, %v", page, err)
 	}
@@ -196,11 +195,10 @@ func TestPagesBehindACut(t *testing.T) {
 // Many who follow read, and decode, each frame once.
 func TestFollowersShareFrames(t *testing.T) {
 	const followers, frames, size = 20, 40, 100 << 10
-	f := onServer(t)
-	l := f.open(t, nil)
-	nc := dialTail(t, f.s)
+	l := newRig(t)
+	nc := l.dial(t)
 	var last atomic.Uint64
-	p := NewPages(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
+	p := NewReader(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	var got [followers]chan string
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -215,7 +213,7 @@ func TestFollowersShareFrames(t *testing.T) {
 	before := nc.Stats().InBytes
 	for i := range frames {
 		mark := fmt.Sprint(i, strings.Repeat("x", size))
-		last.Store(mustAppend(t, l, last.Load(), decision(1, mark)))
+		last.Store(l.add(t, last.Load(), decision(1, mark)))
 		p.Grown()
 		for _, c := range got {
 			select {
@@ -239,8 +237,7 @@ func TestFollowersShareFrames(t *testing.T) {
 // of what a get brings.
 func TestOldFramesAreReadOnce(t *testing.T) {
 	const frames, n = 12, 3000
-	f := onServer(t)
-	l := f.open(t, nil)
+	l := newRig(t)
 	last, size := uint64(0), 0
 	for range frames {
 		done, err := l.Append(testContext(t), last, write(decision(n, "x")))
@@ -249,10 +246,10 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 		}
 		last, size = last+1, size+len(done.Lines)
 	}
-	nc := dialTail(t, f.s)
-	p := NewPages(nc, wire.Default, atEnd(last+KeepFrames), nil)
+	nc := l.dial(t)
+	p := NewReader(nc, wire.Default, atEnd(last+KeepFrames), nil)
 	before := nc.Stats().InBytes
-	if got := paged(t, p, PageQuery{From: 1}); len(got) != frames*n {
+	if got := paged(t, p, Query{From: 1}); len(got) != frames*n {
 		t.Errorf("read %d events", len(got))
 	}
 	if read := int(nc.Stats().InBytes - before); read > size+size/2 {
@@ -262,13 +259,12 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 
 // Who waits is told as soon as the log has grown, and reads each event once.
 func TestPagesWait(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
+	l := newRig(t)
 	var last atomic.Uint64
-	last.Store(mustAppend(t, l, 0, decision(1, "old")))
-	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
+	last.Store(l.add(t, 0, decision(1, "old")))
+	p := NewReader(l.dial(t), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	next := events.SeqOf(2, 0)
-	page, err := p.Read(testContext(t), PageQuery{From: next, Wait: time.Millisecond}, nil)
+	page, err := p.Read(testContext(t), Query{From: next, Wait: time.Millisecond}, nil)
 	if err != nil || len(page.Events) != 0 || page.Next != next {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -276,7 +272,7 @@ func TestPagesWait(t *testing.T) {
 	go func() {
 		defer close(got)
 		for next < events.SeqOf(3, 0) {
-			page, err := p.Read(testContext(t), PageQuery{From: next, Limit: 1, Wait: testTimeout}, nil)
+			page, err := p.Read(testContext(t), Query{From: next, Limit: 1, Wait: testTimeout}, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -287,7 +283,7 @@ func TestPagesWait(t *testing.T) {
 			next = page.Next
 		}
 	}()
-	last.Store(mustAppend(t, l, 1, decision(2, "new")))
+	last.Store(l.add(t, 1, decision(2, "new")))
 	p.Grown()
 	if a, b := <-got, <-got; a != "2.0" || b != "2.1" {
 		t.Errorf("told %s and %s", a, b)
@@ -296,14 +292,13 @@ func TestPagesWait(t *testing.T) {
 
 // A server that has not got as far as is known is asked again, without being told that it has.
 func TestPagesOfAReplicaThatLags(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
-	mustAppend(t, l, 0, decision(1, "old"))
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(2), nil) // what the leader has
+	l := newRig(t)
+	l.add(t, 0, decision(1, "old"))
+	p := NewReader(l.dial(t), wire.Default, atEnd(2), nil) // what the leader has
 	looked := make(chan struct{}, 1)
 	read := make(chan Page, 1)
 	go func() {
-		page, err := p.Read(testContext(t), PageQuery{From: events.SeqOf(2, 0), Wait: testTimeout}, func(context.Context) (func(), error) {
+		page, err := p.Read(testContext(t), Query{From: events.SeqOf(2, 0), Wait: testTimeout}, func(context.Context) (func(), error) {
 			return func() {
 				select {
 				case looked <- struct{}{}:
@@ -317,7 +312,7 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 		read <- page
 	}()
 	<-looked
-	mustAppend(t, l, 1, decision(1, "new"))
+	l.add(t, 1, decision(1, "new"))
 	if page := <-read; len(page.Events) != 1 || at(page.Events[0].Seq) != "2.0" {
 		t.Errorf("read %+v", page)
 	}
@@ -325,14 +320,13 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 
 // An empty log keeps nothing, new or cut.
 func TestKeptOfAnEmptyLog(t *testing.T) {
-	f := onServer(t)
-	l := f.open(t, nil)
-	p := NewPages(f.nc, wire.Default, atEnd(0), nil)
+	l := newRig(t)
+	p := NewReader(l.nc, wire.Default, atEnd(0), nil)
 	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{1, 0}) {
 		t.Errorf("a new log keeps %+v, %v", k, err)
 	}
-	last := appendEach(t, l, 0, "a", "b")
-	f.trim(t, last+1)
+	last := l.addEach(t, 0, "a", "b")
+	l.trim(t, last+1)
 	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{3, 2}) {
 		t.Errorf("a log cut at its end keeps %+v, %v", k, err)
 	}
@@ -340,11 +334,11 @@ func TestKeptOfAnEmptyLog(t *testing.T) {
 
 // Someone who waits ends with his context.
 func TestPagesEndWithTheContext(t *testing.T) {
-	f := onServer(t)
-	mustAppend(t, f.open(t, nil), 0, decision(1, "old"))
-	p := NewPages(dialTail(t, f.s), wire.Default, atEnd(1), nil)
+	l := newRig(t)
+	l.add(t, 0, decision(1, "old"))
+	p := NewReader(l.dial(t), wire.Default, atEnd(1), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := p.Read(ctx, PageQuery{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {
+	if _, err := p.Read(ctx, Query{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package eventlog_test
+package pages_test
 
 import (
 	"context"
@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog"
+	. "github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -26,15 +25,9 @@ func BenchmarkTail(b *testing.B) {
 	for _, batch := range []int{1, 50} {
 		for _, tails := range []int{0, 1, 10} {
 			b.Run(fmt.Sprintf("batch=%d/tails=%d", batch, tails), func(b *testing.B) {
-				s := startServer(b, b.TempDir(), nil)
-				l := openLog(b, Config{Connect: inProcess(s)})
-				nc, err := nats.Connect("", nats.InProcessServer(s))
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer nc.Close()
+				l := newRig(b)
 				var position atomic.Uint64
-				p := NewPages(nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) }, nil)
+				p := NewReader(l.nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) }, nil)
 				ctx, cancel := context.WithCancel(b.Context())
 				var running sync.WaitGroup
 				for range tails {
@@ -44,7 +37,7 @@ func BenchmarkTail(b *testing.B) {
 						}
 					})
 				}
-				w := write(benchEvents(batch))
+				w := write(decision(batch, "bench"))
 				begun, cpu := time.Now(), cpuTime(b)
 				for n := 0; b.Loop(); {
 					if ahead := time.Duration(n)*time.Second/rate - time.Since(begun); ahead > 0 {
@@ -75,4 +68,35 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkPages measures someone who reads 100,000 old events page by page.
+func BenchmarkPages(b *testing.B) {
+	const total = 100_000
+	for _, n := range []int{12, 1000, eventlog.MaxEvents} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			l := newRig(b)
+			ctx := b.Context()
+			w := write(decision(n, "bench"))
+			var last uint64
+			for ; last < total/uint64(n); last++ {
+				if _, err := l.Append(ctx, last, w); err != nil {
+					b.Fatal(err)
+				}
+			}
+			p := NewReader(l.nc, wire.Default, func() events.Seq { return events.SeqOf(last+KeepFrames, 0) }, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				got := 0
+				for q := (Query{From: 1}); got < int(last)*n; {
+					page, err := p.Read(ctx, q, nil)
+					if err != nil || len(page.Events) == 0 {
+						b.Fatal(got, err)
+					}
+					got, q.From = got+len(page.Events), page.Next
+				}
+			}
+			b.ReportMetric(float64(b.N)*float64(last)*float64(n)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
 }

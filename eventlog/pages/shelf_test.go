@@ -1,4 +1,4 @@
-package eventlog
+package pages
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -14,15 +15,15 @@ import (
 // came last, and those of older parts that were read last.
 func TestKeptFramesAreBounded(t *testing.T) {
 	for name, c := range map[string]struct{ frames, size, want int }{
-		"many":  {2 * KeepFrames, 10, KeepFrames},
+		"many":  {2 * keepFrames, 10, keepFrames},
 		"large": {10, keepBytes / 4, 4},
 		"one":   {1, 2 * keepBytes, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := uint64(0)
-			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
+			p := NewReader(nil, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
 			add := func(seq uint64) {
-				p.keep(&piece{seq: seq, Decoded: Decoded{Frame: Frame{Bytes: c.size}}}, events.Meta{})
+				p.keep(&piece{seq: seq, Decoded: eventlog.Decoded{Frame: eventlog.Frame{Bytes: c.size}}}, events.Meta{})
 			}
 			for range c.frames {
 				last++
@@ -36,12 +37,12 @@ func TestKeptFramesAreBounded(t *testing.T) {
 				}
 			}
 			check(&p.last, last, c.want)
-			last += 100 * KeepFrames
+			last += 100 * keepFrames
 			for seq := range uint64(c.frames) {
 				add(seq + 1)
 			}
 			check(&p.old, uint64(c.frames), max(1, min(c.frames, getFrames, keepOld/c.size)))
-			check(&p.last, last-100*KeepFrames, c.want)
+			check(&p.last, last-100*keepFrames, c.want)
 		})
 	}
 }
@@ -51,7 +52,7 @@ func TestASharedReadOutlivesItsFirstReader(t *testing.T) {
 	const others = 10
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewPages(nil, wire.Default, func() events.Seq { return events.SeqOf(1, 0) }, nil)
+			p := NewReader(nil, wire.Default, func() events.Seq { return events.SeqOf(1, 0) }, nil)
 			end := make(chan struct{})
 			go func() {
 				_, _, _ = p.gets.Do("1", func() (any, error) { <-end; return []*piece(nil), fmt.Errorf("read: %w", ended) })

@@ -1,4 +1,4 @@
-package eventlog
+package pages
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 const (
@@ -30,7 +32,7 @@ type TailConfig struct {
 	Types []events.Type // none: all; the empty type: the partition's own events
 	Kinds []events.Kind // none: all
 	ID    events.ID     // zero: all
-	Wants Filter        // see [PageQuery]
+	Wants Filter        // see [Query]
 }
 
 // Validate reports what is wrong.
@@ -43,24 +45,24 @@ func (c TailConfig) Validate() error {
 
 // Tail passes the log's events to fn, in order, one at a time, until
 // ctx ends, which is no error. It waits out everything that time can mend, such
-// as a server that reloads. It ends with fn's error; with a *BehindError if the
+// as a server that reloads. It ends with fn's error; with a *eventlog.BehindError if the
 // log does not reach FromSeq; or with an error about the log or the connection.
 //
-// For reading see [Pages.Read].
-func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.Context) (done func(), err error), fn func(events.Event) error) error {
+// For reading see [Reader.Read].
+func (p *Reader) Tail(ctx context.Context, cfg TailConfig, reading func(context.Context) (done func(), err error), fn func(events.Event) error) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("tail the event log: %w", err)
 	}
-	q := PageQuery{From: cfg.FromSeq, Since: cfg.Since, Types: cfg.Types, Kinds: cfg.Kinds, ID: cfg.ID, Wants: cfg.Wants, Wait: tailWait}
+	q := Query{From: cfg.FromSeq, Since: cfg.Since, Types: cfg.Types, Kinds: cfg.Kinds, ID: cfg.ID, Wants: cfg.Wants, Wait: tailWait}
 	for wait := retryMin; ; {
 		page, err := p.Read(ctx, q, reading)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, ErrUnreachable) && p.nc.IsClosed():
+		case errors.Is(err, eventlog.ErrUnreachable) && p.nc.IsClosed():
 			return fmt.Errorf("tail the event log: %w", nats.ErrConnectionClosed)
-		case errors.Is(err, ErrUnreachable):
-			_ = pause(ctx, &wait) // its error shows in the next attempt
+		case errors.Is(err, eventlog.ErrUnreachable):
+			_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
 			continue
 		case err != nil:
 			return fmt.Errorf("tail the event log: %w", err)

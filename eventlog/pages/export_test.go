@@ -1,0 +1,4 @@
+package pages
+
+// KeepFrames is what the external tests look at.
+const KeepFrames = keepFrames
