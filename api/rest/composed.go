@@ -25,7 +25,6 @@ func (s *Server) registerComposed() {
 	s.registerState()
 	s.registerOneType()
 	s.registerOneSchedule()
-	s.registerDead()
 }
 
 // itemReply is an item with its history, for the document.
@@ -347,73 +346,5 @@ func (s *Server) registerOneSchedule() {
 			}
 		}
 		return nil, absent(list.Stale, "no schedule has the name %s", events.Clip(in.Name, 64))
-	})
-}
-
-// SelectQuery has the filters of lists of items.
-type SelectQuery struct {
-	Type          string    `query:"type" doc:"Only of this type."`
-	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
-	Label         string    `query:"label" doc:"Only with this label: name=value."`
-	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
-	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
-	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
-	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
-	CreatedAfter  time.Time `query:"created_after" doc:"Only those created after this time."`
-	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
-	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
-	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`
-}
-
-func (q *SelectQuery) list() (wire.List, error) {
-	limit, err := number("limit", q.Limit)
-	return wire.List{
-		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
-		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
-	}, err
-}
-
-// deadQuery is the input of the list of dead items or, with group, of their
-// causes.
-type deadQuery struct {
-	Group string `query:"group" doc:"cause: the causes of death in place of the items; then only type, reason, code and limit narrow it."`
-	SelectQuery
-	Cause string    `query:"cause" doc:"Only those that died of this cause: see /api/v1/causes."`
-	Since time.Time `query:"since" doc:"Only those that ended at this time or later."`
-	Until time.Time `query:"until" doc:"Only those that ended at this time or before."`
-	After
-}
-
-func (q *deadQuery) selection() (wire.Selection, error) {
-	l, err := q.list()
-	l.MinPosition = q.MinPosition
-	return wire.Selection{List: l, Cause: q.Cause, Since: q.Since, Until: q.Until}, err
-}
-
-// deadReply is the reply, for the document.
-type deadReply struct {
-	wire.Listed
-	Causes []wire.Cause `json:"causes,omitempty" doc:"With group=cause."`
-	Total  int          `json:"total,omitempty" doc:"With group=cause: causes without the limit."`
-}
-
-// registerDead adds the operations on dead letters.
-func (s *Server) registerDead() {
-	handle(s, operation{
-		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead, also: []string{wire.APICauses},
-		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
-	}, func(ctx context.Context, in *deadQuery) (*output, error) {
-		sel, err := in.selection()
-		switch {
-		case err != nil:
-		case in.Group == "":
-			return s.reply(ctx, wire.APIDead, sel)
-		case in.Group != "cause":
-			err = events.Refuse(events.CodeBadRequest, "group is %q: it must be cause, or left out", events.Clip(in.Group, 64))
-		default:
-			causes := wire.CausesQuery{Type: sel.Type, Reason: sel.Reason, Code: sel.Code, Limit: sel.Limit, MinPosition: sel.MinPosition}
-			return s.reply(ctx, wire.APICauses, causes)
-		}
-		return nil, problemOf(err)
 	})
 }
