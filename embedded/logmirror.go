@@ -336,12 +336,8 @@ func (m *Mirror) follow() {
 // openAPI makes the API.
 func (m *Mirror) openAPI(context.Context) error {
 	f := m.e.faces
-	logs, err := api.MirroredLogs(f.nc, f.names())
-	if err != nil {
-		return err
-	}
 	return f.newService(api.Config{
-		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: logs, Mirror: answeredHere, Written: f.decider.dispatcher.Position,
+		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: api.MirroredLogs(f.nc, f.names()), Mirror: answeredHere, Written: f.decider.dispatcher.Position,
 		Info: wire.InfoReply{Owner: m.hubURL(), Node: m.o.Site},
 	})
 }
