@@ -432,9 +432,6 @@ func (m *Mirror) URL() string { return m.e.URL() }
 // HTTPURL returns the beginning of a URL of the HTTP server; empty if nothing listens.
 func (m *Mirror) HTTPURL() string { return m.e.HTTPURL() }
 
-// Connect opens an in-process connection with a client's rights. The caller closes it.
-func (m *Mirror) Connect(opts ...nats.Option) (*nats.Conn, error) { return m.e.Connect(opts...) }
-
 // Done is closed when the mirror has ended by itself: Stop then says why.
 func (m *Mirror) Done() <-chan struct{} { return m.e.Done() }
 
