@@ -27,12 +27,6 @@ func (s *Server) registerComposed() {
 	s.registerOneSchedule()
 }
 
-// itemReply is an item with its history, for the document.
-type itemReply struct {
-	wire.Item
-	History *wire.HistoryReply `json:"history,omitempty" doc:"Its events, if asked for."`
-}
-
 // AtQuery is the input of a look at the past.
 type AtQuery struct {
 	At string `query:"at" doc:"As it was then: a position of the log, or a time (RFC 3339)."`
@@ -56,12 +50,10 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 // registerShow adds the operation that shows an item.
 func (s *Server) registerShow() {
 	handle(s, operation{
-		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet, also: []string{wire.APIHistory},
-		summary: "An item", about: "The item as it is, or as it was at a moment; with history=true its events are beside it.",
-		reply: typeOf[itemReply](),
+		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet,
+		summary: "An item", about: "The item as it is, or as it was at a moment.", reply: typeOf[wire.Item](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
-		History bool `query:"history" doc:"Its events as well."`
 		AtQuery
 		After
 	}) (*output, error) {
@@ -69,27 +61,8 @@ func (s *Server) registerShow() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		out, err := s.reply(ctx, wire.APIGet, wire.Get{ID: in.ID, AtPosition: pos, AtTime: when, MinPosition: in.MinPosition})
-		if err != nil || !in.History {
-			return out, err
-		}
-		return s.withHistory(ctx, in.ID, out)
+		return s.reply(ctx, wire.APIGet, wire.Get{ID: in.ID, AtPosition: pos, AtTime: when, MinPosition: in.MinPosition})
 	})
-}
-
-// withHistory adds an item's events to the item.
-func (s *Server) withHistory(ctx context.Context, id string, item *output) (*output, error) {
-	history, err := s.ask(ctx, wire.APIHistory, wire.History{ID: id})
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(item.Body, &m); err != nil {
-		return nil, problemOf(err)
-	}
-	m["history"] = history
-	item.Body, err = json.Marshal(m)
-	return item, err
 }
 
 // registerWait adds the long poll for an item's end.

@@ -67,18 +67,11 @@ func TestSubmitSeeAndWait(t *testing.T) {
 	if it := r.ended(sub.ID); it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
 		t.Errorf("it ended as %+v", it)
 	}
-	with := want[struct {
-		wire.Item
-		History *wire.HistoryReply
-	}](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?history=true", "")
-	if with.State != events.StateCompleted || with.History == nil || len(with.History.Events) < 4 {
-		t.Errorf("with its history: %+v", with)
-	}
 	if past := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?at="+string(sub.Position), ""); past.State != events.StateQueued || past.AsOf == nil {
 		t.Errorf("as it was: %+v", past)
 	}
-	if h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", ""); len(h.Events) != len(with.History.Events) {
-		t.Errorf("its history has %d events, not %d", len(h.Events), len(with.History.Events))
+	if h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", ""); len(h.Events) < 4 {
+		t.Errorf("its history has %d events", len(h.Events))
 	}
 	if tree := want[wire.TreeReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/tree?depth=2&limit=5", ""); tree.Root.ID != sub.ID {
 		t.Errorf("its tree: %+v", tree)
@@ -350,7 +343,7 @@ func TestRoutesIgnoreNothing(t *testing.T) {
 	} {
 		r.refused(400, "bad_request", "spelling", "GET", path, "")
 	}
-	for _, path := range []string{"/api/v1/work?limit=1&limit=2", "/api/v1/trends?minutes=5&minutes=6", "/api/v1/work/" + id + "?history=true&history=false"} {
+	for _, path := range []string{"/api/v1/work?limit=1&limit=2", "/api/v1/trends?minutes=5&minutes=6", "/api/v1/work/" + id + "?at=1&at=2"} {
 		r.refused(400, "bad_request", "give it once", "GET", path, "")
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
