@@ -148,21 +148,6 @@ type TypePath struct {
 	Type string `path:"type" doc:"The type's name." example:"email"`
 }
 
-// typePatch is the body of PATCH /api/v1/types/{type}, for the document.
-type typePatch struct {
-	events.TypeSettings
-	Paused *bool        `json:"paused,omitempty" doc:"true pauses the type, false resumes it."`
-	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, why, and until when."`
-}
-
-type pauseFields struct {
-	Reason string `json:"reason,omitempty" doc:"Why; at most 256 bytes."`
-	By     string `json:"by,omitempty" doc:"Who; at most 256 bytes."`
-
-	Until time.Time `json:"until,omitzero" doc:"When the pause ends by itself; none: when the type is resumed."`
-	ForMS int64     `json:"for_ms,omitempty" doc:"In place of until: how long it lasts, in milliseconds."`
-}
-
 // registerOneType adds the operations on one type that are several requests.
 func (s *Server) registerOneType() {
 	handle(s, operation{
@@ -175,9 +160,9 @@ func (s *Server) registerOneType() {
 		return s.oneType(ctx, in.Type, in.MinPosition)
 	})
 	handle(s, operation{
-		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure, also: []string{wire.APIPause, wire.APIResume},
-		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
-		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](),
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. A setting that engine.toml makes is refused (set_in_file).",
+		body: typeOf[events.TypeSettings](), reply: typeOf[wire.TypeReply](),
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		JSONBody
@@ -228,67 +213,19 @@ func absent(stale, format string, args ...any) error {
 	return problemOf(events.Refuse(events.CodeNotFound, format, args...))
 }
 
-// patchType changes settings first, and pauses or resumes behind that.
-func (s *Server) patchType(ctx context.Context, name string, body []byte) (*output, error) {
-	m, err := members(body)
+// patchType changes settings, and returns the type as it is then.
+func (s *Server) patchType(ctx context.Context, name string, settings []byte) (*output, error) {
+	m, err := members(settings)
+	if err == nil && len(m) == 0 {
+		err = events.Refuse(events.CodeBadRequest, "nothing to change: give settings")
+	}
+	if err == nil {
+		_, err = s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings})
+	}
 	if err != nil {
 		return nil, err
 	}
-	change, err := pauseChange(m, name)
-	if err != nil {
-		return nil, err
-	}
-	delete(m, "paused")
-	delete(m, "pause")
-	if len(m) == 0 && change == nil {
-		return nil, events.Refuse(events.CodeBadRequest, "nothing to change: give settings, or paused")
-	}
-	var at wire.Position
-	if len(m) > 0 {
-		settings, err := json.Marshal(m)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings}); err != nil {
-			return nil, err
-		}
-	}
-	if change != nil {
-		reply, err := call[wire.Changed](ctx, s, change.endpoint, change.request)
-		if err != nil {
-			return nil, err
-		}
-		at = reply.Position
-	}
-	return s.oneType(ctx, name, at)
-}
-
-// pausing is a pause or a resume that a patch asks for.
-type pausing struct {
-	endpoint string
-	request  any
-}
-
-func pauseChange(m map[string]json.RawMessage, name string) (*pausing, error) {
-	raw, given := m["paused"]
-	if !given {
-		if _, alone := m["pause"]; alone {
-			return nil, events.Refuse(events.CodeBadRequest, "the request has pause without paused: give paused")
-		}
-		return nil, nil
-	}
-	var paused *bool
-	if err := json.Unmarshal(raw, &paused); err != nil || paused == nil {
-		return nil, events.Refuse(events.CodeBadRequest, "the request's field paused must be true or false")
-	}
-	request, err := withFields(m["pause"], field{"type", name})
-	if err != nil {
-		return nil, err
-	}
-	if *paused {
-		return &pausing{wire.APIPause, request}, nil
-	}
-	return &pausing{wire.APIResume, request}, nil
+	return s.oneType(ctx, name, "")
 }
 
 // SchedulePath is the input of an operation on a schedule.
