@@ -7,16 +7,24 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/nstest"
+	"github.com/streamwright/streamwright/internal/need"
 )
+
+// addNamespace adds a namespace to an engine.
+func addNamespace(t *testing.T, c *streamwright.Client, name string) {
+	t.Helper()
+	need.NoReload(t)
+	if _, err := c.Namespaces().Set(testContext(t), name, streamwright.NamespaceChange{}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Each client sees the items of its own namespace, and no others.
 func TestNamespace(t *testing.T) {
-	e := startAs(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
-	nstest.Start(t, e.engine.URL(), "acme")
+	e := start(t)
 	ctx := testContext(t)
+	addNamespace(t, connect(t, e), "acme")
 	var clients []*streamwright.Client
 	for _, ns := range []streamwright.Namespace{streamwright.DefaultNamespace, "acme"} {
 		c, err := streamwright.Connect(ctx, e.engine.URL(), streamwright.WithNamespace(string(ns)))

@@ -17,8 +17,6 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/nstest"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -325,10 +323,9 @@ func TestOutputIsPruned(t *testing.T) {
 
 // Outputs are of one namespace, in a stream of its own.
 func TestOutputInANamespace(t *testing.T) {
-	need.NoReload(t)
-	e := startAs(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
-	nstest.Start(t, e.engine.URL(), "acme")
+	e := start(t)
 	c, ctx := connect(t, e), testContext(t)
+	addNamespace(t, c, "acme")
 	in, err := c.In("acme")
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 type approvalAPI struct{ *engine }
 
 func (a *approvalAPI) handle(h *handlers) {
-	on(h, wire.APIApprovals, a.list)
-	on(h, wire.APIApproval, a.show)
+	projected(h, wire.APIApprovals, a.list)
+	projected(h, wire.APIApproval, a.show)
 	on(h, wire.APIAnswer, a.answer)
 	on(h, wire.APILink, a.link)
 	on(h, wire.APIToken, a.token)
@@ -36,9 +36,6 @@ func (c *call) answerer() events.Answerer {
 }
 
 func (a *approvalAPI) list(ctx context.Context, c *call, req wire.Approvals) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	reply, err := a.Queries.Approvals(req, c.answerer(), c.roles.Has(access.RolesOf(access.Read)))
 	if err == nil {
 		reply.Stale = a.lacking(ctx)
@@ -103,9 +100,6 @@ func (as *asked) show(who events.Answerer) (wire.Approval, error) {
 func (a *approvalAPI) show(ctx context.Context, c *call, req wire.ShowApproval) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
-		return nil, err
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	as, err := a.asked(ctx, id)

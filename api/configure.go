@@ -21,7 +21,7 @@ type typeAPI struct {
 }
 
 func (a *typeAPI) handle(h *handlers) {
-	on(h, wire.APITypes, a.list)
+	projected(h, wire.APITypes, a.list)
 	on(h, wire.APIConfigure, a.configure)
 	on(h, wire.APITypeRemove, a.remove)
 	on(h, wire.APIPause, a.pause)
@@ -145,9 +145,6 @@ func (e *engine) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome,
 }
 
 func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	types, err := a.Queries.Types()
 	if err != nil {
 		return nil, err

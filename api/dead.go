@@ -20,11 +20,11 @@ type deadAPI struct {
 }
 
 func (a *deadAPI) handle(h *handlers) {
-	projected(h, wire.APIDead, func(r wire.Selection) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.Selection) (wire.Listed, error) {
+	projected(h, wire.APIDead, func(ctx context.Context, _ *call, r wire.Selection) (any, error) {
 		page, err := a.Queries.Dead(r)
 		return a.listed(ctx, page, err)
 	})
-	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.CausesQuery) (wire.CausesReply, error) {
+	projected(h, wire.APICauses, func(ctx context.Context, _ *call, r wire.CausesQuery) (any, error) {
 		reply, err := a.Queries.Causes(r)
 		if err == nil {
 			reply.Stale = a.lacking(ctx)

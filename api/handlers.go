@@ -67,13 +67,14 @@ func limited[Request any](s *Service, room chan struct{}, within time.Duration, 
 	})
 }
 
-// projected has an endpoint answered by the projection, once that shows the position
-// that the request names.
-func projected[Request, Reply any](h *handlers, name string, least func(Request) wire.Position, fn func(context.Context, Request) (Reply, error)) {
-	on(h, name, func(ctx context.Context, _ *call, req Request) (any, error) {
-		if err := h.s.engine.await(ctx, least(req)); err != nil {
+// projected is on for what the projection answers: fn is called once that shows the
+// request's MinPosition.
+func projected[Request any](h *handlers, name string, fn func(context.Context, *call, Request) (any, error)) {
+	on(h, name, func(ctx context.Context, c *call, req Request) (any, error) {
+		min := reflect.ValueOf(req).FieldByName("MinPosition").Interface().(wire.Position)
+		if err := h.s.engine.await(ctx, min); err != nil {
 			return nil, err
 		}
-		return fn(ctx, req)
+		return fn(ctx, c, req)
 	})
 }

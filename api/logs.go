@@ -39,7 +39,6 @@ const (
 	// lastLogBytes bounds the texts of the records that are read at once.
 	lastLogBytes = 4 << 20
 	logBatch     = 500 // records asked for at once
-	logWait      = 5 * time.Second
 )
 
 // LogsConfig says how the items' logs are kept. Zero fields have defaults.
@@ -56,18 +55,11 @@ type LogsConfig struct {
 // Logs is the stream of the items' logs.
 type Logs struct {
 	nc    *nats.Conn
-	js    jetstream.JetStream
 	names wire.Names
 }
 
 // MirroredLogs returns the items' logs of a stream that exists.
-func MirroredLogs(nc *nats.Conn, names wire.Names) (*Logs, error) {
-	js, err := connect.JetStream(nc, names)
-	if err != nil {
-		return nil, fmt.Errorf("open items' logs: %w", err)
-	}
-	return &Logs{nc: nc, js: js, names: names}, nil
-}
+func MirroredLogs(nc *nats.Conn, names wire.Names) *Logs { return &Logs{nc, names} }
 
 // OpenLogs makes the stream, or brings it to this configuration. At its bounds
 // the oldest records go.
@@ -105,7 +97,7 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 	if _, err := js.CreateOrUpdateStream(ctx, conf); err != nil {
 		return nil, fmt.Errorf("open items' logs: make stream %s: %w", conf.Name, err)
 	}
-	return &Logs{nc: c.Conn, js: js, names: c.Names}, nil
+	return &Logs{c.Conn, c.Names}, nil
 }
 
 // Last returns the last records of an item's log, oldest first: at most limit
@@ -136,60 +128,16 @@ func (l *Logs) Last(ctx context.Context, t events.Type, id events.ID, limit int)
 	return records, nil
 }
 
-const (
-	// followAhead is the number of records that a followed log fetches ahead.
-	followAhead = 128
-	// followRetry is the pause before another try when the server does not answer.
-	followRetry = 500 * time.Millisecond
-)
-
-// Follow gives the records of an item's log behind a sequence to fn, those
-// already there first, until ctx ends or fn errs: that is the error it returns.
-// It outlives reconnects.
-func (l *Logs) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, fn func(wire.LogRecord) error) error {
-	for ctx.Err() == nil {
-		err := l.followOnce(ctx, l.names.Log(t, id), &behind, fn)
-		var lost *feedLost
-		if !errors.As(err, &lost) {
-			return err
+// Follow gives the records of an item's log behind a sequence to fn, as [Output.Follow] does
+// with chunks of its output.
+func (l *Logs) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, ended <-chan struct{}, fn func(wire.LogRecord) error) error {
+	return follow(ctx, l.nc, l.names.Log(t, id), ended, fn, func() ([]wire.LogRecord, bool, error) {
+		page, err := l.After(ctx, t, id, behind, logBatch)
+		if n := len(page.Records); n > 0 {
+			behind = page.Records[n-1].Seq
 		}
-		if l.nc.IsClosed() {
-			return fmt.Errorf("follow the log of item %s: %w", id, lost.err)
-		}
-		select {
-		case <-time.After(followRetry):
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
-}
-
-// feedLost is the end of a consumer, not of the log.
-type feedLost struct{ err error }
-
-func (e *feedLost) Error() string { return e.err.Error() }
-
-// followOnce reads with one consumer for as long as it lasts.
-func (l *Logs) followOnce(ctx context.Context, subject string, behind *uint64, fn func(wire.LogRecord) error) error {
-	f, err := connect.OpenFeed(ctx, l.js, l.names, connect.FeedConfig{Stream: l.names.LogStream(), Filters: []string{subject}, FromSeq: *behind + 1, Messages: followAhead})
-	if err != nil {
-		return &feedLost{err}
-	}
-	defer f.Close()
-	for {
-		m, err := f.Next(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return &feedLost{err}
-		}
-		r := readRecord(m.Data, m.Seq, m.Time)
-		if err := fn(r); err != nil {
-			return err
-		}
-		*behind = r.Seq
-	}
+		return page.Records, page.More, err
+	})
 }
 
 // readRecord reads a message of a log; one that is no record comes as its text.
@@ -225,22 +173,4 @@ func (l *Logs) After(ctx context.Context, t events.Type, id events.ID, behind ui
 	}
 	reply.More = pending > 0
 	return reply, nil
-}
-
-// LastSeq returns the sequence of the last record of an item's log; 0 for none.
-func (l *Logs) LastSeq(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, logWait)
-	defer cancel()
-	s, err := l.js.Stream(ctx, l.names.LogStream())
-	if err != nil {
-		return 0, fmt.Errorf("find the end of the log of item %s: %w", id, err)
-	}
-	m, err := s.GetLastMsgForSubject(ctx, l.names.Log(t, id))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("find the end of the log of item %s: %w", id, err)
-	}
-	return m.Sequence, nil
 }

@@ -27,8 +27,8 @@ type Namespaces interface {
 type namespaceAPI struct{ *engine }
 
 func (a *namespaceAPI) handle(h *handlers) {
-	on(h, wire.APINamespaces, a.list)
-	on(h, wire.APINamespace, a.show)
+	projected(h, wire.APINamespaces, a.list)
+	projected(h, wire.APINamespace, a.show)
 	on(h, wire.APINamespaceSet, a.set)
 	on(h, wire.APINamespaceChange, a.change)
 	on(h, wire.APINamespaceRemove, a.remove)
@@ -47,9 +47,6 @@ func (a *namespaceAPI) list(ctx context.Context, _ *call, req wire.StatsRequest)
 	if err := a.hasList(); err != nil {
 		return nil, err
 	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	at := a.Queries.Applied()
 	reply := wire.NamespacesReply{Namespaces: []wire.NamespaceInfo{}, Position: wire.PositionOf(at), Stale: a.lacking(ctx)}
 	err := eachRecord(a.Queries, events.RecordNamespace, func(_ string, n events.NamespaceInfo) {
@@ -61,9 +58,6 @@ func (a *namespaceAPI) list(ctx context.Context, _ *call, req wire.StatsRequest)
 // show shows one namespace.
 func (a *namespaceAPI) show(ctx context.Context, _ *call, req wire.NamespaceGet) (any, error) {
 	if err := a.hasList(); err != nil {
-		return nil, err
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	info, err := a.find(ctx, req.Name)

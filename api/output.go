@@ -34,13 +34,11 @@ const (
 	outputPageBytes  = 80 << 10
 
 	outputHeaderBytes = 1 << 10
-	outputTries       = 5                      // to store it behind what is there
-	outputPause       = 20 * time.Millisecond  // before another try
-	outputEnds        = 10_000                 // outputs whose end is remembered
-	outputPrunes      = 1000                   // pruned items whose output is to be removed; a sweep finds those beyond
-	outputSweep       = 10 * time.Minute       // between two sweeps
-	outputRetry       = 500 * time.Millisecond // before a follower asks again when nothing answers
-	outputLook        = time.Second            // how often a follower looks when nothing shows that there is more
+	outputTries       = 5                     // to store it behind what is there
+	outputPause       = 20 * time.Millisecond // before another try
+	outputEnds        = 10_000                // outputs whose end is remembered
+	outputPrunes      = 1000                  // pruned items whose output is to be removed; a sweep finds those beyond
+	outputSweep       = 10 * time.Minute      // between two sweeps
 )
 
 // OutputConfig says how the items' outputs are kept. Zero fields have defaults.

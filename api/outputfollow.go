@@ -20,40 +20,54 @@ import (
 // first. It returns nil once ended is closed and fn has had all that was stored by then, or
 // with the error of fn or ctx. It outlives reconnects.
 func (o *Output) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, ended <-chan struct{}, fn func(wire.OutputChunk) error) error {
-	more := make(chan struct{}, 1)
-	sub, err := o.cfg.Conn.Subscribe(o.cfg.Names.Output(t, id), func(*nats.Msg) {
-		nudge.Send(more)
+	return follow(ctx, o.cfg.Conn, o.cfg.Names.Output(t, id), ended, fn, func() ([]wire.OutputChunk, bool, error) {
+		page, err := o.After(ctx, t, id, behind)
+		if n := len(page.Chunks); n > 0 {
+			behind = page.Chunks[n-1].Seq
+		}
+		return page.Chunks, page.More, err
 	})
+}
+
+const (
+	followRetry = 500 * time.Millisecond // before a follower asks again when nothing answers
+	followLook  = time.Second            // how often it looks when nothing shows that there is more
+)
+
+// follow gives fn what next returns, until ended is closed and there is no more. A message on
+// the subject shows that there may be more.
+func follow[T any](ctx context.Context, nc *nats.Conn, subject string, ended <-chan struct{}, fn func(T) error, next func() (page []T, more bool, err error)) error {
+	stored := make(chan struct{}, 1)
+	sub, err := nc.Subscribe(subject, func(*nats.Msg) { nudge.Send(stored) })
 	if err != nil {
-		return fmt.Errorf("follow the output of item %s: %w", id, err)
+		return fmt.Errorf("follow %s: %w", subject, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
-	look := time.NewTicker(outputLook)
+	look := time.NewTicker(followLook)
 	defer look.Stop()
 	for last := false; ; {
-		page, err := o.After(ctx, t, id, behind)
+		page, more, err := next()
 		if ctx.Err() != nil || err != nil && events.CodeOf(err) != events.CodeUnavailable {
 			return cmp.Or(ctx.Err(), err)
 		}
-		for _, c := range page.Chunks {
-			if err := fn(c); err != nil {
+		for _, v := range page {
+			if err := fn(v); err != nil {
 				return err
 			}
-			behind = c.Seq
 		}
 		switch {
 		case err != nil:
-			if err := sleep.For(ctx, outputRetry); err != nil {
+			if err := sleep.For(ctx, followRetry); err != nil {
 				return err
 			}
 			continue
-		case page.More:
+		case more:
 			continue
 		case last:
 			return nil
 		}
 		select {
-		case <-more:
+		case <-stored:
 		case <-look.C:
 		case <-ended:
 			last, ended = true, nil

@@ -21,9 +21,6 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.QueuePositions) 
 			return nil, err
 		}
 	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	places, err := a.Core.Places(ctx, ids)
 	if err != nil {
 		return nil, err

@@ -29,27 +29,24 @@ type itemAPI struct {
 }
 
 func (a *itemAPI) handle(h *handlers) {
-	on(h, wire.APIGet, a.get)
-	projected(h, wire.APIList, func(r wire.List) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.List) (wire.Listed, error) {
+	projected(h, wire.APIGet, a.get)
+	projected(h, wire.APIList, func(ctx context.Context, _ *call, r wire.List) (any, error) {
 		page, err := a.Queries.List(r)
 		return a.listed(ctx, page, err)
 	})
-	on(h, wire.APIHistory, a.history)
+	projected(h, wire.APIHistory, a.history)
 	on(h, wire.APILogs, a.logs)
 	on(h, wire.APIOutput, a.output)
 	// In a room of its own: heartbeats don't wait behind output.
 	raw[wire.OutputWrite](h, wire.APIOutputWrite, limited(h.s, h.s.outputs, outputWithin, a.writeOutput))
-	on(h, wire.APITree, a.tree)
-	on(h, wire.APIWhy, a.why)
-	on(h, wire.APIHeld, a.held)
+	projected(h, wire.APITree, a.tree)
+	projected(h, wire.APIWhy, a.why)
+	projected(h, wire.APIHeld, a.held)
 }
 
 func (a *itemAPI) get(ctx context.Context, c *call, req wire.Get) (any, error) {
 	if (req.ID == "") == (req.IntakeSeq == 0) {
 		return nil, events.Refuse(events.CodeBadRequest, "give either id or intake_seq")
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
 	}
 	id, err := a.idOf(ctx, req)
 	if err != nil {
@@ -113,9 +110,6 @@ func (e *engine) item(ctx context.Context, id events.ID) (*events.Item, error) {
 func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
-		return nil, err
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	list, err := lookup(ctx, a.engine, id, func() ([]wire.HistoryEvent, bool, error) {
@@ -186,9 +180,6 @@ func (a *itemAPI) held(ctx context.Context, c *call, req wire.HolderRequest) (an
 	if req.Key == "" || len(req.Key) > events.MaxKeyLen {
 		return nil, events.Refuse(events.CodeBadRequest, "key has %d bytes: give the dedup key, of 1 to %d", len(req.Key), events.MaxKeyLen)
 	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	find := func() (*events.Item, error) { return a.Queries.DedupHolder(t, req.Key) }
 	it, err := find()
 	if it == nil && err == nil { // another client may have just submitted it
@@ -209,9 +200,6 @@ func (a *itemAPI) held(ctx context.Context, c *call, req wire.HolderRequest) (an
 func (a *itemAPI) why(ctx context.Context, c *call, req wire.Why) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
-		return nil, err
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	return a.Core.Why(ctx, id)

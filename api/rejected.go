@@ -15,14 +15,14 @@ import (
 type rejectedAPI struct{ *engine }
 
 func (a *rejectedAPI) handle(h *handlers) {
-	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, func(ctx context.Context, r wire.ListRejected) (wire.RejectedListed, error) {
+	projected(h, wire.APIRejected, func(ctx context.Context, _ *call, r wire.ListRejected) (any, error) {
 		page, err := a.Queries.Rejected(r)
 		if err == nil {
 			page.Stale = a.lacking(ctx)
 		}
 		return page, err
 	})
-	on(h, wire.APIShowRejected, a.show)
+	projected(h, wire.APIShowRejected, a.show)
 	on(h, wire.APIReplayRejected, a.replay)
 	on(h, wire.APIPurgeRejected, a.purge)
 }
@@ -30,9 +30,6 @@ func (a *rejectedAPI) handle(h *handlers) {
 func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (any, error) {
 	if (req.Seq == 0) == (req.IntakeSeq == 0) {
 		return nil, events.Refuse(events.CodeBadRequest, "give either seq or intake_seq")
-	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
 	}
 	seq := req.Seq
 	if at, direct := wire.DirectPosition(req.IntakeSeq); direct {

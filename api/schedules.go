@@ -18,7 +18,7 @@ import (
 type scheduleAPI struct{ *engine }
 
 func (a *scheduleAPI) handle(h *handlers) {
-	on(h, wire.APISchedules, a.list)
+	projected(h, wire.APISchedules, a.list)
 	on(h, wire.APIScheduleSet, a.set)
 	on(h, wire.APIScheduleRemove, a.remove)
 	on(h, wire.APISchedulePause, a.pause(true))
@@ -29,9 +29,6 @@ func (a *scheduleAPI) handle(h *handlers) {
 
 // list lists the schedules.
 func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	at := a.Queries.Applied()
 	all, err := a.all()
 	if err != nil {

@@ -32,15 +32,8 @@ type statsAPI struct {
 }
 
 func (a *statsAPI) handle(h *handlers) {
-	on(h, wire.APIStats, a.ask)
-	on(h, wire.APIPlace, a.place)
-}
-
-func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	return a.now(ctx)
+	projected(h, wire.APIStats, func(ctx context.Context, _ *call, _ wire.StatsRequest) (any, error) { return a.now(ctx) })
+	projected(h, wire.APIPlace, a.place)
 }
 
 // Stats returns the engine's figures at a glance.

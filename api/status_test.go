@@ -101,7 +101,7 @@ func TestRecordsThatLookLikeStatuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.svc.Logs.Follow(ctx, "email", id, 0, func(rec wire.LogRecord) error { followed <- rec; return nil })
+		ended <- r.svc.Logs.Follow(ctx, "email", id, 0, nil, func(rec wire.LogRecord) error { followed <- rec; return nil })
 	}()
 	js, err := jetstream.New(r.nc)
 	if err != nil {

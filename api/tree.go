@@ -32,9 +32,6 @@ func (a *itemAPI) tree(ctx context.Context, c *call, req wire.Tree) (any, error)
 	if req.Limit < 0 || req.Limit > MaxTreeNodes {
 		return nil, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", req.Limit, MaxTreeNodes, DefaultTreeNodes)
 	}
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
 	it, err := a.item(ctx, id)
 	if err != nil {
 		return nil, err

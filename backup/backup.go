@@ -142,7 +142,7 @@ func (r *run) begin(start time.Time) error {
 
 // before returns what the backup to continue has of a kind, if it is of the stream that
 // is there now; nil: begin anew.
-func (r *run) before(kind string, now *streamInfo) *Stream {
+func (r *run) before(kind string, now *jetstream.StreamInfo) *Stream {
 	for _, m := range []*Manifest{r.old, r.whole} {
 		if m == nil {
 			continue
@@ -154,47 +154,35 @@ func (r *run) before(kind string, now *streamInfo) *Stream {
 	return nil
 }
 
-// streamInfo is the server's description of a stream.
-type streamInfo struct {
-	jetstream.StreamInfo
-	Error   *jetstream.APIError `json:"error"`
-	Cluster *struct {
-		Leader      string    `json:"leader"`
-		LeaderSince time.Time `json:"leader_since"`
-		Replicas    []struct {
-			Name    string `json:"name"`
-			Current bool   `json:"current"`
-			Lag     uint64 `json:"lag"`
-		} `json:"replicas"`
-	} `json:"cluster"`
-}
-
 // reign names a leadership: as long as it is the same, what a stream's leader has said
 // was complete.
-func (i *streamInfo) reign() string {
+func reign(i *jetstream.StreamInfo) string {
 	if i.Cluster == nil {
 		return ""
 	}
-	return i.Cluster.Leader + " " + i.Cluster.LeaderSince.String()
+	return fmt.Sprint(i.Cluster.Leader, " ", i.Cluster.LeaderSince)
 }
 
 // errNoStream: there is no such stream.
 var errNoStream = errors.New("there is no such stream")
 
 // info asks for a stream's configuration and state.
-func info(ctx context.Context, nc *nats.Conn, names wire.Names, stream string) (*streamInfo, error) {
+func info(ctx context.Context, nc *nats.Conn, names wire.Names, stream string) (*jetstream.StreamInfo, error) {
 	var last error
 	for range maxSilences {
 		asking, cancel := context.WithTimeout(ctx, silence)
 		m, err := nc.RequestWithContext(asking, names.JetStream("STREAM.INFO."+stream), nil)
 		cancel()
-		var i streamInfo
+		var i struct {
+			jetstream.StreamInfo
+			Error *jetstream.APIError `json:"error"`
+		}
 		if err == nil {
 			err = json.Unmarshal(m.Data, &i)
 		}
 		switch {
 		case err == nil && i.Error == nil:
-			return &i, nil
+			return &i.StreamInfo, nil
 		case err == nil && i.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
 			return nil, fmt.Errorf("%s: %w", stream, errNoStream)
 		case err == nil && i.Error.Code < 500:
@@ -234,7 +222,7 @@ func (r *run) side(ctx context.Context, kind string, incremental bool) error {
 		switch {
 		case err != nil:
 			return err
-		case then.reign() == now.reign() || pass == maxPasses:
+		case reign(then) == reign(now) || pass == maxPasses:
 			if err := r.keepStream(); err != nil {
 				return err
 			}
@@ -244,7 +232,7 @@ func (r *run) side(ctx context.Context, kind string, incremental bool) error {
 	}
 }
 
-func (r *run) pass(ctx context.Context, kind string, incremental bool, tip eventlog.Tip, now *streamInfo) error {
+func (r *run) pass(ctx context.Context, kind string, incremental bool, tip eventlog.Tip, now *jetstream.StreamInfo) error {
 	s := &Stream{Kind: kind, Name: now.Config.Name, Created: now.Created, Config: now.Config, First: tip.First, Last: tip.Seq}
 	r.s, r.added[kind] = s, 0
 	if old := r.before(kind, now); incremental && old != nil {
@@ -435,7 +423,7 @@ func (r *run) tip(ctx context.Context, name string) (eventlog.End, error) {
 	}
 }
 
-func (r *run) logPass(ctx context.Context, tip eventlog.End, now *streamInfo) error {
+func (r *run) logPass(ctx context.Context, tip eventlog.End, now *jetstream.StreamInfo) error {
 	if tip.First > tip.Seq || tip.Last == 0 {
 		return fmt.Errorf("the event log %s holds no event: there is nothing to back up", now.Config.Name)
 	}

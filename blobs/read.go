@@ -52,16 +52,6 @@ func (s *Store) readAll(r *reader) ([]byte, error) {
 	return doc, nil
 }
 
-// Resolve returns the document that doc refers to if it is a reference, else
-// doc itself.
-func (s *Store) Resolve(ctx context.Context, doc []byte) ([]byte, error) {
-	ref, ok, err := Find(doc)
-	if err != nil || !ok {
-		return doc, err
-	}
-	return s.Get(ctx, ref)
-}
-
 // Open begins to read an object, of any size. The bytes are not checked as they
 // come: whether they match the reference is known at the end, when the last
 // Read returns io.EOF, or an error that is ErrDamaged. The reader is for one

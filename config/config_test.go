@@ -302,7 +302,7 @@ func TestDocsAreCurrent(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks the marks %q and %q", path, begin, end)
 	}
-	want := head + begin + Table() + end + tail
+	want := head + begin + settingsTable() + end + tail
 	if string(data) == want {
 		return
 	}

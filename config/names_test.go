@@ -50,7 +50,7 @@ func TestOneSpellingPerSetting(t *testing.T) {
 	})
 	var names []string
 	for _, s := range TypeSettings() {
-		names = append(names, s.API)
+		names = append(names, s.Name+unitOf(s.Kind))
 	}
 	same(t, "a type", names, api)
 	same(t, "a priority", settingNames("", new(Patch).rows("", prioritySettings())), backoffInline(jsonNames("", reflect.TypeFor[events.PriorityOverride]())))

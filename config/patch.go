@@ -379,21 +379,19 @@ func (p Patch) Conflicts(wanted events.TypeSettings) (names []string) {
 // Setting describes a setting of a type.
 type Setting struct {
 	Name    string // dotted, as in engine.toml and `types set`
-	API     string // in JSON: Name with its unit
 	Kind    string // duration, size, integer, number, boolean, string, tables, table
 	Default string // for people
-	Doc     string // Markdown
 }
 
 // TypeSettings lists the settings of a type. Those by priority and those by failure
 // code are one each, a table.
 func TypeSettings() (list []Setting) {
 	for _, r := range typeSettings {
-		list = append(list, Setting{r.key, r.key + unitOf(r.kind), r.kind, r.def, r.doc})
+		list = append(list, Setting{r.key, r.kind, r.def})
 	}
 	var p Patch
 	for _, f := range []field{p.codes(), p.priorities()} {
-		list = append(list, Setting{f.key, f.key, f.kind, f.def, f.doc})
+		list = append(list, Setting{f.key, f.kind, f.def})
 	}
 	return list
 }

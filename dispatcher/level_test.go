@@ -45,6 +45,12 @@ func (o *older) takeOver(h *harness) (*core.State, error) {
 	return s, err
 }
 
+// raise raises the log to a format level, and returns the position from which on it holds.
+func (h *harness) raise(level int) (events.Seq, error) {
+	out, err := h.eng.one(h.ctx(), core.RaiseFormat{Level: level, Version: h.eng.cfg.Version})
+	return out.Position, err
+}
+
 // Two programs of different levels share a log as it is. Once it has been raised the
 // older one, which has followed it so far, is refused, and has appended nothing.
 func TestRaiseFormatShutsOlderProgramsOut(t *testing.T) {
@@ -59,20 +65,20 @@ func TestRaiseFormatShutsOlderProgramsOut(t *testing.T) {
 		return err == nil && h.eng.Epoch() > 2
 	})
 
-	at, err := h.eng.RaiseFormat(h.ctx(), nextLevel)
+	at, err := h.raise(nextLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := h.eng.RaiseFormat(h.ctx(), nextLevel); err != nil || again != at {
+	if again, err := h.raise(nextLevel); err != nil || again != at {
 		t.Fatalf("raised twice: at %d and %d, %v", at, again, err)
 	}
 	if err := h.eng.Await(h.ctx(), at); err != nil {
 		t.Fatal(err)
 	}
-	if level, reads, err := h.eng.FormatLevels(); err != nil || level != nextLevel || reads != nextLevel {
-		t.Fatalf("the log is at level %d: %v", level, err)
+	if m, err := h.store.Meta(); err != nil || m.Level != nextLevel {
+		t.Fatalf("the log is at level %d: %v", m.Level, err)
 	}
-	if _, err := h.eng.RaiseFormat(h.ctx(), nextLevel+1); !errors.Is(err, &events.Error{Code: events.CodeBadRequest}) {
+	if _, err := h.raise(nextLevel + 1); !errors.Is(err, &events.Error{Code: events.CodeBadRequest}) {
 		t.Fatalf("raised to what it does not read: %v", err)
 	}
 
@@ -94,13 +100,13 @@ func TestRaiseFormatShutsOlderProgramsOut(t *testing.T) {
 func TestStoreOfARaisedLog(t *testing.T) {
 	h := newHarness(t, func(c *Config) { c.FormatLevel, c.Version = nextLevel, "2.0.0" })
 	id := h.submit("email")
-	if _, err := h.eng.RaiseFormat(h.ctx(), nextLevel); err != nil {
+	if _, err := h.raise(nextLevel); err != nil {
 		t.Fatal(err)
 	}
 	h.stopEngine()
 	h.startEngine()
-	if level, _, err := h.eng.FormatLevels(); err != nil || level != nextLevel || h.item(id) == nil {
-		t.Fatalf("after a restart the log is at level %d: %v", level, err)
+	if m, err := h.store.Meta(); err != nil || m.Level != nextLevel || h.item(id) == nil {
+		t.Fatalf("after a restart the log is at level %d: %v", m.Level, err)
 	}
 	last := h.eng.Position()
 	o := newOlder(h)

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -99,7 +98,8 @@ type Edge struct {
 	names wire.Names
 	dir   *dataDir
 	ns    *natsserver.Server
-	log   *edgeLog
+	log   *natsLog
+	pass  string // of this process's own connection
 	nc    *nats.Conn
 	js    jetstream.JetStream
 
@@ -132,7 +132,7 @@ func StartEdge(ctx context.Context, o EdgeOptions) (*Edge, error) {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
 	log := o.Logger.With("part", "nats-server")
-	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), life: lifecycle{log: o.Logger}, log: &edgeLog{natsLog: natsLog{log: log, peers: &lostPeers{log: log}}}}
+	e := &Edge{o: o, names: wire.WithPrefix(o.Prefix), life: lifecycle{log: o.Logger}, pass: rand.Text(), log: &natsLog{log: log, hub: &hubLink{}, peers: &lostPeers{log: log}}}
 	err := e.life.start(ctx, []part{
 		{"the data folder", e.openDir, func(context.Context) error { return e.dir.Close() }},
 		{"the site", e.checkSite, nil},
@@ -203,13 +203,13 @@ func (e *Edge) newServer(context.Context) error {
 	opts.Users = []*natsserver.User{{Username: "site", Password: rand.Text(), Permissions: &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Allow: []string{e.names.SubmitAll(), e.names.API("*")}},
 		Subscribe: &natsserver.SubjectPermission{Deny: []string{e.names.API(">")}},
-	}}, {Username: "streamwright", Password: e.log.password()}}
+	}}, {Username: "streamwright", Password: e.pass}}
 	ns, err := natsserver.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("start NATS server: %w", err)
 	}
 	e.ns = ns
-	ns.SetLoggerV2(e.log, false, false, false)
+	ns.SetLoggerV2(edgeLog{e.log}, false, false, false)
 	return nil
 }
 
@@ -261,7 +261,7 @@ func leafRemote(hub, site, token, ca, cert, key string) (*natsserver.RemoteLeafO
 }
 
 func (e *Edge) connect(context.Context) (err error) {
-	e.nc, err = nats.Connect("", nats.InProcessServer(e.ns), nats.UserInfo("streamwright", e.log.password()), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.Name("streamwright edge"))
+	e.nc, err = nats.Connect("", nats.InProcessServer(e.ns), nats.UserInfo("streamwright", e.pass), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.Name("streamwright edge"))
 	if err == nil {
 		e.js, err = jetstream.New(e.nc)
 	}
@@ -359,14 +359,14 @@ func (e *Edge) watchLink() bool {
 		e.off = sub
 	}
 	if up {
-		e.log.refused.Store(nil)
+		e.log.hub.refused.Store(nil)
 	}
 	return up
 }
 
 func (e *Edge) cutOff(m *nats.Msg) {
 	why := "the link is down"
-	if r := e.log.refused.Load(); r != nil {
+	if r := e.log.hub.refused.Load(); r != nil {
 		why = *r
 	}
 	data, err := json.Marshal(map[string]*wire.Error{"error": wire.FromError(events.Refuse(events.CodeUnavailable,
@@ -404,7 +404,7 @@ func (e *Edge) ask(ctx context.Context) error {
 // State says how the site is.
 func (e *Edge) State(ctx context.Context) (EdgeState, error) {
 	st := EdgeState{Site: e.o.Site, Connected: e.connected(), MaxBytes: e.o.MaxBytes}
-	if r := e.log.refused.Load(); r != nil && !st.Connected {
+	if r := e.log.hub.refused.Load(); r != nil && !st.Connected {
 		st.Refused = *r
 	}
 	s, err := e.js.Stream(ctx, e.names.SiteStream(e.o.Site))
@@ -432,31 +432,6 @@ func (e *Edge) stopServer() {
 	e.log.peers.forget()
 }
 
-// edgeLog also notes why the hub refuses the link.
-type edgeLog struct {
-	natsLog
-	refused atomic.Pointer[string] // nil: nothing is known
-	secret  sync.Once
-	pass    string
-}
-
-// password is that of this process's own connection.
-func (l *edgeLog) password() string {
-	l.secret.Do(func() { l.pass = rand.Text() })
-	return l.pass
-}
-
-// Errorf implements natsserver.Logger.
-func (l *edgeLog) Errorf(format string, v ...any) {
-	text := fmt.Sprintf(format, v...)
-	if why := linkRefusal(text); why != "" {
-		if before := l.refused.Swap(&why); before != nil && *before == why {
-			return // it is tried again and again
-		}
-	}
-	l.natsLog.Errorf("%s", text)
-}
-
 // linkRefusal returns what an error of the server says of why its link to the hub is
 // refused; empty: nothing. A hub that can't be reached does not refuse, whatever its name.
 func linkRefusal(text string) string {
@@ -476,9 +451,12 @@ func linkRefusal(text string) string {
 	return ""
 }
 
-// Warnf implements natsserver.Logger. The passwords in the server's options are made anew
-// at each start, and are in no file.
-func (l *edgeLog) Warnf(format string, v ...any) {
+// edgeLog is the log of a site's server, without its warning of plain passwords: they are made
+// anew at each start, and are in no file.
+type edgeLog struct{ *natsLog }
+
+// Warnf implements natsserver.Logger.
+func (l edgeLog) Warnf(format string, v ...any) {
 	if !strings.HasPrefix(format, "Plaintext passwords") {
 		l.natsLog.Warnf(format, v...)
 	}

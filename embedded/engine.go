@@ -242,6 +242,3 @@ func (e *Engine) LeafURL() string {
 
 // PProf returns the profiler's address, or "" if there is none.
 func (e *Engine) PProf() string { return e.profiler.addr }
-
-// Cluster returns the view of the servers, which is good until Stop.
-func (e *Engine) Cluster() *Cluster { return e.cluster() }

@@ -170,7 +170,12 @@ func TestClusterGrows(t *testing.T) {
 	}
 	c, _ := as(t, engines[4], "ops")
 	proven(t, c, "n1", "n2", "n3", "n4", "n5")
-	nodes, err := engines[3].Cluster().Nodes(testContext(t))
+	nc, err := engines[3].srv.connectAs(engines[3].srv.system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nodes, err := metaNodes(testContext(t), nc)
 	if err != nil || len(nodes) != 5 {
 		t.Errorf("the cluster's metadata knows %+v, %v", nodes, err)
 	}

@@ -336,12 +336,8 @@ func (m *Mirror) follow() {
 // openAPI makes the API.
 func (m *Mirror) openAPI(context.Context) error {
 	f := m.e.faces
-	logs, err := api.MirroredLogs(f.nc, f.names())
-	if err != nil {
-		return err
-	}
 	return f.newService(api.Config{
-		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: logs, Mirror: answeredHere, Written: f.decider.dispatcher.Position,
+		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: api.MirroredLogs(f.nc, f.names()), Mirror: answeredHere, Written: f.decider.dispatcher.Position,
 		Info: wire.InfoReply{Owner: m.hubURL(), Node: m.o.Site},
 	})
 }
@@ -435,9 +431,6 @@ func (m *Mirror) URL() string { return m.e.URL() }
 
 // HTTPURL returns the beginning of a URL of the HTTP server; empty if nothing listens.
 func (m *Mirror) HTTPURL() string { return m.e.HTTPURL() }
-
-// Connect opens an in-process connection with a client's rights. The caller closes it.
-func (m *Mirror) Connect(opts ...nats.Option) (*nats.Conn, error) { return m.e.Connect(opts...) }
 
 // Done is closed when the mirror has ended by itself: Stop then says why.
 func (m *Mirror) Done() <-chan struct{} { return m.e.Done() }

@@ -17,35 +17,26 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Cluster tells about the servers that hold the engine's streams, and moves the
-// leadership of a stream. With embedded servers it knows all nodes; on an existing
-// NATS, what an ordinary account may ask. Its methods may be called at once from
-// several goroutines.
+// Cluster moves the leadership of the streams that the engine uses, and knows what holds them.
+// Its methods may be called at once from several goroutines.
 type Cluster struct{ b *base }
 
-// NodeState is a server as the leader of the cluster's metadata knows it, or, on an
-// existing NATS, as the leader of the event stream does.
+// NodeState is a server as a leader knows it: that of the cluster's metadata, or of a stream.
 type NodeState struct {
-	Name    string        `json:"name"`
-	Leader  bool          `json:"leader,omitempty"` // it is that leader
-	Online  bool          `json:"online"`
-	Current bool          `json:"current"`       // it has what the leader has
-	Lag     uint64        `json:"lag,omitempty"` // entries that it lacks
-	Seen    time.Duration `json:"-"`             // since it was last heard of; 0 for the leader
-	peer    string        // its name among the servers
+	Name    string
+	Leader  bool // it is that leader
+	Online  bool
+	Current bool   // it has what the leader has
+	peer    string // its name among the servers
 }
 
 // StreamState is how a stream's replicas are.
 type StreamState struct {
-	Stream   string      `json:"stream"`
-	Leader   string      `json:"leader,omitempty"` // empty: there is none
-	Wanted   int         `json:"wanted"`           // replicas
-	Replicas []NodeState `json:"replicas,omitempty"`
-	// AtRisk says that the loss of one more server may stop the stream, or lose what
-	// it holds. A stream with one replica always is.
-	AtRisk bool `json:"at_risk,omitempty"`
-	// Error says why nothing is known of the stream.
-	Error string `json:"error,omitempty"`
+	Stream   string
+	Leader   string // empty: there is none
+	Wanted   int    // replicas
+	Replicas []NodeState
+	Error    string // why nothing is known of the stream
 }
 
 const (
@@ -136,24 +127,6 @@ func (c *Cluster) streamQuorum(ctx context.Context) error {
 	return nil
 }
 
-// LeadsLog reports whether this node's own server leads the event stream; true where
-// it is the only one. On an existing NATS it reports whether the engine is connected
-// to the leader.
-func (c *Cluster) LeadsLog(ctx context.Context) (bool, error) {
-	name := c.b.names().EventStream(0)
-	switch {
-	case c.b.srv.member() != nil:
-		return c.b.srv.leadsLog(c.b.names()), nil
-	case c.b.srv != nil:
-		return true, nil
-	}
-	s := c.stream(ctx, name)
-	if s.Error != "" {
-		return false, errors.New(s.Error)
-	}
-	return s.Leader == "" || s.Leader == c.b.nc.ConnectedServerName(), nil
-}
-
 // HandLog hands the leadership of the event stream to a node, and returns once that
 // node has it. Nothing can be appended meanwhile, for some 20 to 200 ms.
 func (c *Cluster) HandLog(ctx context.Context, node string) error {
@@ -195,28 +168,8 @@ func (c *Cluster) stepDown(ctx context.Context, stream, node string) error {
 	return askJetStream(ctx, c.b.nc, c.b.names().JetStream("STREAM.LEADER.STEPDOWN."+stream), map[string]any{"placement": map[string]string{"preferred": node}})
 }
 
-// Nodes lists the nodes that the cluster knows, sorted by name. Those of embedded
-// servers include nodes that have been gone for long. A single server has none.
-func (c *Cluster) Nodes(ctx context.Context) ([]NodeState, error) {
-	if c.b.srv == nil {
-		s := c.stream(ctx, c.b.names().EventStream(0))
-		if s.Error != "" {
-			return nil, errors.New(s.Error)
-		}
-		return s.Replicas, nil
-	}
-	if c.b.srv.member() == nil {
-		return nil, nil
-	}
-	nc, err := c.b.srv.connectAs(c.b.srv.system)
-	if err != nil {
-		return nil, err
-	}
-	defer nc.Close()
-	return metaNodes(ctx, nc)
-}
-
-// metaNodes asks the leader of the metadata.
+// metaNodes asks the leader of the cluster's metadata for all nodes, those that have been gone for
+// long among them.
 func metaNodes(ctx context.Context, nc *nats.Conn) ([]NodeState, error) {
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
@@ -235,9 +188,9 @@ func metaNodes(ctx context.Context, nc *nats.Conn) ([]NodeState, error) {
 	meta := answer.Data.Meta
 	nodes := []NodeState{{Name: meta.Leader, Leader: true, Online: true, Current: true, peer: meta.Peer}}
 	for _, r := range meta.Replicas {
-		nodes = append(nodes, NodeState{Name: r.Name, Online: online(r.Offline, r.Current, r.Active), Current: r.Current, Lag: r.Lag, Seen: r.Active, peer: r.Peer})
+		nodes = append(nodes, NodeState{Name: r.Name, Online: online(r.Offline, r.Current, r.Active), Current: r.Current, peer: r.Peer})
 	}
-	return sorted(nodes), nil
+	return nodes, nil
 }
 
 // online reports whether a leader has heard of another server lately, active ago. One that it
@@ -245,25 +198,6 @@ func metaNodes(ctx context.Context, nc *nats.Conn) ([]NodeState, error) {
 // without the mark of those that said goodbye.
 func online(offline, current bool, active time.Duration) bool {
 	return !offline && (active > 0 || current) && active <= seenWithin
-}
-
-func sorted(nodes []NodeState) []NodeState {
-	slices.SortFunc(nodes, func(a, b NodeState) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes
-}
-
-// Streams tells about the replicas of the streams with primary data, those of ack
-// workers only if they are there.
-func (c *Cluster) Streams(ctx context.Context) []StreamState {
-	var all []StreamState
-	for _, name := range append(primaryStreams(c.b.names(), partitions), "KV_"+c.b.names().Bucket("partitions")) {
-		s := c.stream(ctx, name)
-		if s.Error == jetstream.ErrStreamNotFound.Error() {
-			continue
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // stream asks for one stream.
@@ -277,31 +211,24 @@ func (c *Cluster) stream(ctx context.Context, name string) StreamState {
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return StreamState{Stream: name, Error: jetstream.ErrStreamNotFound.Error(), AtRisk: true}
+		return StreamState{Stream: name, Error: jetstream.ErrStreamNotFound.Error()}
 	case err != nil:
-		return StreamState{Stream: name, Error: fmt.Sprintf("the stream %s does not answer: %v", name, err), AtRisk: true}
+		return StreamState{Stream: name, Error: fmt.Sprintf("the stream %s does not answer: %v", name, err)}
 	}
 	return stateOf(s.CachedInfo())
 }
 
 func stateOf(info *jetstream.StreamInfo) StreamState {
 	st := StreamState{Stream: info.Config.Name, Wanted: max(info.Config.Replicas, 1)}
-	good := 1
 	if c := info.Cluster; c != nil {
 		st.Leader = c.Leader
 		if c.Leader != "" {
 			st.Replicas = append(st.Replicas, NodeState{Name: c.Leader, Leader: true, Online: true, Current: true})
 		}
 		for _, r := range c.Replicas {
-			heard := online(r.Offline, r.Current, r.Active)
-			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: heard, Current: r.Current, Lag: r.Lag, Seen: r.Active})
-			if heard && r.Current {
-				good++
-			}
+			st.Replicas = append(st.Replicas, NodeState{Name: r.Name, Online: online(r.Offline, r.Current, r.Active), Current: r.Current})
 		}
-		sorted(st.Replicas)
 	}
-	st.AtRisk = good-1 <= st.Wanted/2
 	return st
 }
 

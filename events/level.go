@@ -3,7 +3,6 @@ package events
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // FormatLevel is the highest format level that this program reads and writes. A
@@ -31,12 +30,6 @@ func (b *FormatRaised) check(*Event) error {
 		return fmt.Errorf("level %d: a log begins at level 1", b.Level)
 	}
 	return nil
-}
-
-// RaiseTo returns the level to which a log can be raised: the highest that this node
-// and all others read. A node that does not say what it reads (0) reads level 1.
-func RaiseTo(mine int, others []int) int {
-	return max(1, slices.Min(append([]int{mine}, others...)))
 }
 
 // NewerError says that a log, or something in it, is of a format level above what the

@@ -8,24 +8,6 @@ import (
 	"time"
 )
 
-func TestRaiseTo(t *testing.T) {
-	for _, tt := range []struct {
-		mine   int
-		others []int
-		want   int
-	}{
-		{1, nil, 1},
-		{3, nil, 3},
-		{3, []int{3, 2}, 2},
-		{2, []int{3, 4}, 2},
-		{3, []int{3, 0}, 1}, // one that does not say
-	} {
-		if got := RaiseTo(tt.mine, tt.others); got != tt.want {
-			t.Errorf("RaiseTo(%d, %v) = %d, want %d", tt.mine, tt.others, got, tt.want)
-		}
-	}
-}
-
 // What a newer program wrote is refused as such, whatever is in it; only what says which
 // level the log has is read.
 func TestDecodeOfANewerLevel(t *testing.T) {

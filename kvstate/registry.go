@@ -193,8 +193,3 @@ func (p *Partitions) Release(ctx context.Context, partition int, o Owner, rev ui
 	})
 	return wrap(err, "release the lease of partition %d", partition)
 }
-
-// Delete says that the partition has no owner any more.
-func (p *Partitions) Delete(ctx context.Context, partition int) error {
-	return p.b.delete(ctx, strconv.Itoa(partition))
-}

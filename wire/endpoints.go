@@ -329,7 +329,10 @@ var endpoints = func() []Endpoint {
 		}},
 
 		// Dead letters and rejected submissions.
-		{Name: APIDead, Roles: reads, ReadOnly: true, Request: typeOf[Selection](), Reply: typeOf[Listed]()},
+		{Name: APIDead, Roles: reads, ReadOnly: true, Request: typeOf[Selection](), Reply: typeOf[Listed](), Routes: []Route{
+			{ID: "dead", Method: get, Path: v1 + "/dead", Tag: "dead letters", Hidden: []string{"state", "waits_for", "worker"},
+				Summary: "List dead items", About: "A page of what has failed for good, the last dead first, without params and result."},
+		}},
 		{Name: APICauses, Roles: reads, ReadOnly: true, Request: typeOf[CausesQuery](), Reply: typeOf[CausesReply](), Routes: []Route{
 			{ID: "causes", Method: get, Path: v1 + "/causes", Tag: "dead letters",
 				Summary: "List the causes of death", About: "Deaths with the same type, reason and code whose error texts differ only in numbers, ids, paths and quoted texts have one cause."},

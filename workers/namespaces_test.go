@@ -12,7 +12,6 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/nstest"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -61,7 +60,7 @@ func namespaces(t *testing.T) (def, acme *streamwright.Client) {
 			t.Error(err)
 		}
 	})
-	nstest.Start(t, e.URL(), "acme")
+	need.NoReload(t)
 	var clients []*streamwright.Client
 	for _, ns := range []string{"", "acme"} {
 		c, err := streamwright.Connect(t.Context(), e.URL(), streamwright.WithNamespace(ns))
@@ -69,7 +68,14 @@ func namespaces(t *testing.T) (def, acme *streamwright.Client) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		clients = append(clients, c)
+		if clients = append(clients, c); ns == "" {
+			if _, err := c.Namespaces().Set(t.Context(), "acme", streamwright.NamespaceChange{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := clients[1].Workers().List(t.Context()); err != nil { // it answers once it works
+		t.Fatal(err)
 	}
 	return clients[0], clients[1]
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,8 +19,8 @@ import (
 // needsKey is the key of the roles in an operation's metadata.
 const needsKey = "needs"
 
-// endpointsKey is the key of the engine's endpoints that an operation asks in its metadata.
-const endpointsKey = "endpoints"
+// endpointKey is the key of the engine's endpoint that an operation asks in its metadata.
+const endpointKey = "endpoint"
 
 // IdentityOf returns the identity that makes the request of this context.
 func IdentityOf(ctx context.Context) access.Identity {
@@ -61,11 +60,9 @@ func (s *Server) countRequest(u *quota.User, needed access.Roles) error {
 
 // everywhere reports whether an operation asks an endpoint that takes roles in every namespace.
 func everywhere(op *huma.Operation) bool {
-	list, _ := op.Metadata[endpointsKey].([]string)
-	return slices.ContainsFunc(list, func(name string) bool {
-		e, ok := wire.EndpointOf(name)
-		return ok && e.Everywhere
-	})
+	name, _ := op.Metadata[endpointKey].(string)
+	e, ok := wire.EndpointOf(name)
+	return ok && e.Everywhere
 }
 
 // guard watches over a request that takes its time: its context ends once its

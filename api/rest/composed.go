@@ -25,13 +25,6 @@ func (s *Server) registerComposed() {
 	s.registerState()
 	s.registerOneType()
 	s.registerOneSchedule()
-	s.registerDead()
-}
-
-// itemReply is an item with its history, for the document.
-type itemReply struct {
-	wire.Item
-	History *wire.HistoryReply `json:"history,omitempty" doc:"Its events, if asked for."`
 }
 
 // AtQuery is the input of a look at the past.
@@ -57,12 +50,10 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 // registerShow adds the operation that shows an item.
 func (s *Server) registerShow() {
 	handle(s, operation{
-		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet, also: []string{wire.APIHistory},
-		summary: "An item", about: "The item as it is, or as it was at a moment; with history=true its events are beside it.",
-		reply: typeOf[itemReply](),
+		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet,
+		summary: "An item", about: "The item as it is, or as it was at a moment.", reply: typeOf[wire.Item](),
 	}, func(ctx context.Context, in *struct {
 		ItemPath
-		History bool `query:"history" doc:"Its events as well."`
 		AtQuery
 		After
 	}) (*output, error) {
@@ -70,27 +61,8 @@ func (s *Server) registerShow() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		out, err := s.reply(ctx, wire.APIGet, wire.Get{ID: in.ID, AtPosition: pos, AtTime: when, MinPosition: in.MinPosition})
-		if err != nil || !in.History {
-			return out, err
-		}
-		return s.withHistory(ctx, in.ID, out)
+		return s.reply(ctx, wire.APIGet, wire.Get{ID: in.ID, AtPosition: pos, AtTime: when, MinPosition: in.MinPosition})
 	})
-}
-
-// withHistory adds an item's events to the item.
-func (s *Server) withHistory(ctx context.Context, id string, item *output) (*output, error) {
-	history, err := s.ask(ctx, wire.APIHistory, wire.History{ID: id})
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(item.Body, &m); err != nil {
-		return nil, problemOf(err)
-	}
-	m["history"] = history
-	item.Body, err = json.Marshal(m)
-	return item, err
 }
 
 // registerWait adds the long poll for an item's end.
@@ -176,21 +148,6 @@ type TypePath struct {
 	Type string `path:"type" doc:"The type's name." example:"email"`
 }
 
-// typePatch is the body of PATCH /api/v1/types/{type}, for the document.
-type typePatch struct {
-	events.TypeSettings
-	Paused *bool        `json:"paused,omitempty" doc:"true pauses the type, false resumes it."`
-	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, why, and until when."`
-}
-
-type pauseFields struct {
-	Reason string `json:"reason,omitempty" doc:"Why; at most 256 bytes."`
-	By     string `json:"by,omitempty" doc:"Who; at most 256 bytes."`
-
-	Until time.Time `json:"until,omitzero" doc:"When the pause ends by itself; none: when the type is resumed."`
-	ForMS int64     `json:"for_ms,omitempty" doc:"In place of until: how long it lasts, in milliseconds."`
-}
-
 // registerOneType adds the operations on one type that are several requests.
 func (s *Server) registerOneType() {
 	handle(s, operation{
@@ -203,9 +160,9 @@ func (s *Server) registerOneType() {
 		return s.oneType(ctx, in.Type, in.MinPosition)
 	})
 	handle(s, operation{
-		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure, also: []string{wire.APIPause, wire.APIResume},
-		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
-		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](),
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. A setting that engine.toml makes is refused (set_in_file).",
+		body: typeOf[events.TypeSettings](), reply: typeOf[wire.TypeReply](),
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		JSONBody
@@ -256,67 +213,19 @@ func absent(stale, format string, args ...any) error {
 	return problemOf(events.Refuse(events.CodeNotFound, format, args...))
 }
 
-// patchType changes settings first, and pauses or resumes behind that.
-func (s *Server) patchType(ctx context.Context, name string, body []byte) (*output, error) {
-	m, err := members(body)
+// patchType changes settings, and returns the type as it is then.
+func (s *Server) patchType(ctx context.Context, name string, settings []byte) (*output, error) {
+	m, err := members(settings)
+	if err == nil && len(m) == 0 {
+		err = events.Refuse(events.CodeBadRequest, "nothing to change: give settings")
+	}
+	if err == nil {
+		_, err = s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings})
+	}
 	if err != nil {
 		return nil, err
 	}
-	change, err := pauseChange(m, name)
-	if err != nil {
-		return nil, err
-	}
-	delete(m, "paused")
-	delete(m, "pause")
-	if len(m) == 0 && change == nil {
-		return nil, events.Refuse(events.CodeBadRequest, "nothing to change: give settings, or paused")
-	}
-	var at wire.Position
-	if len(m) > 0 {
-		settings, err := json.Marshal(m)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings}); err != nil {
-			return nil, err
-		}
-	}
-	if change != nil {
-		reply, err := call[wire.Changed](ctx, s, change.endpoint, change.request)
-		if err != nil {
-			return nil, err
-		}
-		at = reply.Position
-	}
-	return s.oneType(ctx, name, at)
-}
-
-// pausing is a pause or a resume that a patch asks for.
-type pausing struct {
-	endpoint string
-	request  any
-}
-
-func pauseChange(m map[string]json.RawMessage, name string) (*pausing, error) {
-	raw, given := m["paused"]
-	if !given {
-		if _, alone := m["pause"]; alone {
-			return nil, events.Refuse(events.CodeBadRequest, "the request has pause without paused: give paused")
-		}
-		return nil, nil
-	}
-	var paused *bool
-	if err := json.Unmarshal(raw, &paused); err != nil || paused == nil {
-		return nil, events.Refuse(events.CodeBadRequest, "the request's field paused must be true or false")
-	}
-	request, err := withFields(m["pause"], field{"type", name})
-	if err != nil {
-		return nil, err
-	}
-	if *paused {
-		return &pausing{wire.APIPause, request}, nil
-	}
-	return &pausing{wire.APIResume, request}, nil
+	return s.oneType(ctx, name, "")
 }
 
 // SchedulePath is the input of an operation on a schedule.
@@ -347,73 +256,5 @@ func (s *Server) registerOneSchedule() {
 			}
 		}
 		return nil, absent(list.Stale, "no schedule has the name %s", events.Clip(in.Name, 64))
-	})
-}
-
-// SelectQuery has the filters of lists of items.
-type SelectQuery struct {
-	Type          string    `query:"type" doc:"Only of this type."`
-	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
-	Label         string    `query:"label" doc:"Only with this label: name=value."`
-	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
-	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
-	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
-	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
-	CreatedAfter  time.Time `query:"created_after" doc:"Only those created after this time."`
-	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
-	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
-	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`
-}
-
-func (q *SelectQuery) list() (wire.List, error) {
-	limit, err := number("limit", q.Limit)
-	return wire.List{
-		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
-		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
-	}, err
-}
-
-// deadQuery is the input of the list of dead items or, with group, of their
-// causes.
-type deadQuery struct {
-	Group string `query:"group" doc:"cause: the causes of death in place of the items; then only type, reason, code and limit narrow it."`
-	SelectQuery
-	Cause string    `query:"cause" doc:"Only those that died of this cause: see /api/v1/causes."`
-	Since time.Time `query:"since" doc:"Only those that ended at this time or later."`
-	Until time.Time `query:"until" doc:"Only those that ended at this time or before."`
-	After
-}
-
-func (q *deadQuery) selection() (wire.Selection, error) {
-	l, err := q.list()
-	l.MinPosition = q.MinPosition
-	return wire.Selection{List: l, Cause: q.Cause, Since: q.Since, Until: q.Until}, err
-}
-
-// deadReply is the reply, for the document.
-type deadReply struct {
-	wire.Listed
-	Causes []wire.Cause `json:"causes,omitempty" doc:"With group=cause."`
-	Total  int          `json:"total,omitempty" doc:"With group=cause: causes without the limit."`
-}
-
-// registerDead adds the operations on dead letters.
-func (s *Server) registerDead() {
-	handle(s, operation{
-		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead, also: []string{wire.APICauses},
-		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
-	}, func(ctx context.Context, in *deadQuery) (*output, error) {
-		sel, err := in.selection()
-		switch {
-		case err != nil:
-		case in.Group == "":
-			return s.reply(ctx, wire.APIDead, sel)
-		case in.Group != "cause":
-			err = events.Refuse(events.CodeBadRequest, "group is %q: it must be cause, or left out", events.Clip(in.Group, 64))
-		default:
-			causes := wire.CausesQuery{Type: sel.Type, Reason: sel.Reason, Code: sel.Code, Limit: sel.Limit, MinPosition: sel.MinPosition}
-			return s.reply(ctx, wire.APICauses, causes)
-		}
-		return nil, problemOf(err)
 	})
 }

@@ -132,7 +132,7 @@ func (d *document) operation(o operation) huma.Operation {
 	}
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
-		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace, endpointsKey: append([]string{o.endpoint}, o.also...)},
+		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace, endpointKey: o.endpoint},
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
 		MaxBodyBytes: bodyBounded, BodyReadTimeout: bodyBounded,
@@ -168,16 +168,14 @@ func (d *document) refusalsOf(op *huma.Operation) {
 		d.refusals(op, []int{http.StatusRequestTimeout})
 	}
 	positioned := func(p *huma.Param) bool { return p.In == "query" && p.Name == "min_position" }
-	endpoints, _ := op.Metadata[endpointsKey].([]string)
-	for _, name := range endpoints {
-		e, ok := wire.EndpointOf(name)
-		if !ok {
-			continue // what is mounted has none
-		}
-		for _, code := range e.Refusals() {
-			if code != events.CodePositionAhead || op.RequestBody != nil || slices.ContainsFunc(op.Parameters, positioned) {
-				d.refusals(op, []int{statuses[code]})
-			}
+	name, _ := op.Metadata[endpointKey].(string)
+	e, ok := wire.EndpointOf(name)
+	if !ok {
+		return // what is mounted has none
+	}
+	for _, code := range e.Refusals() {
+		if code != events.CodePositionAhead || op.RequestBody != nil || slices.ContainsFunc(op.Parameters, positioned) {
+			d.refusals(op, []int{statuses[code]})
 		}
 	}
 }

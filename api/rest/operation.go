@@ -23,7 +23,6 @@ type operation struct {
 	summary, about   string
 
 	endpoint string       // of the engine; says which roles are needed
-	also     []string     // further endpoints that are asked
 	roles    access.Roles // where there is no endpoint
 	open     bool         // for everyone, known or not
 	pace     pace

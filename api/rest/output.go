@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -59,73 +58,34 @@ func (s *Server) registerOutput() {
 }
 
 func (s *Server) output(ctx context.Context, in *outputQuery) (func(huma.Context), error) {
-	first, cancel := context.WithTimeout(ctx, RequestTime)
-	defer cancel()
 	f := &followed{s: s}
-	item, err := f.find(first, in.ID)
-	if err != nil {
-		return nil, err
-	}
 	if !in.Follow {
-		return s.wholeOutput(first, item.ID)
+		ctx, cancel := context.WithTimeout(ctx, RequestTime)
+		defer cancel()
+		item, err := f.find(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return s.wholeOutput(ctx, item.ID)
 	}
 	if s.cfg.Output == nil {
 		return nil, s.lacks("can't follow outputs")
 	}
-	if in.LastEventID != "" {
-		if f.behind, err = strconv.ParseUint(in.LastEventID, 10, 64); err != nil {
-			return nil, events.Refuse(events.CodeBadRequest, "the header Last-Event-ID must be the id of the last chunk received, a whole number")
-		}
-		page, err := call[wire.OutputReply](first, s, wire.APIOutput, wire.Output{ID: item.ID, After: f.behind})
-		if err != nil {
-			return nil, err
-		}
-		if item.State.Terminal() && len(page.Chunks) == 0 {
-			return nothingLeft, nil
-		}
+	f.more = func(ctx context.Context) (bool, error) {
+		page, err := call[wire.OutputReply](ctx, s, wire.APIOutput, wire.Output{ID: f.id.String(), After: f.behind})
+		return len(page.Chunks) > 0, err
 	}
-	leave, err := s.enterStream()
-	if err != nil {
-		return nil, err
-	}
-	return func(hc huma.Context) {
-		defer leave()
-		s.serveStream(hc, "output", f.output)
-	}, nil
-}
-
-// output passes fn the chunks and, once the item has ended and all are sent, its end.
-func (f *followed) output(ctx context.Context, fn func(record) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ended, end := make(chan struct{}), wire.Item{}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var err error
-		if end, err = f.ended(ctx); err != nil {
-			cancel(err)
-			return
-		}
-		close(ended)
-	}()
-	err := f.s.cfg.Output.Follow(ctx, f.t, f.id, f.behind, ended, func(o wire.OutputChunk) error {
-		if o.Reset {
-			if err := fn(record{name: "reset", data: outputReset{o.Attempt}}); err != nil {
-				return err
+	f.follow = func(ctx context.Context, ended <-chan struct{}, fn func(record) error) error {
+		return s.cfg.Output.Follow(ctx, f.t, f.id, f.behind, ended, func(o wire.OutputChunk) error {
+			if o.Reset {
+				if err := fn(record{name: "reset", data: outputReset{o.Attempt}}); err != nil {
+					return err
+				}
 			}
-		}
-		return fn(record{name: "output", id: o.Seq, data: o})
-	})
-	if errors.Is(err, context.Canceled) {
-		err = context.Cause(ctx)
+			return fn(record{name: "output", id: o.Seq, data: o})
+		})
 	}
-	cancel(nil)
-	<-done
-	if err != nil {
-		return err
-	}
-	return fn(record{name: "end", data: end})
+	return f.stream(ctx, "output", in.ID, in.LastEventID)
 }
 
 // maxOutput bounds what is collected of one output, in bytes: what a run may write at most.

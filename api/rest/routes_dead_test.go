@@ -32,9 +32,6 @@ func TestDeadLetters(t *testing.T) {
 	if len(causes.Causes) != 1 || causes.Causes[0].Dead != 4 {
 		t.Fatalf("causes: %+v", causes)
 	}
-	if grouped := want[wire.CausesReply](r, http.StatusOK, "GET", "/api/v1/dead?group=cause", ""); len(grouped.Causes) != 1 || grouped.Causes[0].Cause != causes.Causes[0].Cause {
-		t.Errorf("dead by cause: %+v", grouped)
-	}
 	if page := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/dead?cause="+causes.Causes[0].Cause, ""); len(page.Items) != 4 {
 		t.Errorf("dead of the cause: %+v", page)
 	}
@@ -43,7 +40,6 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%s finds %d of 4", query, len(page.Items))
 		}
 	}
-	r.refused(400, "bad_request", "group", "GET", "/api/v1/dead?group=type", "")
 	dry := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/dead/replay", `{"select":{"type":"doomed"},"dry_run":true}`)
 	if dry.Matched != 4 || dry.Changed != 0 {
 		t.Errorf("a dry run: %+v", dry)

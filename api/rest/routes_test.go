@@ -67,18 +67,11 @@ func TestSubmitSeeAndWait(t *testing.T) {
 	if it := r.ended(sub.ID); it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
 		t.Errorf("it ended as %+v", it)
 	}
-	with := want[struct {
-		wire.Item
-		History *wire.HistoryReply
-	}](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?history=true", "")
-	if with.State != events.StateCompleted || with.History == nil || len(with.History.Events) < 4 {
-		t.Errorf("with its history: %+v", with)
-	}
 	if past := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?at="+string(sub.Position), ""); past.State != events.StateQueued || past.AsOf == nil {
 		t.Errorf("as it was: %+v", past)
 	}
-	if h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", ""); len(h.Events) != len(with.History.Events) {
-		t.Errorf("its history has %d events, not %d", len(h.Events), len(with.History.Events))
+	if h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", ""); len(h.Events) < 4 {
+		t.Errorf("its history has %d events", len(h.Events))
 	}
 	if tree := want[wire.TreeReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/tree?depth=2&limit=5", ""); tree.Root.ID != sub.ID {
 		t.Errorf("its tree: %+v", tree)
@@ -350,7 +343,7 @@ func TestRoutesIgnoreNothing(t *testing.T) {
 	} {
 		r.refused(400, "bad_request", "spelling", "GET", path, "")
 	}
-	for _, path := range []string{"/api/v1/work?limit=1&limit=2", "/api/v1/trends?minutes=5&minutes=6", "/api/v1/work/" + id + "?history=true&history=false"} {
+	for _, path := range []string{"/api/v1/work?limit=1&limit=2", "/api/v1/trends?minutes=5&minutes=6", "/api/v1/work/" + id + "?at=1&at=2"} {
 		r.refused(400, "bad_request", "give it once", "GET", path, "")
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
@@ -422,12 +415,9 @@ func TestEngineTypesAndWorkers(t *testing.T) {
 	if all := want[wire.TypesReply](r, http.StatusOK, "GET", "/api/v1/types", ""); len(all.Types) != 2 {
 		t.Errorf("types: %+v", all)
 	}
-	one := want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"capacity":7,"backoff":{"max_ms":9000},"paused":true,"pause":{"reason":"night","by":"me"}}`)
-	if one.Settings.Capacity != 7 || one.Settings.Backoff.Max != events.Millis(9000) || one.Settings.Backoff.Initial.IsZero() || one.Paused == nil || one.Paused.Reason != "night" {
+	one := want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"capacity":7,"backoff":{"max_ms":9000}}`)
+	if one.Settings.Capacity != 7 || one.Settings.Backoff.Max != events.Millis(9000) || one.Settings.Backoff.Initial.IsZero() {
 		t.Errorf("patched: %+v", one)
-	}
-	if one = want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"paused":false}`); one.Paused != nil || one.Settings.Capacity != 7 {
-		t.Errorf("resumed: %+v", one)
 	}
 	if got := want[wire.Changed](r, http.StatusOK, "POST", "/api/v1/types/a/pause", `{"reason":"x"}`); !got.Changed {
 		t.Errorf("pause: %+v", got)
@@ -443,8 +433,7 @@ func TestEngineTypesAndWorkers(t *testing.T) {
 	r.refused(409, "set_in_file", "engine.toml", "PATCH", "/api/v1/types/fixed", `{"capacity":9}`)
 	r.refused(400, "bad_request", "nothing to change", "PATCH", "/api/v1/types/a", `{}`)
 	r.refused(400, "bad_request", "colour", "PATCH", "/api/v1/types/a", `{"colour":1}`)
-	r.refused(400, "bad_request", "paused must be", "PATCH", "/api/v1/types/a", `{"paused":"yes"}`)
-	r.refused(400, "bad_request", "pause without paused", "PATCH", "/api/v1/types/a", `{"pause":{}}`)
+	r.refused(400, "bad_request", "paused", "PATCH", "/api/v1/types/a", `{"paused":true}`)
 
 	want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/misspelt", `{"capacity":7}`)
 	r.refused(409, "wrong_state", "serves it", "DELETE", "/api/v1/types/a", "")

@@ -122,7 +122,7 @@ type workerOperation struct {
 func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error), around ...func(huma.Context, func(huma.Context))) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{tagWorkerAPI}, DefaultStatus: o.status,
-		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointsKey: []string{o.endpoint}}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
+		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace, endpointKey: o.endpoint}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
 		Errors: always, Middlewares: around,
 	}, func(ctx context.Context, in *In) (*struct{ Body Out }, error) {
 		reply, err := handler(ctx, in)

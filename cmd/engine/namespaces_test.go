@@ -8,14 +8,19 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/nstest"
 	"github.com/streamwright/streamwright/workers"
 )
 
+func addNamespace(t *testing.T, name string) {
+	t.Helper()
+	need.NoReload(t)
+	engine(t, "", "namespace", "add", name).wants(t, 0)
+}
+
 func TestNamespace(t *testing.T) {
 	r := start(t)
-	nstest.Start(t, r.engine.URL(), "acme")
 	t.Setenv("NATS_URL", r.engine.URL())
+	addNamespace(t, "acme")
 	engine(t, "", "submit", "email", "--namespace", "acme", "--id", anID).wants(t, 0, anID)
 	engine(t, "", "show", anID).wants(t, 1, "not_found")
 	for _, args := range [][]string{{"show", anID}, {"why", anID, "--json"}, {"types"}, {"list"}} {
@@ -38,8 +43,8 @@ func TestNamespace(t *testing.T) {
 // One worker works on a type in two namespaces, and its command knows in which.
 func TestWorkInNamespaces(t *testing.T) {
 	r := start(t)
-	nstest.Start(t, r.engine.URL(), "acme")
 	t.Setenv("NATS_URL", r.engine.URL())
+	addNamespace(t, "acme")
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	out, said, code := &need.Log{}, &need.Log{}, make(chan int, 1)

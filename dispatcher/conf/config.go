@@ -83,7 +83,7 @@ type Config struct {
 	Placement []string // tags of the servers that hold the streams; none: any
 	Several   bool     // the streams are on a cluster of servers
 	// FormatLevel is the highest format level of the log that the engine reads, and
-	// writes once the log is raised to it: see RaiseFormat. 0: events.FormatLevel.
+	// writes once the log is raised to it: see core.RaiseFormat. 0: events.FormatLevel.
 	FormatLevel int
 	// Alone says that no other engine can append to the log: the data folder is locked and
 	// the server embedded. Then an answer that appends nothing needs no confirmation from

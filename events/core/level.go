@@ -5,7 +5,7 @@ import (
 )
 
 // RaiseFormat raises the log's format level, which nothing lowers again: a program that
-// does not read the level refuses the log from then on. See [events.RaiseTo].
+// does not read the level refuses the log from then on.
 type RaiseFormat struct {
 	Level   int
 	Version string // of the program that asks

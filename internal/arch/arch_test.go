@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/faultproxy", "internal/logins", "internal/telemetry"},
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli", "internal/mcpserver", "internal/measure"},
-	{"embedded", "internal/nstest"},
+	{"embedded"},
 	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/playground", "internal/pythonclient", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
 }
