@@ -56,8 +56,8 @@ type Options struct {
 }
 
 // The bounds on Pebble. In a program without cgo its memory is on Go's heap, whose growth
-// until the next collection doubles it: with three memtables of 32 MiB and 32 MiB of cache
-// they were two thirds of the 380 MiB that a queue of 300,000 items took.
+// until the next collection doubles it: three memtables of 32 MiB were more than half of
+// what was live while 300,000 items were submitted.
 const (
 	maxMemTables  = 2  // the one that is written, and the one that is flushed
 	maxL0Sublevel = 80 // writes stop while reads would look into so many
