@@ -17,7 +17,7 @@ const (
 
 	// maxUnprojectedBytes bounds the batches appended and not yet projected; above it, no
 	// further batch is appended.
-	maxUnprojectedBytes = 32 * maxBatchBytes
+	maxUnprojectedBytes = 8 * maxBatchBytes
 )
 
 // inbox queues requests for the loop, bounded in number and in bytes. There are two, so

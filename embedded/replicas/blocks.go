@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/bits"
 	"os"
+	"slices"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -114,8 +115,10 @@ func (r Reader) once(ctx context.Context) (Replica, error) {
 		return rep, fmt.Errorf("read replica of %s: %w", r.Stream, err)
 	}
 	seen := tracker{first: before.First, gapless: r.Gapless}
+	var b []byte // of one block after the other
 	for _, index := range indexes {
-		b, err := r.block(ctx, index)
+		var err error
+		b, err = r.block(ctx, index, b)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // all of it was deleted meanwhile
 			continue
@@ -166,21 +169,22 @@ func (r Reader) state() (State, bool) {
 	return r.State()
 }
 
-// block reads one block file at the reader's pace.
-func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
+// block reads one block file at the reader's pace, into b if that is large enough. It
+// returns the memory also with an error.
+func (r Reader) block(ctx context.Context, index uint32, b []byte) ([]byte, error) {
 	f, err := os.Open(blocks.File(r.Dir, index))
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	if info.Size() > maxBlock {
-		return nil, fmt.Errorf("its file has %d bytes, more than a block ever has", info.Size())
+		return b, fmt.Errorf("its file has %d bytes, more than a block ever has", info.Size())
 	}
-	b := make([]byte, info.Size())
+	b = slices.Grow(b[:0], int(info.Size()))[:info.Size()]
 	for at := 0; at < len(b); {
 		began := time.Now()
 		n, err := io.ReadFull(f, b[at:min(at+chunk, len(b))])
@@ -189,7 +193,7 @@ func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
 			return b[:at], nil // it was cut meanwhile
 		}
 		if err != nil {
-			return nil, err
+			return b, err
 		}
 		if r.Rate > 0 {
 			err = sleep.For(ctx, time.Duration(n)*time.Second/time.Duration(r.Rate)-time.Since(began))
@@ -197,7 +201,7 @@ func (r Reader) block(ctx context.Context, index uint32) ([]byte, error) {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return nil, err
+			return b, err
 		}
 	}
 	return b, nil

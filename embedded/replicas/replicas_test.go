@@ -3,7 +3,9 @@ package replicas
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/eventlog/blocks"
 	"github.com/streamwright/streamwright/internal/leaks"
 )
 
@@ -270,5 +273,33 @@ func TestPace(t *testing.T) {
 	defer cancel()
 	if _, err := (Reader{Dir: folder(dir), Stream: stream, Rate: 1}).Read(ctx); err == nil {
 		t.Error("it was not ended")
+	}
+}
+
+// Blocks are read into the same memory, which grows with them.
+func TestBlocksShareMemory(t *testing.T) {
+	r := Reader{Dir: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(r.Dir, "msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, data := range []string{"some bytes", "fewer", "more than some bytes"} {
+		if err := os.WriteFile(blocks.File(r.Dir, uint32(i)), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b []byte
+	for i, want := range []string{"some bytes", "fewer", "more than some bytes"} {
+		old := b
+		var err error
+		b, err = r.block(t.Context(), uint32(i), b)
+		if err != nil || string(b) != want {
+			t.Fatalf("block %d is %q: %v", i, b, err)
+		}
+		if cap(old) >= len(b) && &old[:1][0] != &b[0] {
+			t.Errorf("block %d has memory of its own", i)
+		}
+	}
+	if kept, err := r.block(t.Context(), 9, b); !errors.Is(err, fs.ErrNotExist) || cap(kept) != cap(b) {
+		t.Errorf("a block that is gone: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // The bounds of what a State keeps in memory of what is already projected.
 // What is not projected yet comes on top; the sequencer bounds that.
 const (
-	CacheItems = 1 << 15
+	CacheItems = 1 << 14
 	CacheBytes = 32 << 20 // of params
 
 	maxStale = 1000 // frames that are passed over, from the cut on
