@@ -84,7 +84,7 @@ func TestTailLive(t *testing.T) {
 			last := l.add(t, 0, decision(3, "old"))
 			tail := startTail(t, p, TailConfig{FromSeq: events.SeqOf(1, 2), Kinds: kinds})
 			tail.expect("1.2:old")
-			last = l.add(t, last, decision(2, "new"))
+			l.add(t, last, decision(2, "new"))
 			p.Grown()
 			tail.expect("2.0:new", "2.1:new")
 			<-tail.read // nothing is under way that would be lost
