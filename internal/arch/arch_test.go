@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"connect", "access/quota", "internal/standing"},
 	{"blobs"},
 	{"config", "eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
-	{"eventlog/logtest", "projector", "workers", "internal/doors", "internal/faultproxy", "internal/logins", "internal/telemetry"},
+	{"eventlog/logtest", "eventlog/pages", "projector", "workers", "internal/doors", "internal/faultproxy", "internal/logins", "internal/telemetry"},
 	{"backup", "dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli", "internal/mcpserver", "internal/measure"},
 	{"embedded"},
