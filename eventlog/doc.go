@@ -59,7 +59,7 @@
 //
 // A frame of an owner that another had succeeded when it was stored, which only a
 // fault of the log lets in, is handed over by [Log.Read], [Log.Follow] and [Replay],
-// whose callers know the epoch that they have come to, and skipped by [Pages].
+// whose callers know the epoch that they have come to, and skipped by package pages.
 // All go by [events.Meta.PassesOver].
 //
 // A message that has a frame id and can't be decoded is corruption, which stops
@@ -70,13 +70,14 @@
 // There are two readers. Both decode messages with [Decode].
 //
 // [Log.Read] and [Log.Follow] hand over whole frames, from a sequence on, to
-// whoever keeps the state: owner, standby, rebuild. The frames come from a
-// consumer and are decoded on several goroutines, within bounds.
+// whoever keeps the state: owner, standby, rebuild. A long read begins with the files
+// of the server of this process, if it has one; the other frames come from a
+// consumer. They are decoded on several goroutines, within bounds.
 //
-// [Pages] hands over single events, filtered, a page at a time, to everyone
+// Package pages hands over single events, filtered, a page at a time, to everyone
 // else. It reads by direct gets, so that the server keeps no state however many
 // readers there are; those that follow share the frames that came last.
-// [Pages.Tail] reads page after page and waits in between.
+// Its Tail reads page after page and waits in between.
 //
 // # Who wins
 //
