@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/internal/cli"
@@ -36,6 +37,7 @@ func TestWatch(t *testing.T) {
 		case <-told:
 		case <-ctx.Done():
 		}
+		time.Sleep(2 * time.Millisecond) // its last event says how long it ran, in whole milliseconds
 		return nil, ctx.Err()
 	})
 	need.Eventually(t, "the progress is known", func() bool {

@@ -76,8 +76,9 @@ class ItemView {
   async load() {
     const { signal } = this;
     try {
-      const item = await get(`api/v1/work/${encodeURIComponent(this.id)}`, { query: { history: true, at: this.at }, signal, exact: true });
-      this.item = item;
+      const path = `api/v1/work/${encodeURIComponent(this.id)}`;
+      const [item, history] = await Promise.all([get(path, { query: { at: this.at }, signal, exact: true }), get(`${path}/history`, { signal, exact: true })]);
+      this.item = { ...item, history };
       put(this.gone);
       show(this.parts, true);
       frame(() => { if (!signal.aborted) this.draw(); });
