@@ -184,7 +184,7 @@ func (f *faces) openAPI(ctx context.Context) error {
 		Namespaces:  f.list,
 		Hand:        f.hand,
 		NamedByFile: func(t events.Type) []string { return f.cfg.Types[t].Patch.Named() },
-		Replicas:    f.replicas.reads(), Reached: f.ledger.lease.reached(),
+		Replicas:    f.replicas.reads(f.names()), Reached: f.ledger.lease.reached(),
 		Node: f.face.node, Cluster: f.face.look(), RemoveNode: f.face.remover(), Sites: f.sites.states,
 		Spans: spanCounts(f.o.Tracing), Blobs: store, MaxQueued: f.cfg.Limits.MaxQueued, MaxRunning: f.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Owner: f.decider.dispatcher.Owner(), Node: f.nodeName()},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/embedded/replicas"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -248,12 +249,23 @@ func (w *replicaWatch) advice() string {
 	return "it will be replaced from the others"
 }
 
-// reads returns what says what was found; nil: nothing is read.
-func (w *replicaWatch) reads() func() api.ReplicasRead {
+// reads returns what says what was found, as a namespace may know it; nil: nothing is read.
+func (w *replicaWatch) reads(names wire.Names) func() api.ReplicasRead {
 	if !w.own() {
 		return nil
 	}
-	return w.seen
+	return func() api.ReplicasRead { return w.seenIn(names) }
+}
+
+// seenIn returns what was found in the streams of a namespace. The default one, whose operator
+// has the servers, is told of all.
+func (w *replicaWatch) seenIn(names wire.Names) api.ReplicasRead {
+	found := w.seen()
+	if names.InNamespace() != events.DefaultNamespace {
+		found.Streams = slices.DeleteFunc(slices.Clone(found.Streams), func(stream string) bool { return !names.OwnsAlone(stream) })
+		found.Damaged = slices.DeleteFunc(slices.Clone(found.Damaged), func(d wire.DamagedReplica) bool { return !names.OwnsAlone(d.Stream) })
+	}
+	return found
 }
 
 func (w *replicaWatch) seen() api.ReplicasRead {
@@ -265,7 +277,7 @@ func (w *replicaWatch) seen() api.ReplicasRead {
 // node adds what was found to what a node says of itself in a namespace: of what it copies, the
 // streams of that one.
 func (w *replicaWatch) node(n *wire.Node, names wire.Names) {
-	found := w.seen()
+	found := w.seenIn(names)
 	n.ReplicasRead, n.Damaged = found.At, found.Damaged
 	n.Copying = slices.DeleteFunc(slices.Clone(found.Copying), func(stream string) bool { return !names.OwnsAlone(stream) })
 }

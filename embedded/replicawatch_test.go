@@ -315,6 +315,29 @@ func same(t *testing.T, stream string, all []*Engine) {
 	})
 }
 
+// A namespace is told of its own replicas, the default one of all.
+func TestReplicasOfANamespace(t *testing.T) {
+	root, acme := wire.Default, wire.Default.Namespace("acme")
+	both := []string{root.EventStream(0), acme.EventStream(0)}
+	w := &replicaWatch{}
+	for _, stream := range both {
+		w.found.Streams = append(w.found.Streams, stream)
+		w.found.Damaged = append(w.found.Damaged, wire.DamagedReplica{Stream: stream})
+	}
+	for names, want := range map[wire.Names][]string{root: both, acme: both[1:], wire.Default.Namespace("acm"): nil} {
+		found, damaged := w.seenIn(names), []string(nil)
+		for _, d := range found.Damaged {
+			damaged = append(damaged, d.Stream)
+		}
+		if !slices.Equal(found.Streams, want) || !slices.Equal(damaged, want) {
+			t.Errorf("%s is told of %v, of which %v are damaged; want %v", names.InNamespace(), found.Streams, damaged, want)
+		}
+	}
+	if !slices.Equal(w.found.Streams, both) {
+		t.Error("what was found has changed")
+	}
+}
+
 // A replica is replaced only while most of the servers have it whole, and all streams can do
 // without this node.
 func TestJudgeReplace(t *testing.T) {

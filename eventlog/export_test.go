@@ -58,10 +58,10 @@ func (l *JetStream) Reached(ctx context.Context, seq uint64) (Tip, error) { retu
 // Near reads what there is in the files of the server from one sequence to another, and returns
 // where it has stopped.
 func (l *JetStream) Near(ctx context.Context, from, to uint64, fn func(Frame) error) (next uint64, err error) {
-	f := &fetcher{log: l, next: from, to: to}
+	f := &fetcher{log: l, next: from, to: to, agreed: to}
 	err = replay(ctx, l.foreign, func(ctx context.Context, p *pipeline) error {
 		f.p = p
-		return f.near(ctx, to)
+		return f.near(ctx)
 	}, fn)
 	return f.next, err
 }

@@ -18,11 +18,10 @@ const (
 	nearBytes = 256 << 10
 )
 
-// near reads the files of this machine's server, up to a sequence that the replicas have agreed
-// on: a frame then costs a tenth of what it costs to have it delivered. It stops, without an
+// near reads the files of this machine's server, as far as the replicas have agreed: a frame then costs a tenth of what it costs to have it delivered. It stops, without an
 // error, at the first that is not there as it should be, or not yet: a consumer brings the rest.
-func (f *fetcher) near(ctx context.Context, to uint64) error {
-	if f.log.cfg.Folder == "" || to < f.next || to-f.next < nearLeast {
+func (f *fetcher) near(ctx context.Context) error {
+	if f.log.cfg.Folder == "" || f.agreed < f.next || f.agreed-f.next < nearLeast {
 		return nil
 	}
 	dir := filepath.Join(f.log.cfg.Folder, f.log.stream)
@@ -30,7 +29,7 @@ func (f *fetcher) near(ctx context.Context, to uint64) error {
 	if err != nil {
 		return nil
 	}
-	b := nearReader{fetcher: f, dir: dir, to: to}
+	b := nearReader{fetcher: f, dir: dir}
 	for at := max(1, sort.Search(len(indexes), func(i int) bool { return b.begins(indexes[i]) > f.next })) - 1; at < len(indexes); at++ {
 		if more, err := b.block(ctx, indexes[at]); !more || err != nil {
 			return err
@@ -43,7 +42,6 @@ func (f *fetcher) near(ctx context.Context, to uint64) error {
 type nearReader struct {
 	*fetcher
 	dir string
-	to  uint64
 }
 
 // begins returns the sequence of a block's first record; 0: there is none.
@@ -73,7 +71,7 @@ func (r *nearReader) block(ctx context.Context, index uint32) (more bool, err er
 		switch {
 		case rec.Tomb || rec.Seq < r.next:
 			return nil
-		case rec.Seq != r.next || rec.Erased || rec.Seq > r.to:
+		case rec.Seq != r.next || rec.Erased || rec.Seq > r.agreed:
 			return errStop
 		}
 		batch = append(batch, Stored{Seq: rec.Seq, raw: rec.Header, Data: rec.Data})

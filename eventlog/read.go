@@ -65,7 +65,7 @@ type fetcher struct {
 // fails.
 func (f *fetcher) run(ctx context.Context, p *pipeline) error {
 	f.p = p
-	if err := f.near(ctx, f.agreed); err != nil || f.next > f.to {
+	if err := f.near(ctx); err != nil || f.next > f.to {
 		return err
 	}
 	for tries := 0; ; tries++ {

@@ -12,7 +12,7 @@ import (
 // Approvals returns a page of the questions that are open, as [Reader.List] does of items: all, or
 // those that who may answer.
 func (s Reader) Approvals(q wire.Approvals, who events.Answerer, all bool) (reply wire.ApprovalsReply, err error) {
-	l, err := newListing(wire.List{State: events.StateWaiting.String(), Type: q.Type, Limit: q.Limit, Cursor: q.Cursor})
+	l, err := newListing(wire.List{State: events.StateWaiting.String(), Type: q.Type, Limit: q.Limit, Cursor: q.Cursor}, "")
 	if err != nil {
 		return reply, err
 	}

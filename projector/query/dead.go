@@ -67,12 +67,12 @@ type selection struct {
 }
 
 func newSelection(q wire.Selection) (*selection, error) {
-	l, err := newListing(q.List)
-	if err != nil {
-		return nil, err
-	}
 	if len(q.Cause) > events.MaxNameLen {
 		return nil, events.Refuse(events.CodeTooLarge, "cause has %d bytes: use one that engine dead --causes shows", len(q.Cause))
+	}
+	l, err := newListing(q.List, q.Cause)
+	if err != nil {
+		return nil, err
 	}
 	l.since, l.until = q.Since, q.Until
 	return &selection{listing: l, cause: q.Cause}, nil

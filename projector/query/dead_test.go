@@ -104,6 +104,14 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 			t.Errorf("%s: there are none, so this tests nothing", name)
 		}
 	}
+	first, err := query.Of(s.store).Dead(wire.Selection{Cause: mid.Cause, List: wire.List{Limit: 1}})
+	if err != nil || first.NextCursor == "" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	var refused *events.Error
+	if _, err := query.Of(s.store).Dead(wire.Selection{List: wire.List{Limit: 1, Cursor: first.NextCursor}}); !errors.As(err, &refused) {
+		t.Errorf("a cursor of a cause, without it: %v", err)
+	}
 }
 
 // What the term index knows is found among the dead without a look at them all.

@@ -46,7 +46,7 @@ func (s Reader) List(q wire.List) (page wire.Listed, err error) {
 // List is [Reader.List] in a view. It also says how many of [MaxListScan] steps
 // the page took.
 func List(v layout.View, q wire.List) (page wire.Listed, steps int, err error) {
-	l, err := newListing(q)
+	l, err := newListing(q, "")
 	if err != nil {
 		return wire.Listed{}, 0, err
 	}
@@ -82,7 +82,8 @@ type listing struct {
 	steps      int               // that the last page took
 }
 
-func newListing(q wire.List) (l listing, err error) {
+// newListing checks a list's filters; cause is another one, of a selection.
+func newListing(q wire.List, cause string) (l listing, err error) {
 	l = listing{tenant: q.Tenant, schedule: q.Schedule, signal: q.WaitsFor, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
 	if q.State != "" {
 		if l.state, err = events.ParseItemState(q.State); err != nil {
@@ -121,7 +122,7 @@ func newListing(q wire.List) (l listing, err error) {
 	}
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, layout.Nanos(q.CreatedAfter), layout.Nanos(q.CreatedBefore))
-	fmt.Fprintf(h, " %q %q %q", q.Schedule, q.Batch, q.WaitsFor)
+	fmt.Fprintf(h, " %q %q %q %q", q.Schedule, q.Batch, q.WaitsFor, cause)
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
