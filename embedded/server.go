@@ -97,8 +97,8 @@ type server struct {
 	isolated bool
 	tmp      string // of a server in memory, which wants a folder all the same
 
-	changing sync.Mutex // held by restart, reload and Stop; guards what follows, opts, and the Access and Namespaces of given
-	applied  int64      // how often who may do what was exchanged
+	changing sync.RWMutex // held by restart, reload and Stop, and for reading by who connects; guards what follows, opts, and the Access and Namespaces of given
+	applied  int64        // how often who may do what was exchanged
 	stopped  bool
 	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
@@ -364,8 +364,8 @@ func (s *server) connectAs(key nkeys.KeyPair, opts ...nats.Option) (*nats.Conn, 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
 	}
-	s.changing.Lock() // while it reads its accounts again it refuses who is just connecting
-	defer s.changing.Unlock()
+	s.changing.RLock() // while it reads its accounts again it refuses who is just connecting
+	defer s.changing.RUnlock()
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)

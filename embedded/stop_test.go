@@ -111,7 +111,7 @@ func TestStopKeepsTheFolderUntilTheServerHasStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := submit(t, e, wire.Submit{Type: "email", Params: json.RawMessage(`{}`)})
-	e.srv.changing.Lock() // the server can't stop
+	e.srv.changing.RLock() // the server can't stop, and what still connects can
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	stopped := make(chan error, 1)
@@ -125,7 +125,7 @@ func TestStopKeepsTheFolderUntilTheServerHasStopped(t *testing.T) {
 	if _, err := Start(testContext(t), o); !errors.Is(err, ErrInUse) {
 		t.Errorf("a start in the folder of an engine whose NATS server runs: %v", err)
 	}
-	e.srv.changing.Unlock()
+	e.srv.changing.RUnlock()
 	if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
