@@ -420,9 +420,9 @@ func (s *server) hold(names []events.Namespace) error {
 	if s == nil {
 		return nil
 	}
-	s.changing.Lock()
+	s.changing.RLock()
 	held := slices.Equal(s.given.Namespaces, names)
-	s.changing.Unlock()
+	s.changing.RUnlock()
 	if held {
 		return nil
 	}

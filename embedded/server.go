@@ -97,7 +97,7 @@ type server struct {
 	isolated bool
 	tmp      string // of a server in memory, which wants a folder all the same
 
-	changing sync.RWMutex // held by restart, reload and Stop, and for reading by who connects; guards what follows, opts, and the Access and Namespaces of given
+	changing sync.RWMutex // held by restart, reload and Stop, for reading by who connects; guards what follows, opts, and the Access and Namespaces of given
 	applied  int64        // how often who may do what was exchanged
 	stopped  bool
 	addr     *net.TCPAddr // where it listens; nil: nowhere
