@@ -111,7 +111,7 @@ func TestStopKeepsTheFolderUntilTheServerHasStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := submit(t, e, wire.Submit{Type: "email", Params: json.RawMessage(`{}`)})
-	e.srv.changing.RLock() // the server can't stop, and who only reads goes on
+	e.srv.changing.RLock() // the server can't stop; readers go on
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	stopped := make(chan error, 1)

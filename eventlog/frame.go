@@ -80,7 +80,7 @@ func readHeader(m *Stored) (h frameHeader, foreign string, err error) {
 	text, quick := readRaw(m.raw)
 	if !quick {
 		if m.Header == nil && m.raw != nil {
-			m.Header, _ = nats.DecodeHeadersMsg(m.raw) // what is none has no frame id
+			m.Header, _ = nats.DecodeHeadersMsg(m.raw) // a malformed header yields no frame id
 		}
 		for i, key := range headers {
 			text[i] = first(m.Header, key)

@@ -57,7 +57,7 @@ func longLog(t *testing.T) (f *serverFixture, folder string, frames []Frame) {
 	return f, filepath.Join(dir, "jetstream", "$G", "streams"), frames
 }
 
-// What is read of the server's files is what a consumer delivers.
+// The server's files give the same frames as a consumer.
 func TestNear(t *testing.T) {
 	t.Parallel()
 	f, folder, want := longLog(t)

@@ -31,7 +31,7 @@ const (
 	suffix     = ".blk"
 )
 
-// Record is what a block says of one message.
+// Record is one message of a block.
 type Record struct {
 	Seq    uint64
 	Erased bool // its contents are gone

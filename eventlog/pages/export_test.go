@@ -1,4 +1,4 @@
 package pages
 
-// KeepFrames is what the external tests look at.
+// KeepFrames is exported for the external tests.
 const KeepFrames = keepFrames

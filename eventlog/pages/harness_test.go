@@ -138,7 +138,7 @@ func owned(owner string) events.Event {
 	return events.Event{Kind: events.KindOwned, At: testTime, Body: &events.Owned{Epoch: 1, Owner: owner, Barrier: true}}
 }
 
-// write is what an owner of the first epoch appends.
+// write makes the append of an owner in the first epoch.
 func write(evs []events.Event) *eventlog.Write {
 	return &eventlog.Write{Epoch: 1, Node: "me", Level: 1, Events: evs}
 }
