@@ -88,7 +88,7 @@ type Page struct {
 	First events.Seq
 }
 
-// Pages reads the log of partition 0 page by page, by direct gets: it makes no
+// Reader reads the log of partition 0 page by page, by direct gets: it makes no
 // consumers. Any number of goroutines may use it. Those that follow the log share its
 // last frames: each is read and decoded once.
 type Reader struct {
