@@ -263,7 +263,7 @@ func (r *Reader) Time() (t time.Time) {
 }
 
 // utc reads a time as it is written here, "2006-01-02T15:04:05.999999999Z", and returns its
-// length. It leaves others, and the days that not every month has, to package time.
+// length. It leaves others, and 29 February, to package time.
 func utc(b []byte) (t time.Time, length int) {
 	const form = `"2006-01-02T15:04:05`
 	if len(b) < len(form)+2 || b[0] != '"' || b[5] != '-' || b[8] != '-' || b[11] != 'T' || b[14] != ':' || b[17] != ':' {
@@ -271,7 +271,7 @@ func utc(b []byte) (t time.Time, length int) {
 	}
 	century, year, month, day := two(b, 1), two(b, 3), two(b, 6), two(b, 9)
 	hour, minute, second := two(b, 12), two(b, 15), two(b, 18)
-	if max(century, year) > 99 || month < 1 || month > 12 || day < 1 || day > 28 || hour > 23 || minute > 59 || second > 59 {
+	if max(century, year) > 99 || month < 1 || month > 12 || day < 1 || day > monthDays(month) || hour > 23 || minute > 59 || second > 59 {
 		return t, 0
 	}
 	i, nanos := len(form), 0
@@ -299,4 +299,12 @@ func two(b []byte, i int) int {
 		return 100
 	}
 	return tens*10 + ones
+}
+
+// monthDays returns the days that a month, 1 to 12, has each year.
+func monthDays(month int) int {
+	if month == 2 {
+		return 28
+	}
+	return 30 + (month+month/8)%2
 }
