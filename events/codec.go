@@ -3,8 +3,9 @@ package events
 import (
 	"encoding/json"
 	"fmt"
-	"hash/crc64"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamwright/streamwright/events/quickjson"
 )
@@ -210,8 +211,6 @@ func DecodeBody(k Kind, data json.RawMessage) (Body, error) {
 	return b, nil
 }
 
-var crcTable = crc64.MakeTable(crc64.ECMA)
-
-// Checksum returns the checksum of an event's stored bytes. The projection keeps the
-// checksum of the last event it applied, to notice a log that has changed under it.
-func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }
+// Checksum returns the XXH64 of a frame's stored bytes. The projection keeps that of the last
+// frame it applied, to notice a log that has changed under it.
+func Checksum(data []byte) uint64 { return xxhash.Sum64(data) }

@@ -16,9 +16,9 @@ import (
 // allowedImports are all that the pure packages may import of others. None of them does I/O,
 // unless it is asked to by a function that forbidden names.
 var allowedImports = []string{
-	"bytes", "cmp", "crypto/sha256", "encoding", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
+	"bytes", "cmp", "crypto/sha256", "encoding", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt",
 	"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time",
-	"unicode", "unicode/utf8", "github.com/oklog/ulid/v2",
+	"unicode", "unicode/utf8", "github.com/cespare/xxhash/v2", "github.com/oklog/ulid/v2",
 }
 
 // forbidden are the functions of allowed packages that read a clock, wait,
