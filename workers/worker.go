@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -70,6 +71,8 @@ type Worker struct {
 	stopOnce sync.Once
 	loops    sync.WaitGroup
 	handlers sync.WaitGroup // running handlers
+	next     chan execution // for a goroutine that waits for one
+	idle     atomic.Int32   // such goroutines
 
 	telling   *sync.Mutex // around calls of cfg.Settled, in all namespaces; taken after mu
 	mu        sync.Mutex  // guards everything below, and the parts' state
@@ -124,6 +127,7 @@ func newWorker(nc *nats.Conn, cfg Config, shared common) (*Worker, error) {
 	}
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
+	w.next = make(chan execution)
 	w.changed = sync.NewCond(&w.mu)
 	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), Standing: standing.Standing{Every: standing.DefaultHeartbeat}}
 	w.link, w.receiver = link{w: w}, receiver{w: w}
