@@ -91,7 +91,14 @@ type Turn struct {
 	share *Share
 	since time.Time
 	began bool
+
+	looked     time.Time // when Take last looked at the clock
+	skip, left uint8     // calls that don't look: between two that do, and before the next
 }
+
+// maxSkip bounds the calls of Take that don't look at the clock, which takes as long as what
+// some do between two calls.
+const maxSkip = 15
 
 // Turn returns a turn; of the nil Share, the zero Turn.
 func (s *Share) Turn() Turn { return Turn{share: s} }
@@ -115,10 +122,21 @@ func (t *Turn) End() {
 	t.share.end(now, now.Sub(t.since))
 }
 
-// Take lets others go first if the goroutine has computed for a Slice since it last did. It may
-// be called with locks held that others want: it waits for at most 20 ms.
+// Take lets others go first if the goroutine has computed for about a Slice since it last did.
+// It may be called with locks held that others want: it waits for at most 20 ms.
 func (t *Turn) Take() {
+	if t.left > 0 {
+		t.left--
+		return
+	}
 	now := time.Now()
+	switch since := now.Sub(t.looked); {
+	case since < Slice/16:
+		t.skip = min(2*t.skip+1, maxSkip)
+	case since > Slice/4:
+		t.skip = 0
+	}
+	t.looked, t.left = now, t.skip
 	took := now.Sub(t.since)
 	if took < Slice {
 		return
