@@ -30,7 +30,7 @@ type call struct {
 	actor    string                             // who asks; see withActor
 	roles    access.Roles                       // the actor's; of nobody that is known: all
 	user     *quota.User                        // whose quota counts; nil: nobody's
-	limit    int64                              // bytes of a reply
+	direct   bool                               // it comes from this process, and not by NATS
 	imported bool                               // it comes from another account than the engine's
 	endpoint string
 	start    time.Time
@@ -57,8 +57,8 @@ func (c *call) send(v any, err error) {
 	if err == nil {
 		data, err = encodeReply(v)
 	}
-	if err == nil && int64(len(data)) > c.limit {
-		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, at most %d can be sent: ask for less at once", len(data), c.limit)
+	if err == nil && len(data) > smallReply && int64(len(data)) > c.limit() {
+		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, at most %d can be sent: ask for less at once", len(data), c.limit())
 	}
 	code := events.Code("ok")
 	if err == nil {
@@ -67,6 +67,18 @@ func (c *call) send(v any, err error) {
 		code = c.refuse(err)
 	}
 	c.s.Metrics.request(c.endpoint, code, time.Since(c.start))
+}
+
+// smallReply is a number of bytes that every server takes with which an engine starts. For a
+// reply up to it the connection isn't asked, whose lock is held while it writes.
+const smallReply = 1 << 20
+
+// limit returns the most bytes that a reply may have.
+func (c *call) limit() int64 {
+	if c.direct {
+		return maxDirectReply
+	}
+	return c.s.Conn.MaxPayload()
 }
 
 // encoded is a reply that is JSON already.
@@ -336,7 +348,7 @@ func (s *Service) answer(ctx context.Context, h handler, endpoint string, body [
 	}
 	replies := make(chan answer, 1)
 	var last answer // all but the last are progress
-	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
+	c := &call{s: s, ctx: ctx, data: body, direct: true, endpoint: endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
 	id, ok := access.IdentityOf(ctx)
 	// What another namespace hands over says for whom.
@@ -362,7 +374,7 @@ func (s *Service) answer(ctx context.Context, h handler, endpoint string, body [
 // answered exactly once.
 func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 	return func(req micro.Request) {
-		c := &call{s: s, data: req.Data(), limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+		c := &call{s: s, data: req.Data(), endpoint: name, start: time.Now()}
 		c.replyTo = req.Reply()
 		c.imported = req.Headers().Get(wire.HeaderRequestInfo) != ""
 		c.respond = func(data []byte, err *wire.Error) { c.publish(req.Reply(), data, err) }

@@ -102,7 +102,7 @@ func (s *Service) answerAsk(m *nats.Msg) {
 	if err != nil || ask.Node != s.Info.Node || ask.Endpoint != wire.APIVerify || ask.Reply == "" || !s.begin() {
 		return
 	}
-	c := &call{s: s, limit: s.Conn.MaxPayload(), endpoint: ask.Endpoint, start: time.Now()}
+	c := &call{s: s, endpoint: ask.Endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { c.publish(ask.Reply, data, err) }
 	s.direct[ask.Endpoint].serve(c)
 }

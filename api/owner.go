@@ -142,7 +142,7 @@ func (s *Service) ownerOnly(endpoint string) bool {
 // together.
 func (s *Service) forwarded(m *nats.Msg) {
 	name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	c := &call{s: s, data: m.Data, limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+	c := &call{s: s, data: m.Data, endpoint: name, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { c.publish(m.Reply, data, err) }
 	h, ok := s.direct[name]
 	if !ok || !ownerOnly(name) {

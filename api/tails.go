@@ -132,6 +132,7 @@ func (t *tails) reply(c *call, req *wire.ReadEvents, page *pages.Page) (any, err
 	list.WriteString(`{"events":[`)
 	enc := json.NewEncoder(&list)
 	enc.SetEscapeHTML(false)
+	limit := c.limit()
 	for i := range page.Events {
 		before := list.Len()
 		if i > 0 {
@@ -141,7 +142,7 @@ func (t *tails) reply(c *call, req *wire.ReadEvents, page *pages.Page) (any, err
 			return nil, err
 		}
 		list.Truncate(list.Len() - 1) // its newline
-		if i > 0 && int64(list.Len()) > c.limit-replyMargin {
+		if i > 0 && int64(list.Len()) > limit-replyMargin {
 			list.Truncate(before)
 			head.NextSeq, head.More = page.Events[i].Seq, true
 			break

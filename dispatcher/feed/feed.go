@@ -48,10 +48,17 @@ type Feed struct {
 	budget *semaphore.Weighted
 
 	turn     turns.Turn
-	subjects map[Name]string
+	subjects map[Name]*subject
 	header   nats.Header
 	position [1]string
 	previous [1]string
+}
+
+// subject is where events of a name are told.
+type subject struct {
+	text  string
+	seq   uint64 // of the last frame with such an event
+	heard bool   // whether anybody subscribed then
 }
 
 type frame struct {
@@ -63,7 +70,7 @@ type frame struct {
 
 // New makes a Feed.
 func New(cfg Config) *Feed {
-	f := &Feed{cfg: cfg, turn: cfg.Turns.Turn(), in: make(chan frame, maxFrames), budget: semaphore.NewWeighted(maxWaiting), subjects: map[Name]string{}}
+	f := &Feed{cfg: cfg, turn: cfg.Turns.Turn(), in: make(chan frame, maxFrames), budget: semaphore.NewWeighted(maxWaiting), subjects: map[Name]*subject{}}
 	f.header = nats.Header{wire.HeaderPosition: f.position[:], wire.HeaderPrevious: f.previous[:]}
 	return f
 }
@@ -102,23 +109,26 @@ func (f *Feed) tell(t frame) {
 		f.turn.Take()
 		line, rest, _ := bytes.Cut(t.lines, []byte{'\n'})
 		t.lines = rest
-		at, subject := events.SeqOf(t.seq, i), f.subject(name)
-		if f.cfg.Heard == nil || f.cfg.Heard(subject) {
+		at, to := events.SeqOf(t.seq, i), f.subject(name)
+		if to.seq != t.seq { // asked once a frame: it takes a lock of the server's
+			to.seq, to.heard = t.seq, f.cfg.Heard == nil || f.cfg.Heard(to.text)
+		}
+		if to.heard {
 			f.position[0], f.previous[0] = strconv.FormatUint(uint64(at), 10), strconv.FormatUint(uint64(t.after), 10)
 			// It fails when the connection is closed, or can't take more: nobody hears it then.
-			_ = f.cfg.Conn.PublishMsg(&nats.Msg{Subject: subject, Header: f.header, Data: line})
+			_ = f.cfg.Conn.PublishMsg(&nats.Msg{Subject: to.text, Header: f.header, Data: line})
 		}
 		t.after = at
 	}
 }
 
-func (f *Feed) subject(n Name) string {
-	s, ok := f.subjects[n]
-	if !ok {
+func (f *Feed) subject(n Name) *subject {
+	s := f.subjects[n]
+	if s == nil {
 		if len(f.subjects) >= maxSubjects {
 			clear(f.subjects)
 		}
-		s = f.cfg.Names.Event(f.cfg.Partition, n.Type, n.Kind)
+		s = &subject{text: f.cfg.Names.Event(f.cfg.Partition, n.Type, n.Kind)}
 		f.subjects[n] = s
 	}
 	return s

@@ -70,6 +70,30 @@ func TestTell(t *testing.T) {
 	}
 }
 
+// Who subscribes is asked once a frame for each subject: one who comes between two frames
+// hears the second.
+func TestSubscribersAreAskedForEachFrame(t *testing.T) {
+	nc := connect(t)
+	sub, err := nc.SubscribeSync("work.event.0.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	f := New(Config{Conn: nc, Names: wire.Default, Heard: func(string) bool { asked++; return asked > 1 }})
+	name := Name{"email", events.KindCreated}
+	for seq, lines := range []string{"one\ntwo\n", "three\nfour\n"} {
+		f.tell(frame{seq: uint64(seq + 1), names: []Name{name, name}, lines: []byte(lines)})
+	}
+	for _, want := range []string{"three", "four"} {
+		if m, err := sub.NextMsg(patience); err != nil || string(m.Data) != want {
+			t.Fatalf("heard %+v, %v, want %s", m, err, want)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times for two frames", asked)
+	}
+}
+
 // Tell never waits: what finds no room is not told, and its room is not lost.
 func TestTellDoesNotWait(t *testing.T) {
 	name := []Name{{"email", events.KindCreated}}
@@ -111,7 +135,7 @@ func TestSubjects(t *testing.T) {
 	for i := range maxSubjects + 10 {
 		typ := fmt.Sprintf("t%d", i)
 		for range 2 {
-			if got, want := f.subject(Name{events.Type(typ), events.KindQueued}), "work.event.1."+typ+".queued"; got != want {
+			if got, want := f.subject(Name{events.Type(typ), events.KindQueued}).text, "work.event.1."+typ+".queued"; got != want {
 				t.Fatalf("%s, want %s", got, want)
 			}
 		}
