@@ -77,7 +77,7 @@ func (a *ackRuns) adoptAck(m natsio.AckMsg, newest bool) (*table.Dispatch, error
 	if err != nil || it == nil || !newest || m.Token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.clock.Due()) || a.table.ByID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.Token || !a.clock.Reached(it.AvailableAt) || a.table.ByID[it.ID] != nil {
 		return nil, nil
 	}
 	d := &table.Dispatch{ID: it.ID, Token: m.Token, Type: it.Type, Group: it.Group, Priority: it.Priority, At: m.At, Ack: true}

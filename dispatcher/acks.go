@@ -220,7 +220,10 @@ func (a *ackRuns) putBack(d *table.Dispatch) (bool, error) {
 		return false, err
 	}
 	a.flight.letGo(d)
-	return true, a.flight.readyIfDue(it, a.clock.Due())
+	if !a.clock.Reached(it.AvailableAt) {
+		return true, nil
+	}
+	return true, a.flight.makeReady(it)
 }
 
 // noteAcks notes the sequences of the messages stored since the last call.

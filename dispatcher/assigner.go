@@ -105,7 +105,7 @@ func (a *assigner) gather() error {
 		if err != nil {
 			return err
 		}
-		if it == nil || it.State != events.StateQueued || it.AvailableAt.After(a.clock.Due()) {
+		if it == nil || it.State != events.StateQueued || !a.clock.Reached(it.AvailableAt) {
 			continue
 		}
 		td := tds[it.Type]

@@ -153,10 +153,10 @@ func (s *sender) assign(td *typeDispatch, b *readyq.Head) error {
 	if taken || err != nil {
 		return err
 	}
-	if it, err = s.state.Item(b.Key.ID); err != nil {
+	if it, err = s.state.Item(b.Key.ID); err != nil || it.AvailableAt.After(td.pick.Due) {
 		return err
 	}
-	return s.assigner.flight.readyIfDue(it, td.pick.Due) // another worker may have it
+	return s.assigner.flight.makeReady(it) // another worker may have it
 }
 
 // sender chooses what is dispatched next, and sends it. Owned by the loop.

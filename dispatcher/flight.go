@@ -1,8 +1,6 @@
 package dispatcher
 
 import (
-	"time"
-
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/seats"
@@ -21,12 +19,16 @@ func (f *flight) itemChanged(before, after *events.Item) error {
 		return nil // pruned: at most a slot is left that its worker still holds
 	}
 	f.tableFollows(before, after)
-	return f.readyIfDue(after, f.clock.Due())
+	if !f.clock.Reached(after.AvailableAt) {
+		return nil
+	}
+	return f.makeReady(after)
 }
 
-// readyIfDue puts an item into its queue if it may run and is not dispatched.
-func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || f.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
+// makeReady puts an item whose time has come into its queue, if it is queued and not
+// dispatched.
+func (f *flight) makeReady(it *events.Item) error {
+	if it.State != events.StateQueued || f.table.ByID[it.ID] != nil {
 		return nil
 	}
 	f.dirty.mark(it.Type)

@@ -86,7 +86,10 @@ func (t *timers) due(now time.Time) error {
 			continue
 		}
 		if it.State == events.StateQueued && !clock.Passed(it.ExpiryAt(), now) {
-			if err := t.flight.readyIfDue(it, now); err != nil {
+			if !it.AvailableAt.After(now) {
+				err = t.flight.makeReady(it)
+			}
+			if err != nil {
 				return err
 			}
 			continue

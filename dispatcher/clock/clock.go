@@ -213,11 +213,16 @@ func (c *Clock) Due() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.nowLocked()
-	if s := c.serverNow().UTC().Round(0); c.blind && s.Before(t) {
-		return s
+	if c.blind {
+		if s := c.serverNow().UTC().Round(0); s.Before(t) {
+			return s
+		}
 	}
 	return t
 }
+
+// Reached reports whether Due is a time or later. For the zero time it looks at no clock.
+func (c *Clock) Reached(t time.Time) bool { return t.IsZero() || !t.After(c.Due()) }
 
 // BlindDue returns Due while it differs from Now, else the zero time.
 func (c *Clock) BlindDue() time.Time {
