@@ -219,7 +219,7 @@ type encoder struct {
 	subject string
 	writer  string // this writer's random name in frame ids
 	frames  uint64 // it has made
-	last    int    // bytes of the last one: the next will be like it
+	lines   []byte // of the last one, which is made in the same memory
 	turn    turns.Turn
 }
 
@@ -230,6 +230,9 @@ func newEncoder(names wire.Names, partition int, turn turns.Turn) *encoder {
 // frameRoom is more than the headers of a frame take.
 const frameRoom = 1 << 10
 
+// maxScratch bounds the memory that an encoder keeps, in bytes.
+const maxScratch = 1 << 20
+
 // encode makes a frame's message. most bounds it.
 func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	if n := len(w.Events); n == 0 || n > MaxEvents {
@@ -237,23 +240,26 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	}
 	e.turn.Begin()
 	defer e.turn.End()
-	body := make([]byte, 0, e.last+e.last/4)
+	lines := e.lines[:0]
 	for i := range w.Events {
 		e.turn.Take()
-		b, err := w.Events[i].AppendJSON(body)
+		b, err := w.Events[i].AppendJSON(lines)
 		if err != nil {
 			return nil, err
 		}
-		if bytes.IndexByte(b[len(body):], '\n') >= 0 {
+		if bytes.IndexByte(b[len(lines):], '\n') >= 0 {
 			return nil, fmt.Errorf("append %s of %s: its JSON has more than one line", w.Events[i].Kind, w.Events[i].ID)
 		}
-		body = append(b, '\n')
+		lines = append(b, '\n')
 	}
+	if e.lines = lines; cap(lines) > maxScratch {
+		e.lines = nil
+	}
+	body := bytes.Clone(lines)
 	if size := int64(len(body)) + frameRoom; size > most {
 		return nil, fmt.Errorf("append %d events, from %s of %s: %w: it has %d bytes of %d", len(w.Events), w.Events[0].Kind, w.Events[0].ID, ErrTooLarge, size, most)
 	}
 	e.frames++
-	e.last = len(body)
 	id := append([]byte(e.writer), '.')
 	values := []string{
 		string(strconv.AppendUint(id, e.frames, 36)), strconv.FormatUint(uint64(w.Epoch), 10), w.Node,

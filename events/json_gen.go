@@ -241,7 +241,7 @@ func (x *Created) maxJSON() int {
 			n += len(`,"group":`) + quickjson.MaxText(len(x.SubmitOptions.Group))
 		}
 		if !x.SubmitOptions.Parent.IsZero() {
-			n += len(`,"parent":`) + quickjson.SizeOf(x.SubmitOptions.Parent)
+			n += len(`,"parent":`) + quickjson.MaxWord
 		}
 		if x.SubmitOptions.Spawn != 0 {
 			n += len(`,"spawn":`) + quickjson.MaxInt
@@ -360,7 +360,7 @@ func (x *Claimed) readJSON(r *quickjson.Reader) {
 
 func (x *Claimed) maxJSON() int {
 	n := len(`{}`)
-	n += len(`,"token":`) + quickjson.SizeOf(x.Token)
+	n += len(`,"token":`) + quickjson.MaxWord
 	if !x.StartBy.IsZero() {
 		n += len(`,"start_by":`) + quickjson.MaxTime
 	}

@@ -30,6 +30,7 @@ type writer struct {
 	limits        rejectedLimits
 	rejectedStart rejectedStart
 	key, val      []byte
+	event         events.Event
 	gathered      gathered
 	ops           ops
 	batch         batch
@@ -179,8 +180,9 @@ func (w *writer) documents(b *batch, docs []core.Document) {
 }
 
 func (w *writer) histories(b *batch, history []events.Event) {
-	for _, ev := range history {
-		if ev.ID.IsZero() {
+	ev := &w.event
+	for i := range history {
+		if *ev = history[i]; ev.ID.IsZero() {
 			continue // it belongs to no item
 		}
 		var err error

@@ -8,6 +8,7 @@ const (
 	MaxUint = 20
 	MaxBool = len("false")
 	MaxTime = len(`"2006-01-02T15:04:05.999999999Z"`)
+	MaxWord = 32 // of which no type has longer ones: ids have 26 characters
 )
 
 // MaxText bounds the length of a string of n bytes: an escape takes six.

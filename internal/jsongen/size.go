@@ -35,6 +35,8 @@ func (g *generator) size(expr string, t types.Type) string {
 		return "quickjson.Max" + method
 	case qualified(t) == "json.RawMessage":
 		return fmt.Sprintf("max(len(%s), len(`null`))", expr)
+	case has(t, "AppendText"):
+		return "quickjson.MaxWord"
 	case g.generated(t):
 		return expr + ".maxJSON()"
 	case list && g.generated(s.Elem()):

@@ -76,8 +76,9 @@ func ReplacesParams(data []byte) bool {
 }
 
 // AppendHistory appends an event's record in its item's history: its packed form
-// without what the key, the item and the documents beside it already say.
-func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
+// without what the key, the item and the documents beside it already say. Those it takes out
+// of ev.
+func AppendHistory(b []byte, ev *events.Event) ([]byte, error) {
 	of := ev.ID
 	ev.ID, ev.Type = events.ID{}, ""
 	switch body := ev.Body.(type) {

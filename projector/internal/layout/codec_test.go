@@ -19,7 +19,7 @@ func TestHistoryHasNoDocuments(t *testing.T) {
 		&events.Queued{Reason: "continuation", Outcomes: []byte(`["secret"]`)}, &events.Checkpointed{Checkpoint: []byte(`"secret"`)},
 		&events.Created{Params: []byte(`"secret"`)}, &events.Completed{Result: []byte(`"secret"`)},
 	} {
-		data, err := AppendHistory(nil, events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: body})
+		data, err := AppendHistory(nil, &events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: body})
 		if err != nil || len(data) == 0 || bytes.Contains(data, []byte("secret")) {
 			t.Errorf("%T: %s, %v", body, data, err)
 		}
@@ -53,7 +53,7 @@ func TestHistoryIsReadBack(t *testing.T) {
 		{Kind: events.KindReplayed, Body: &events.Replayed{}},
 	} {
 		ev.At, ev.ID, ev.Type, ev.Seq = at, id, "email", 7
-		record, err := AppendHistory(nil, ev)
+		record, err := AppendHistory(nil, new(ev))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func TestDifferences(t *testing.T) {
 	ra, rb := AppendItem(nil, a), AppendItem(nil, b)
 	key, item := IDKey(PrefixItem, id), "item "+id.String()+" differs: "
 	event := func(reason string) []byte {
-		data, err := AppendHistory(nil, events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: &events.Queued{Reason: reason}})
+		data, err := AppendHistory(nil, &events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: &events.Queued{Reason: reason}})
 		if err != nil {
 			t.Fatal(err)
 		}
