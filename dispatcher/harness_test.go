@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/wire/command"
@@ -86,7 +87,7 @@ func (h *harness) startEngine() {
 		h.t.Fatal(err)
 	}
 	cfg := Config{Log: log, Store: store, Conn: h.nc, Alone: true, Owner: "test"}
-	if os.Getenv("VERBOSE") != "" {
+	if os.Getenv(need.Verbose) != "" {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	if h.edit != nil {

@@ -207,7 +207,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 					return err
 				}
 			}
-			if !l.pipe.roomFor(need(j, q.next), most) || (q.held != nil && q.held()) {
+			if !l.pipe.roomFor(needs(j, q.next), most) || (q.held != nil && q.held()) {
 				return nil
 			}
 			switch err := j.decide(l, q.next); {

@@ -13,15 +13,15 @@ type sizer interface {
 	need(i int) int
 }
 
-// need returns how many events the decision of a job's i-th command may take in a batch.
-func need(j job, i int) int {
+// needs returns how many events the decision of a job's i-th command may take in a batch.
+func needs(j job, i int) int {
 	if s, ok := j.(sizer); ok {
 		return max(s.need(i), maxDecision)
 	}
 	return maxDecision
 }
 
-func (w *weighed) need(i int) int { return need(w.job, i) }
+func (w *weighed) need(i int) int { return needs(w.job, i) }
 
 func (j *commandJob) need(i int) int { return core.MaxEvents(j.cmds[i]) }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
-	needs "github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // An owner that only a foreign message has fenced takes over again at once, also where there
 // may be other engines; one whose appends such messages refuse again and again waits.
 func TestAForeignMessageIsNoRival(t *testing.T) {
-	out := new(needs.Log)
+	out := new(need.Log)
 	h := newHarness(t, func(c *Config) { c.Alone, c.Logger = false, slog.New(slog.NewTextHandler(out, nil)) })
 	h.submit("email")
 	for n := range maxStrange + 1 {
