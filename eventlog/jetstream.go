@@ -231,7 +231,7 @@ func (l *JetStream) request(ctx context.Context, subject string, req []byte, res
 		return err
 	}
 	m, err := nc.RequestWithContext(ctx, subject, req)
-	for begun, wait := time.Now(), retryMin; errors.Is(err, nats.ErrNoResponders) && time.Since(begun) < apiAway && sleep.Longer(ctx, &wait, retryMax) == nil; {
+	for begun, wait := time.Now(), RetryMin; errors.Is(err, nats.ErrNoResponders) && time.Since(begun) < apiAway && sleep.Longer(ctx, &wait, RetryMax) == nil; {
 		m, err = nc.RequestWithContext(ctx, subject, req)
 	}
 	if err != nil {

@@ -69,16 +69,16 @@ func (l *JetStream) create(ctx context.Context, first uint64) error {
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
 	}
-	for wait := retryMin; ; {
+	for wait := RetryMin; ; {
 		_, err := js.CreateStream(ctx, cfg)
 		var api *jetstream.APIError
 		switch {
 		case err == nil:
 			return nil
-		case !errors.As(err, &api) || api.ErrorCode != codeStoreNotMade || wait == retryMax:
+		case !errors.As(err, &api) || api.ErrorCode != codeStoreNotMade || wait == RetryMax:
 			return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
 		}
-		_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
+		_ = sleep.Longer(ctx, &wait, RetryMax) // its error shows in the next attempt
 	}
 }
 

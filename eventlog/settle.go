@@ -11,8 +11,8 @@ import (
 
 // Bounds of the wait between two attempts at what may pass.
 const (
-	retryMin = 5 * time.Millisecond
-	retryMax = time.Second
+	RetryMin = 5 * time.Millisecond
+	RetryMax = time.Second
 )
 
 // maxFences is how often in a row a Settle goes on behind what was stored in its barrier's
@@ -40,7 +40,7 @@ const maxFences = 1000
 // accepted tell the caller where to begin the next time.
 func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, apply func(Frame) error) (uint64, error) {
 	s := settler{log: log, through: from, barrier: barrier, apply: apply}
-	wait, fences := retryMin, 0
+	wait, fences := RetryMin, 0
 	for reset := true; ; {
 		last, err := s.once(ctx, reset)
 		switch {
@@ -60,7 +60,7 @@ func Settle(ctx context.Context, log Log, from uint64, barrier func() Write, app
 			return 0, err
 		}
 		reset, fences = true, 0
-		_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
+		_ = sleep.Longer(ctx, &wait, RetryMax) // its error shows in the next attempt
 	}
 }
 

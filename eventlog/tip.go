@@ -232,13 +232,13 @@ func (l *JetStream) End(ctx context.Context) (End, error) {
 // replicated stream a leader that the others have deposed may not know that: it
 // is asked again for a while, then its answer is returned.
 func (l *JetStream) reached(ctx context.Context, seq uint64) (Tip, error) {
-	wait := retryMin
+	wait := RetryMin
 	for begun := time.Now(); ; {
 		tip, err := l.Last(ctx)
 		if err != nil || tip.Seq >= seq || !l.replicated || time.Since(begun) > BehindFor {
 			return tip, err
 		}
-		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
+		if err := sleep.Longer(ctx, &wait, RetryMax); err != nil {
 			return Tip{}, err
 		}
 	}

@@ -45,9 +45,6 @@ const (
 	unreachedFor = time.Second
 	// infoTimeout bounds one question for the state of the stream.
 	infoTimeout = 5 * time.Second
-	// Bounds of the wait between two attempts at what may pass.
-	retryMin = 5 * time.Millisecond
-	retryMax = time.Second
 )
 
 // The frames that are kept for all readers: those that came last, and those of older parts
@@ -139,7 +136,7 @@ func (s *shelf) keep(c *piece) {
 	}
 }
 
-// piece is a frame in Pages, or a foreign message.
+// piece is a frame in a Reader, or a foreign message.
 type piece struct {
 	eventlog.Decoded
 	seq  uint64
@@ -192,7 +189,7 @@ func (p *Reader) Read(ctx context.Context, q Query, reading func(context.Context
 	until := time.NewTimer(q.Wait)
 	defer until.Stop()
 	from, begun := q.From, false
-	for lag := retryMin; ; {
+	for lag := eventlog.RetryMin; ; {
 		looked := time.Now()
 		grown, tip := p.waiting(), p.position()
 		page, err := p.once(ctx, &q, from, begun, reading)
@@ -200,13 +197,12 @@ func (p *Reader) Read(ctx context.Context, q Query, reading func(context.Context
 			return page, err
 		}
 		if page.Next > from {
-			lag = retryMin
+			lag = eventlog.RetryMin
 		}
 		from, begun = page.Next, true
 		var again <-chan time.Time
 		if from <= tip { // this replica has not got that far
-			again = time.After(lag)
-			lag = min(2*lag, retryMax)
+			again = sleep.After(&lag, eventlog.RetryMax)
 		}
 		select {
 		case <-grown:
@@ -263,7 +259,7 @@ func (p *Reader) begin(ctx context.Context, q *Query) (events.Seq, error) {
 
 // reached errs if the log ends before the frame in front of a sequence.
 func (p *Reader) reached(ctx context.Context, seq uint64) error {
-	for begun, wait := time.Now(), retryMin; ; {
+	for begun, wait := time.Now(), eventlog.RetryMin; ; {
 		if end := max(p.position().Frame(), p.seen.Load()); seq <= end+1 {
 			return nil
 		}
@@ -277,7 +273,7 @@ func (p *Reader) reached(ctx context.Context, seq uint64) error {
 		case time.Since(begun) > unreachedFor:
 			return &eventlog.BehindError{Known: seq - 1, Last: k.Last}
 		}
-		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
+		if err := sleep.Longer(ctx, &wait, eventlog.RetryMax); err != nil {
 			return err
 		}
 	}
@@ -285,7 +281,7 @@ func (p *Reader) reached(ctx context.Context, seq uint64) error {
 
 // since is the position of the first frame stored at a time or later, or of the next one.
 func (p *Reader) since(ctx context.Context, at time.Time) (events.Seq, error) {
-	for wait := retryMin; ; {
+	for wait := eventlog.RetryMin; ; {
 		tip := p.position().Frame()
 		msgs, err := p.fetch(ctx, directget.Request{StartTime: &at, Batch: 1})
 		if err != nil {
@@ -312,7 +308,7 @@ func (p *Reader) since(ctx context.Context, at time.Time) (events.Seq, error) {
 		if k.First > k.Last { // nothing is kept
 			return events.SeqOf(k.Last+1, 0), nil
 		}
-		if err := sleep.Longer(ctx, &wait, retryMax); err != nil {
+		if err := sleep.Longer(ctx, &wait, eventlog.RetryMax); err != nil {
 			return 0, err
 		}
 	}

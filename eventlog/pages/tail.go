@@ -54,7 +54,7 @@ func (p *Reader) Tail(ctx context.Context, cfg TailConfig, reading func(context.
 		return fmt.Errorf("tail the event log: %w", err)
 	}
 	q := Query{From: cfg.FromSeq, Since: cfg.Since, Types: cfg.Types, Kinds: cfg.Kinds, ID: cfg.ID, Wants: cfg.Wants, Wait: tailWait}
-	for wait := retryMin; ; {
+	for wait := eventlog.RetryMin; ; {
 		page, err := p.Read(ctx, q, reading)
 		switch {
 		case ctx.Err() != nil:
@@ -62,12 +62,12 @@ func (p *Reader) Tail(ctx context.Context, cfg TailConfig, reading func(context.
 		case errors.Is(err, eventlog.ErrUnreachable) && p.nc.IsClosed():
 			return fmt.Errorf("tail the event log: %w", nats.ErrConnectionClosed)
 		case errors.Is(err, eventlog.ErrUnreachable):
-			_ = sleep.Longer(ctx, &wait, retryMax) // its error shows in the next attempt
+			_ = sleep.Longer(ctx, &wait, eventlog.RetryMax) // its error shows in the next attempt
 			continue
 		case err != nil:
 			return fmt.Errorf("tail the event log: %w", err)
 		}
-		wait = retryMin
+		wait = eventlog.RetryMin
 		q.From, q.Since = page.Next, time.Time{}
 		for _, ev := range page.Events {
 			if err := fn(ev); err != nil {

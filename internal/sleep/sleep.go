@@ -20,7 +20,17 @@ func For(ctx context.Context, d time.Duration) error {
 
 // Longer waits as For does, and doubles the time, up to most, for the next wait.
 func Longer(ctx context.Context, d *time.Duration, most time.Duration) error {
-	err := For(ctx, *d)
+	select {
+	case <-After(d, most):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// After is time.After, and doubles the time, up to most, for the next wait.
+func After(d *time.Duration, most time.Duration) <-chan time.Time {
+	c := time.After(*d)
 	*d = min(2**d, most)
-	return err
+	return c
 }
