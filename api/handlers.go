@@ -69,10 +69,9 @@ func limited[Request any](s *Service, room chan struct{}, within time.Duration, 
 
 // projected is on for what the projection answers: fn is called once that shows the
 // request's MinPosition.
-func projected[Request any](h *handlers, name string, fn func(context.Context, *call, Request) (any, error)) {
+func projected[Request wire.Awaiting](h *handlers, name string, fn func(context.Context, *call, Request) (any, error)) {
 	on(h, name, func(ctx context.Context, c *call, req Request) (any, error) {
-		min := reflect.ValueOf(req).FieldByName("MinPosition").Interface().(wire.Position)
-		if err := h.s.engine.await(ctx, min); err != nil {
+		if err := h.s.engine.await(ctx, wire.MinPosition(req)); err != nil {
 			return nil, err
 		}
 		return fn(ctx, c, req)

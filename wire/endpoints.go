@@ -139,10 +139,8 @@ func (e *Endpoint) Refusals() []events.Code {
 	if e.Makes || e.Defines {
 		codes = append(codes, defines...)
 	}
-	if e.Request.Kind() == reflect.Struct {
-		if _, waits := e.Request.FieldByName("MinPosition"); waits {
-			codes = append(codes, events.CodePositionAhead)
-		}
+	if e.Request.Implements(typeOf[Awaiting]()) {
+		codes = append(codes, events.CodePositionAhead)
 	}
 	return codes
 }
