@@ -233,6 +233,20 @@ func TestThePageIsFair(t *testing.T) {
 	checkXML(t, filepath.Join(filepath.Dir(r.page), "plots", "pickup-fsync.svg"))
 }
 
+// Figures that read alike are a tie: nobody is ahead.
+func TestATieIsNotAhead(t *testing.T) {
+	for theirs, ahead := range map[float64]bool{0.75: false, 0.7496: false, 0.7504: false, 0.76: false, 0.74: true} {
+		r := made(t, 0)
+		r.samples = nil
+		for id, ms := range map[string]float64{"streamwright-always": 0.75, "river-fsync": theirs} {
+			r.samples = append(r.samples, Sample{System: id, Case: Case{Label: "Pickup at 300/s", Items: 100}, Values: Values{valueP50: ms, valueP99: 1, valueMax: 1}})
+		}
+		if text := written(t, r); strings.Contains(text, "Where others are ahead") != ahead {
+			t.Errorf("0.75 ms beside %v ms:\n%s", theirs, text)
+		}
+	}
+}
+
 func TestANoisyRunSaysSo(t *testing.T) {
 	r := made(t, 0.3)
 	r.Failed = []string{"River, fsync, 3000/s: failed: no connection"}

@@ -225,7 +225,7 @@ func (r *report) write() (err error) {
 }
 
 // tables returns the tables of one durability, writes their plots, and adds to Ahead each line
-// on which another work queue did better than Streamwright.
+// on which another work queue did better than Streamwright. Medians that are shown alike are a tie.
 func (r *report) tables(d Durability, what string) (text string, err error) {
 	var systems []System
 	var names []string
@@ -246,9 +246,10 @@ func (r *report) tables(d Durability, what string) (text string, err error) {
 			cells := []string{l.name + ", " + l.unit}
 			for _, s := range systems {
 				us, them := r.of(l, systems[0]), r.of(l, s)
+				ours, theirs := measure.Figure(us.mid), measure.Figure(them.mid)
 				cells = append(cells, them.String())
-				if systems[0].Product == "Streamwright" && s.Product != "JetStream" && us.n > 0 && them.n > 0 && us.mid != them.mid && (them.mid < us.mid) == l.lessIsMore() {
-					r.Ahead += measure.Row(cells[0], s.Name+": "+measure.Figure(them.mid), names[0]+": "+measure.Figure(us.mid))
+				if systems[0].Product == "Streamwright" && s.Product != "JetStream" && us.n > 0 && them.n > 0 && theirs != ours && (them.mid < us.mid) == l.lessIsMore() {
+					r.Ahead += measure.Row(cells[0], s.Name+": "+theirs, names[0]+": "+ours)
 				}
 			}
 			text += measure.Row(cells...)
