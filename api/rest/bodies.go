@@ -47,6 +47,9 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request) (*http.Request, f
 	if r.Body == nil || r.Body == http.NoBody || isUpload(r) {
 		return r, func() {}
 	}
+	if to, ok := w.(*reply); ok {
+		w = to.ResponseWriter // MaxBytesReader has the server close the connection
+	}
 	b := &body{
 		ReadCloser: http.MaxBytesReader(w, r.Body, MaxBodyBytes), places: s.bodies, declared: r.ContentLength, header: w.Header(),
 		deadline: http.NewResponseController(w).SetReadDeadline, patience: s.readTime,

@@ -44,8 +44,8 @@ func TestBodiesHaveTheirBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code := codeOf(t, res.Body); res.StatusCode != 413 || code != events.CodeTooLarge || seen != 0 {
-			t.Errorf("a longer body, %s: %d %s", name, res.StatusCode, code)
+		if code := codeOf(t, res.Body); res.StatusCode != 413 || code != events.CodeTooLarge || !res.Close || seen != 0 {
+			t.Errorf("a longer body, %s: %d %s, closed: %v", name, res.StatusCode, code, res.Close)
 		}
 		_ = res.Body.Close()
 	}

@@ -267,7 +267,11 @@ func (s *Server) Listen(addr string) (err error) {
 	own := s.Handler()
 	s.handler.Store(&own)
 	s.srv = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			to := &reply{ResponseWriter: w, rc: http.NewResponseController(w), patience: s.writeTime}
+			(*s.handler.Load()).ServeHTTP(to, r)
+			to.renew() // for what is still in buffers
+		}),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}
