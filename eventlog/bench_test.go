@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -17,8 +18,8 @@ func benchEvents(n int) []events.Event {
 	params := json.RawMessage(`{"to":"someone@example.com","subject":"Hello","template":"welcome","vars":{"name":"Some One","plan":"basic","n":12345},"pad":"` + fmt.Sprintf("%0100d", 7) + `"}`)
 	var evs []events.Event
 	for i := 0; len(evs) < n; i++ {
-		id := testID(i)
-		at := testTime
+		id := logtest.ID(i)
+		at := logtest.Time
 		evs = append(evs,
 			events.Event{Kind: events.KindCreated, ID: id, Type: "email", At: at, Body: &events.Created{Params: params, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(300000), Provenance: events.Provenance{Source: "bench"}, Intake: events.Intake{Seq: uint64(i)}}},
 			events.Event{Kind: events.KindQueued, ID: id, Type: "email", At: at, Body: &events.Queued{Reason: "submitted", OrderAt: at}},
@@ -57,7 +58,7 @@ func BenchmarkDial(b *testing.B) {
 }
 
 func benchAppend(b *testing.B, l *JetStream, n int) {
-	w := write(benchEvents(n))
+	w := logtest.Write(benchEvents(n))
 	ctx := b.Context()
 	tip, err := l.Last(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func BenchmarkRead(b *testing.B) {
 			s := startServer(b, dir, nil)
 			l := openLog(b, Config{Connect: inProcess(s), Folder: filepath.Join(dir, "jetstream", "$G", "streams")})
 			ctx := b.Context()
-			w := write(benchEvents(n))
+			w := logtest.Write(benchEvents(n))
 			var last uint64
 			for ; last < total/uint64(n); last++ {
 				if _, err := l.Append(ctx, last, w); err != nil {

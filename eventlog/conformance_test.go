@@ -22,14 +22,14 @@ func TestAppendAndRead(t *testing.T) {
 	for _, n := range []int{1, 12, MaxEvents} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
-				ctx := testContext(t)
+				ctx := logtest.Context(t)
 				l := f.open(t, nil)
 				if tip, err := l.Last(ctx); err != nil || tip.Seq != 0 || tip.First != 1 || time.Since(tip.Time).Abs() > time.Hour || tip.Created.IsZero() {
 					t.Fatalf("the empty log: %+v, %v", tip, err)
 				}
 				var want []Frame
 				for i := range uint64(3) {
-					w := &Write{Epoch: events.Epoch(7 + i), Node: fmt.Sprint("node", i), Before: 100 * i, Events: decision(n, fmt.Sprint("mark", i))}
+					w := &Write{Epoch: events.Epoch(7 + i), Node: fmt.Sprint("node", i), Before: 100 * i, Events: logtest.Decision(n, fmt.Sprint("mark", i))}
 					done, err := l.Append(ctx, i, w)
 					if err != nil || done.Last != events.SeqOf(i+1, n-1) {
 						t.Fatalf("appended %+v, %v", done, err)
@@ -72,15 +72,15 @@ func TestFenced(t *testing.T) {
 		want  []string
 		found uint64
 	}{
-		"rival":   {logtest.Fault{Kind: logtest.FaultConflict, Rival: write(decision(2, "rival"))}, []string{"seed", "rival", "rival"}, 2},
+		"rival":   {logtest.Fault{Kind: logtest.FaultConflict, Rival: logtest.Write(logtest.Decision(2, "rival"))}, []string{"seed", "rival", "rival"}, 2},
 		"foreign": {logtest.Fault{Kind: logtest.FaultForeign, Foreign: 3}, []string{"seed"}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
 				l := f.open(t, nil)
-				after := mustAppend(t, l, 0, decision(1, "seed"))
+				after := mustAppend(t, l, 0, logtest.Decision(1, "seed"))
 				f.fault(l, c.fault)
-				_, err := l.Append(testContext(t), after, write(decision(3, "lost")))
+				_, err := l.Append(logtest.Context(t), after, logtest.Write(logtest.Decision(3, "lost")))
 				var fenced *FencedError
 				if !errors.As(err, &fenced) || !errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) || fenced.Expected != after || fenced.Found != c.found {
 					t.Fatalf("append: %v, want ErrFenced behind %d, with %d found", err, after, c.found)
@@ -110,11 +110,11 @@ func TestAmbiguous(t *testing.T) {
 			each(t, func(t *testing.T, f fixture) {
 				raw := f.open(t, nil)
 				l := landing(raw, c.fault.Land, f.land)
-				after := mustAppend(t, l, 0, decision(1, "seed"))
+				after := mustAppend(t, l, 0, logtest.Decision(1, "seed"))
 				f.fault(raw, c.fault)
-				w := write(decision(3, "a"))
+				w := logtest.Write(logtest.Decision(3, "a"))
 				for range 2 { // once it is struck, and once it waits for Reset
-					if _, err := l.Append(testContext(t), after, w); !errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFenced) {
+					if _, err := l.Append(logtest.Context(t), after, w); !errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFenced) {
 						t.Fatalf("append: %v, want ErrAmbiguous", err)
 					}
 				}
@@ -132,7 +132,7 @@ func TestAmbiguous(t *testing.T) {
 // fresh reader sees, that nothing lands any more, and that appends go on.
 func settleAndCheck(t *testing.T, f fixture, l Log, want []string) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	var got []string
 	last, err := Settle(ctx, l, 0, ownedBarrier("me"), func(f Frame) error {
 		got = append(got, marksOf(f.Events)...)
@@ -148,7 +148,7 @@ func settleAndCheck(t *testing.T, f fixture, l Log, want []string) {
 	if tip, err := l.Last(ctx); err != nil || tip.Seq != last {
 		t.Fatalf("something has landed behind the barrier at %d: %+v, %v", last, tip, err)
 	}
-	mustAppend(t, l, last, decision(3, "next"))
+	mustAppend(t, l, last, logtest.Decision(3, "next"))
 	want = append(got, "next", "next", "next")
 	if c := readAll(t, f.open(t, nil)); !slices.Equal(c.marks, want) {
 		t.Fatalf("a fresh reader sees %v, want %v", c.marks, want)
@@ -162,12 +162,12 @@ func TestSettleFromAPosition(t *testing.T) {
 		last := appendEach(t, l, 0, "a", "b", "c")
 		strangers(t, f, 2)
 		for _, from := range []uint64{1, last, last + 2} { // the last one is a foreign message
-			tip, err := l.Last(testContext(t))
+			tip, err := l.Last(logtest.Context(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []uint64
-			barrier, err := Settle(testContext(t), l, from, ownedBarrier("me"), func(f Frame) error {
+			barrier, err := Settle(logtest.Context(t), l, from, ownedBarrier("me"), func(f Frame) error {
 				got = append(got, f.Seq)
 				return nil
 			})
@@ -184,8 +184,8 @@ func TestForeignMessages(t *testing.T) {
 		var told []string
 		l := f.open(t, func(seq uint64, reason string) { told = append(told, fmt.Sprint(seq, " ", reason)) })
 		strangers(t, f, 1)
-		after := mustAppend(t, l, 1, decision(2, "a"))
-		good, err := NewMessage(wire.Default, 0, write(decision(1, "intruder")))
+		after := mustAppend(t, l, 1, logtest.Decision(2, "a"))
+		good, err := NewMessage(wire.Default, 0, logtest.Write(logtest.Decision(1, "intruder")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,10 +196,10 @@ func TestForeignMessages(t *testing.T) {
 			fetched[key] = v
 		}
 		f.inject(t, fetched, good.Data) // what a server answers to a direct get
-		if _, err := l.Append(testContext(t), after, write(decision(1, "b"))); !errors.Is(err, ErrFenced) {
+		if _, err := l.Append(logtest.Context(t), after, logtest.Write(logtest.Decision(1, "b"))); !errors.Is(err, ErrFenced) {
 			t.Fatalf("append in the place of a foreign message: %v, want ErrFenced", err)
 		}
-		mustAppend(t, l, after+3, decision(1, "b"))
+		mustAppend(t, l, after+3, logtest.Decision(1, "b"))
 		strangers(t, f, 1)
 		c := readAll(t, l)
 		if !slices.Equal(c.marks, []string{"a", "a", "b"}) || !slices.Equal(c.frames, []uint64{2, 6}) || c.skipped != 4 {
@@ -214,10 +214,10 @@ func TestForeignMessages(t *testing.T) {
 // A frame that can't be read is corruption, for each reader.
 func TestCorruption(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		ctx := testContext(t)
+		ctx := logtest.Context(t)
 		l := f.open(t, nil)
-		mustAppend(t, l, 0, decision(2, "a"))
-		m, err := NewMessage(wire.Default, 0, write(decision(3, "torn")))
+		mustAppend(t, l, 0, logtest.Decision(2, "a"))
+		m, err := NewMessage(wire.Default, 0, logtest.Write(logtest.Decision(3, "torn")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestCorruption(t *testing.T) {
 // Follow hands over what there is, and then what comes.
 func TestFollow(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		ctx := testContext(t)
+		ctx := logtest.Context(t)
 		told := 0
 		l, writer := f.open(t, func(uint64, string) { told++ }), f.open(t, nil)
 		last := appendEach(t, writer, 0, "a", "b", "c")
@@ -258,10 +258,10 @@ func TestFollow(t *testing.T) {
 		err := follow(2, func(fr Frame) error { // the live appends are made from here
 			switch fr.Seq {
 			case 3:
-				last = mustAppend(t, writer, last, decision(2, "d"))
+				last = mustAppend(t, writer, last, logtest.Decision(2, "d"))
 			case 4:
 				strangers(t, f, 2)
-				last = mustAppend(t, writer, last+2, decision(1, "e"))
+				last = mustAppend(t, writer, last+2, logtest.Decision(1, "e"))
 			case 7:
 				return stop
 			}
@@ -299,11 +299,11 @@ func TestEnd(t *testing.T) {
 		l := f.open(t, nil)
 		expect := func(last events.Seq, n uint64) {
 			t.Helper()
-			tip, err := l.Last(testContext(t))
+			tip, err := l.Last(logtest.Context(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			end, err := l.End(testContext(t))
+			end, err := l.End(logtest.Context(t))
 			if err != nil || end.Last != last || end.Events != n || end.Seq != tip.Seq || end.First != tip.First {
 				t.Fatalf("the log ends at %+v, %v, want the position %d and %d events", end, err, last, n)
 			}
@@ -314,9 +314,9 @@ func TestEnd(t *testing.T) {
 		var n uint64
 		last := uint64(2)
 		for i := range 3 {
-			w := write(decision(i+1, "a"))
+			w := logtest.Write(logtest.Decision(i+1, "a"))
 			w.Before = n
-			if _, err := l.Append(testContext(t), last, w); err != nil {
+			if _, err := l.Append(logtest.Context(t), last, w); err != nil {
 				t.Fatal(err)
 			}
 			last, n = last+1, n+uint64(i+1)
@@ -331,7 +331,7 @@ func TestEnd(t *testing.T) {
 
 func TestTrimmedAndBehind(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		ctx := testContext(t)
+		ctx := logtest.Context(t)
 		l := f.open(t, nil)
 		last := appendEach(t, l, 0, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 		f.trim(t, 5)
@@ -358,7 +358,7 @@ func TestTrimmedAndBehind(t *testing.T) {
 		if tip, err := l.Last(ctx); err != nil || tip.Seq != last || tip.First != last+1 {
 			t.Fatalf("last of an emptied log: %+v, %v", tip, err)
 		}
-		mustAppend(t, l, last, decision(2, "b"))
+		mustAppend(t, l, last, logtest.Decision(2, "b"))
 	})
 }
 
@@ -367,16 +367,16 @@ func TestReadStopsWithTheCallersError(t *testing.T) {
 		l := f.open(t, nil)
 		var last uint64
 		for range 50 {
-			last = mustAppend(t, l, last, decision(100, "a"))
+			last = mustAppend(t, l, last, logtest.Decision(100, "a"))
 		}
 		stop := errors.New("stop")
-		if err := l.Read(testContext(t), 1, last, func(Frame) error { return stop }); err != stop {
+		if err := l.Read(logtest.Context(t), 1, last, func(Frame) error { return stop }); err != stop {
 			t.Fatal(err)
 		}
-		if _, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Frame) error { return stop }); err != stop {
+		if _, err := Settle(logtest.Context(t), l, 0, ownedBarrier("me"), func(Frame) error { return stop }); err != stop {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(testContext(t))
+		ctx, cancel := context.WithCancel(logtest.Context(t))
 		if err := l.Read(ctx, 1, last, func(Frame) error { cancel(); return nil }); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -387,25 +387,25 @@ func TestAppendBounds(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		l := f.open(t, nil)
 		for _, n := range []int{0, MaxEvents + 1} {
-			if _, err := l.Append(testContext(t), 0, write(decision(n, "a"))); err == nil || errors.Is(err, ErrAmbiguous) {
+			if _, err := l.Append(logtest.Context(t), 0, logtest.Write(logtest.Decision(n, "a"))); err == nil || errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append of %d events: %v", n, err)
 			}
 		}
-		ctx, cancel := context.WithCancel(testContext(t))
+		ctx, cancel := context.WithCancel(logtest.Context(t))
 		cancel()
-		if _, err := l.Append(ctx, 0, write(decision(1, "a"))); !errors.Is(err, context.Canceled) {
+		if _, err := l.Append(ctx, 0, logtest.Write(logtest.Decision(1, "a"))); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		last := mustAppend(t, l, 0, decision(MaxEvents, "a"))
+		last := mustAppend(t, l, 0, logtest.Decision(MaxEvents, "a"))
 		_ = l.Close()
 		_ = l.Close()
-		if _, err := l.Append(testContext(t), last, write(decision(1, "a"))); !errors.Is(err, ErrClosed) {
+		if _, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(1, "a"))); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
-		if err := l.Reset(testContext(t)); !errors.Is(err, ErrClosed) {
+		if err := l.Reset(logtest.Context(t)); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
-		if _, err := l.Last(testContext(t)); !errors.Is(err, ErrClosed) {
+		if _, err := l.Last(logtest.Context(t)); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
 	})

@@ -164,7 +164,7 @@ func (f *serverFixture) fault(l Log, ft logtest.Fault) {
 
 func (f *serverFixture) publish(header nats.Header, data []byte) {
 	m := &nats.Msg{Subject: wire.Default.Frame(0), Header: header, Data: data}
-	if _, err := f.nc.RequestMsg(m, testTimeout); err != nil {
+	if _, err := f.nc.RequestMsg(m, logtest.Patience); err != nil {
 		panic(err)
 	}
 }
@@ -186,7 +186,7 @@ func (f *serverFixture) trim(t *testing.T, first uint64) {
 // api asks something of the stream that must succeed.
 func (f *serverFixture) api(t *testing.T, what, request string) {
 	t.Helper()
-	resp, err := f.nc.Request("$JS.API."+what+".WORK_EVENTS_0", []byte(request), testTimeout)
+	resp, err := f.nc.Request("$JS.API."+what+".WORK_EVENTS_0", []byte(request), logtest.Patience)
 	if err != nil || !strings.Contains(string(resp.Data), `"success":true`) {
 		t.Fatal(err, string(resp.Data))
 	}
@@ -214,7 +214,7 @@ func (f *replicasFixture) open(_ *testing.T, foreign ForeignFunc) Log {
 }
 
 // agreed waits until everything is agreed on that the leader has taken in.
-func (f *replicasFixture) agreed() { f.q.Wait(testTimeout, f.c.Idle) }
+func (f *replicasFixture) agreed() { f.q.Wait(logtest.Patience, f.c.Idle) }
 
 var errStruck = errors.New("the append was struck")
 
@@ -252,7 +252,7 @@ func (f *replicasFixture) inject(_ *testing.T, header nats.Header, data []byte) 
 }
 
 func (f *replicasFixture) trim(t *testing.T, first uint64) {
-	if err := f.c.Open(0).Purge(testContext(t), first); err != nil {
+	if err := f.c.Open(0).Purge(logtest.Context(t), first); err != nil {
 		t.Fatal(err)
 	}
 }

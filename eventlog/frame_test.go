@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -59,7 +60,7 @@ func TestDamagedFrames(t *testing.T) {
 		"a newer level":       {set(HeaderLevel, "99"), ""}, // an event says what it has
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := encoded(t, write(decision(3, "a")))
+			m := encoded(t, logtest.Write(logtest.Decision(3, "a")))
 			c.damage(&m)
 			d := Decode(&m)
 			reason, err, got := d.Foreign, d.Err, ""
@@ -83,7 +84,7 @@ func TestDamagedFrames(t *testing.T) {
 // its header says.
 func FuzzFrame(f *testing.F) {
 	for _, n := range []int{1, 3} {
-		m := encoded(f, write(decision(n, "a")))
+		m := encoded(f, logtest.Write(logtest.Decision(n, "a")))
 		f.Add(m.Header[HeaderFrame][0], "1", "1", fmt.Sprint(n), "0", m.Data)
 		f.Add(m.Header[HeaderFrame][0], "1", "1", fmt.Sprint(n+1), "0", m.Data)
 		f.Add(m.Header[HeaderFrame][0], "18446744073709551615", "99", "4095", "x", m.Data[:len(m.Data)/2])

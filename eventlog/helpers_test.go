@@ -1,8 +1,6 @@
 package eventlog_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -11,20 +9,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
-
-// testTimeout bounds every wait of the tests.
-const testTimeout = 2 * time.Minute
-
-func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // startServer runs a server on dir; it listens on a free port.
 func startServer(t testing.TB, dir string, change func(*server.Options)) *server.Server {
@@ -37,7 +27,7 @@ func startServer(t testing.TB, dir string, change func(*server.Options)) *server
 		change(opts)
 	}
 	s := launchServer(t, opts)
-	if !s.ReadyForConnections(testTimeout) {
+	if !s.ReadyForConnections(logtest.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return s
@@ -75,7 +65,7 @@ func dialURL(url string, more ...nats.Option) func() (*nats.Conn, error) {
 
 func openLog(t testing.TB, cfg Config) *JetStream {
 	t.Helper()
-	l, err := Open(testContext(t), cfg)
+	l, err := Open(logtest.Context(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,58 +73,15 @@ func openLog(t testing.TB, cfg Config) *JetStream {
 	return l
 }
 
-var testTime = time.Date(2025, 3, 4, 5, 6, 7, 890123456, time.UTC)
-
-func testID(n int) events.ID {
-	var id events.ID
-	id[0] = 1
-	id[14], id[15] = byte(n>>8), byte(n)
-	id[13] = byte(n >> 16)
-	return id
-}
-
-// decision is n events that belong together: created, and then queued.
-func decision(n int, mark string) []events.Event {
-	evs := make([]events.Event, n)
-	for i := range evs {
-		evs[i] = events.Event{Kind: events.KindQueued, ID: testID(i), Type: "email", At: testTime, Body: &events.Queued{Reason: mark, OrderAt: testTime}}
-		if i == 0 {
-			params, _ := json.Marshal(map[string]string{"mark": mark})
-			evs[i].Kind, evs[i].Body = events.KindCreated, &events.Created{Params: params, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(1000)}
-		}
-	}
-	return evs
-}
-
-// write is what an owner of the first epoch appends.
-func write(evs []events.Event) *Write {
-	return &Write{Epoch: 1, Node: "me", Level: 1, Events: evs}
-}
-
 func ownedBarrier(owner string) func() Write {
 	return func() Write {
-		return *write([]events.Event{{Kind: events.KindOwned, At: testTime, Body: &events.Owned{Epoch: 1, Owner: owner, Barrier: true}}})
+		return *logtest.Write([]events.Event{logtest.Owned(owner)})
 	}
-}
-
-// markOf names an event for comparisons: what decision gave it.
-func markOf(ev events.Event) string {
-	switch b := ev.Body.(type) {
-	case *events.Created:
-		var m struct{ Mark string }
-		_ = json.Unmarshal(b.Params, &m)
-		return m.Mark
-	case *events.Queued:
-		return b.Reason
-	case *events.Owned:
-		return "owned:" + b.Owner
-	}
-	return ev.Kind.String()
 }
 
 func marksOf(evs []events.Event) (out []string) {
 	for _, ev := range evs {
-		out = append(out, markOf(ev))
+		out = append(out, logtest.MarkOf(ev))
 	}
 	return out
 }
@@ -151,7 +98,7 @@ type content struct {
 
 func readAll(t testing.TB, l Log) content {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	tip, err := l.Last(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -186,14 +133,14 @@ func readAll(t testing.TB, l Log) content {
 // mustAppend appends one frame, and returns its sequence.
 func mustAppend(t testing.TB, l Log, after uint64, evs []events.Event) uint64 {
 	t.Helper()
-	done, err := l.Append(testContext(t), after, write(evs))
+	done, err := l.Append(logtest.Context(t), after, logtest.Write(evs))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := events.SeqOf(after+1, len(evs)-1); done.Last != want {
 		t.Fatalf("appended through %d, want %d", done.Last, want)
 	}
-	if sum, err := l.Checksum(testContext(t), after+1); err != nil || sum != done.Checksum || sum != events.Checksum(done.Lines) {
+	if sum, err := l.Checksum(logtest.Context(t), after+1); err != nil || sum != done.Checksum || sum != events.Checksum(done.Lines) {
 		t.Fatalf("checksum %x, %v; the append said %x", sum, err, done.Checksum)
 	}
 	return after + 1
@@ -203,7 +150,7 @@ func mustAppend(t testing.TB, l Log, after uint64, evs []events.Event) uint64 {
 func appendEach(t testing.TB, l Log, after uint64, marks ...string) uint64 {
 	t.Helper()
 	for _, m := range marks {
-		after = mustAppend(t, l, after, decision(1, m))
+		after = mustAppend(t, l, after, logtest.Decision(1, m))
 	}
 	return after
 }
@@ -211,7 +158,7 @@ func appendEach(t testing.TB, l Log, after uint64, marks ...string) uint64 {
 // settle takes the log over, and returns its last sequence.
 func settle(t testing.TB, l Log) uint64 {
 	t.Helper()
-	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
+	last, err := Settle(logtest.Context(t), l, 0, ownedBarrier("me"), ignore)
 	if err != nil {
 		t.Fatal(err)
 	}

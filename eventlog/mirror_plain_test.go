@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/internal/need"
 )
 
@@ -53,7 +54,7 @@ func (p plain) request(subject string, body any) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	m, err := p.nc.RequestWithContext(testContext(p.t), subject, data)
+	m, err := p.nc.RequestWithContext(logtest.Context(p.t), subject, data)
 	if err != nil || strings.Contains(string(m.Data), `"error"`) {
 		p.t.Fatalf("%s: %v", subject, err)
 	}
@@ -65,12 +66,12 @@ func (p plain) copied(to uint64) string {
 	var s jetstream.Stream
 	need.Eventually(p.t, "the copy is there", func() (done bool) {
 		var err error
-		s, err = p.js.Stream(testContext(p.t), "C")
+		s, err = p.js.Stream(logtest.Context(p.t), "C")
 		return err == nil && s.CachedInfo().State.LastSeq >= to
 	})
 	var have []string
 	for seq := s.CachedInfo().State.FirstSeq; seq <= to; seq++ {
-		m, err := s.GetMsg(testContext(p.t), seq)
+		m, err := s.GetMsg(logtest.Context(p.t), seq)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestPlainMirror(t *testing.T) {
 			t.Fatal(got)
 		}
 		need.Eventually(t, "the consumer has heard that they are stored", func() bool {
-			c, err := p.js.PushConsumer(testContext(t), "O", "m")
+			c, err := p.js.PushConsumer(logtest.Context(t), "O", "m")
 			return err == nil && c.CachedInfo().AckFloor.Stream == 3
 		})
 		if err := p.js.DeleteStream(t.Context(), "C"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -51,7 +52,7 @@ func TestMirror(t *testing.T) {
 	origin := openLog(t, Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)})
 	last := uint64(0)
 	for range 50 {
-		last = mustAppend(t, origin, last, decision(80, "one"))
+		last = mustAppend(t, origin, last, logtest.Decision(80, "one"))
 	}
 	remote, err := url.Parse(fmt.Sprintf("nats-leaf://m:t@127.0.0.1:%d", hubOpts.LeafNode.Port))
 	if err != nil {
@@ -62,16 +63,16 @@ func TestMirror(t *testing.T) {
 		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{remote}}}
 	})
 	cfg, of := Config{Connect: inProcess(edge)}, Origin{API: "$JS.work.API", Deliver: "work.mirror.m"}
-	l, err := OpenMirror(testContext(t), cfg, of)
+	l, err := OpenMirror(logtest.Context(t), cfg, of)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	arrived := func() {
 		t.Helper()
-		late := testContext(t).Done()
+		late := logtest.Context(t).Done()
 		for tip := (Tip{}); tip.Seq < last; {
-			if tip, err = l.Last(testContext(t)); err != nil {
+			if tip, err = l.Last(logtest.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -85,26 +86,26 @@ func TestMirror(t *testing.T) {
 		}
 	}
 	arrived()
-	last = mustAppend(t, origin, last, decision(3, "two"))
+	last = mustAppend(t, origin, last, logtest.Decision(3, "two"))
 	arrived()
-	if _, err := l.Append(testContext(t), last, write(decision(1, "x"))); !errors.Is(err, ErrReadOnly) {
+	if _, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(1, "x"))); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("append: %v", err)
 	}
-	if _, err := Settle(testContext(t), l, 0, ownedBarrier("x"), ignore); !errors.Is(err, ErrReadOnly) {
+	if _, err := Settle(logtest.Context(t), l, 0, ownedBarrier("x"), ignore); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("settle: %v", err)
 	}
-	if err := l.Purge(testContext(t), 2); !errors.Is(err, ErrReadOnly) {
+	if err := l.Purge(logtest.Context(t), 2); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("purge: %v", err)
 	}
 	for _, other := range []Origin{{API: "$JS.other.API", Deliver: "work.mirror.m"}, {Stream: "OTHER"}} {
-		if _, err := OpenMirror(testContext(t), cfg, other); err == nil || !strings.Contains(err.Error(), "follows another log") {
+		if _, err := OpenMirror(logtest.Context(t), cfg, other); err == nil || !strings.Contains(err.Error(), "follows another log") {
 			t.Errorf("a mirror of %+v: %v", other, err)
 		}
 	}
-	if _, err := OpenMirror(testContext(t), Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)}, of); err == nil || !strings.Contains(err.Error(), "there is an event log") {
+	if _, err := OpenMirror(logtest.Context(t), Config{Connect: dialURL("", nats.InProcessServer(hub), asEngine)}, of); err == nil || !strings.Contains(err.Error(), "there is an event log") {
 		t.Errorf("over the origin: %v", err)
 	}
-	if _, err := Open(testContext(t), cfg); err == nil || !strings.Contains(err.Error(), "mirror or sources") {
+	if _, err := Open(logtest.Context(t), cfg); err == nil || !strings.Contains(err.Error(), "mirror or sources") {
 		t.Errorf("a mirror, opened as a log: %v", err)
 	}
 	want := readAll(t, origin)
@@ -121,10 +122,10 @@ func TestMirrorWithGaps(t *testing.T) {
 	origin := openLog(t, Config{Connect: inProcess(s)})
 	last := uint64(0)
 	for range 6 {
-		last = mustAppend(t, origin, last, decision(3, "one"))
+		last = mustAppend(t, origin, last, logtest.Decision(3, "one"))
 	}
 	cfg := Config{Connect: inProcess(s), Names: wire.WithPrefix("copy"), Gaps: true}
-	l, err := OpenMirror(testContext(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
+	l, err := OpenMirror(logtest.Context(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,20 +135,20 @@ func TestMirrorWithGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	need.Eventually(t, "the mirror is there", func() bool {
-		tip, err := l.Last(testContext(t))
+		tip, err := l.Last(logtest.Context(t))
 		return err == nil && tip.Seq == last
 	})
-	stream, err := js.Stream(testContext(t), cfg.Names.EventStream(0))
+	stream, err := js.Stream(logtest.Context(t), cfg.Names.EventStream(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, seq := range []uint64{3, 4} {
-		if err := stream.DeleteMsg(testContext(t), seq); err != nil {
+		if err := stream.DeleteMsg(logtest.Context(t), seq); err != nil {
 			t.Fatal(err)
 		}
 	}
 	read := func(l Log) (seqs, lost []uint64, err error) {
-		err = l.Read(testContext(t), 1, last, func(f Frame) error {
+		err = l.Read(logtest.Context(t), 1, last, func(f Frame) error {
 			if seqs = append(seqs, f.Seq); f.Lost {
 				lost = append(lost, f.Seq)
 			}
@@ -159,7 +160,7 @@ func TestMirrorWithGaps(t *testing.T) {
 		t.Errorf("frames %v, behind a gap %v, %v", seqs, lost, err)
 	}
 	cfg.Gaps = false
-	strict, err := OpenMirror(testContext(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
+	strict, err := OpenMirror(logtest.Context(t), cfg, Origin{Stream: wire.Default.EventStream(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/streamwright/streamwright/eventlog"
 	"github.com/streamwright/streamwright/eventlog/blocks"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -34,7 +35,7 @@ func longLog(t *testing.T) (f *serverFixture, folder string, frames []Frame) {
 	pad := json.RawMessage(`{"pad":"` + strings.Repeat("x", 100<<10) + `"}`)
 	last := uint64(0)
 	for i := range 300 {
-		evs := decision(1+i%3, fmt.Sprint("frame ", i))
+		evs := logtest.Decision(1+i%3, fmt.Sprint("frame ", i))
 		evs[0].Body = &events.Created{Params: pad, Priority: 5, MaxAttempts: 3, Timeout: events.Millis(1000)}
 		last = mustAppend(t, l, last, evs)
 		switch i {
@@ -46,11 +47,11 @@ func longLog(t *testing.T) (f *serverFixture, folder string, frames []Frame) {
 			f.trim(t, 100)
 		}
 	}
-	tip, err := l.Last(testContext(t))
+	tip, err := l.Last(logtest.Context(t))
 	if err != nil || tip.First != 100 || tip.Seq != last {
 		t.Fatalf("the log is %+v, %v", tip, err)
 	}
-	err = l.Read(testContext(t), 0, last, func(f Frame) error { frames = append(frames, f); return nil })
+	err = l.Read(logtest.Context(t), 0, last, func(f Frame) error { frames = append(frames, f); return nil })
 	if err != nil || len(frames) != 302-99-2 {
 		t.Fatalf("%d frames, %v", len(frames), err)
 	}
@@ -67,7 +68,7 @@ func TestNear(t *testing.T) {
 	for _, c := range []struct{ from, to uint64 }{{100, last}, {101, last - 1}, {180, last}, {want[1].Seq, last - 100}, {last - 64, last}} {
 		told = nil
 		var got []Frame
-		next, err := l.Near(testContext(t), c.from, c.to, func(f Frame) error { got = append(got, f); return nil })
+		next, err := l.Near(logtest.Context(t), c.from, c.to, func(f Frame) error { got = append(got, f); return nil })
 		if err != nil || next != c.to+1 {
 			t.Errorf("from %d to %d: it stops at %d, %v", c.from, c.to, next, err)
 		}
@@ -80,11 +81,11 @@ func TestNear(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ from, to uint64 }{{1, last}, {last - 63, last}, {1, 1}, {last + 1, last}} { // cut off, or little
-		if next, err := l.Near(testContext(t), c.from, c.to, ignore); err != nil || next != c.from {
+		if next, err := l.Near(logtest.Context(t), c.from, c.to, ignore); err != nil || next != c.from {
 			t.Errorf("from %d to %d: it stops at %d, %v", c.from, c.to, next, err)
 		}
 	}
-	if next, err := l.Near(testContext(t), 100, last+1000, ignore); err != nil || next != last+1 {
+	if next, err := l.Near(logtest.Context(t), 100, last+1000, ignore); err != nil || next != last+1 {
 		t.Errorf("beyond the end it stops at %d, %v", next, err)
 	}
 }
@@ -124,19 +125,19 @@ func TestNearDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := openLog(t, Config{Connect: inProcess(f.s), Folder: copied})
-			next, err := l.Near(testContext(t), 100, last, ignore)
+			next, err := l.Near(logtest.Context(t), 100, last, ignore)
 			if err != nil || next > last {
 				t.Errorf("it stops at %d, %v", next, err)
 			}
 			var got []Frame
-			err = l.Read(testContext(t), 100, last, func(f Frame) error { got = append(got, f); return nil })
+			err = l.Read(logtest.Context(t), 100, last, func(f Frame) error { got = append(got, f); return nil })
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d frames, %v, want %d, or they differ", len(got), err, len(want))
 			}
 		})
 	}
 	l := openLog(t, Config{Connect: inProcess(f.s), Folder: t.TempDir()})
-	if next, err := l.Near(testContext(t), 100, last, ignore); err != nil || next != 100 {
+	if next, err := l.Near(logtest.Context(t), 100, last, ignore); err != nil || next != 100 {
 		t.Errorf("without files it stops at %d, %v", next, err)
 	}
 }

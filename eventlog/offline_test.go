@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -22,7 +23,7 @@ func storedOf(t *testing.T, l *JetStream, seqs ...uint64) func(context.Context) 
 		if len(seqs) == 0 {
 			return Stored{}, false, nil
 		}
-		m, err := l.Get(testContext(t), seqs[0])
+		m, err := l.Get(logtest.Context(t), seqs[0])
 		seqs = seqs[1:]
 		return m, true, err
 	}
@@ -32,12 +33,12 @@ func storedOf(t *testing.T, l *JetStream, seqs ...uint64) func(context.Context) 
 func TestReplay(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
-	last := mustAppend(t, l, 0, decision(3, "a"))
+	last := mustAppend(t, l, 0, logtest.Decision(3, "a"))
 	strangers(t, f, 1)
-	last = mustAppend(t, l, last+1, decision(1, "b"))
+	last = mustAppend(t, l, last+1, logtest.Decision(1, "b"))
 	var got []string
 	foreign := 0
-	err := Replay(testContext(t), func(uint64, string) { foreign++ }, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
+	err := Replay(logtest.Context(t), func(uint64, string) { foreign++ }, storedOf(t, l.(*JetStream), 1, 2, 3), func(f Frame) error {
 		got = append(got, fmt.Sprint(f.Seq, marksOf(f.Events), f.Skipped))
 		return nil
 	})
@@ -45,20 +46,20 @@ func TestReplay(t *testing.T) {
 		t.Errorf("replayed %q, %d foreign, %v; want %q", got, foreign, err, want)
 	}
 	broken := errors.New("broken")
-	if err := Replay(testContext(t), nil, func(context.Context) (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
+	if err := Replay(logtest.Context(t), nil, func(context.Context) (Stored, bool, error) { return Stored{}, false, broken }, ignore); err != broken {
 		t.Errorf("a replay of a broken source: %v", err)
 	}
-	if end, err := EndOf(testContext(t), f.nc, wire.Default, "WORK_EVENTS_0"); err != nil || end.Last != events.SeqOf(last, 0) || end.Seq != last {
+	if end, err := EndOf(logtest.Context(t), f.nc, wire.Default, "WORK_EVENTS_0"); err != nil || end.Last != events.SeqOf(last, 0) || end.Seq != last {
 		t.Errorf("the stream ends at %+v, %v", end, err)
 	}
-	if _, err := TipOf(testContext(t), f.nc, wire.Default, "WORK_EVENTS_1"); !errors.Is(err, ErrNoLog) {
+	if _, err := TipOf(logtest.Context(t), f.nc, wire.Default, "WORK_EVENTS_1"); !errors.Is(err, ErrNoLog) {
 		t.Errorf("the end of a stream that is not there: %v", err)
 	}
 }
 
 // The events behind a position are cut off a frame, and nothing else is changed.
 func TestEndFrame(t *testing.T) {
-	m, err := NewMessage(wire.Default, 0, &Write{Epoch: 3, Node: "n", Level: 1, Before: 7, Events: decision(5, "a")})
+	m, err := NewMessage(wire.Default, 0, &Write{Epoch: 3, Node: "n", Level: 1, Before: 7, Events: logtest.Decision(5, "a")})
 	if err != nil {
 		t.Fatal(err)
 	}

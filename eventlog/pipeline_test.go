@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // A replay holds no more than its bound of what it has read ahead, whatever the size of the
@@ -46,7 +47,7 @@ func TestReplayIsBoundedInBytes(t *testing.T) {
 // A replay that ends early ends its reader too, even one that waits for room.
 func TestReplayEndsItsReader(t *testing.T) {
 	stop := errors.New("stop")
-	m := encoded(t, write(decision(1, "a")))
+	m := encoded(t, logtest.Write(logtest.Decision(1, "a")))
 	err := Replay(t.Context(), nil, func(context.Context) (Stored, bool, error) {
 		m.Seq++
 		return m, true, nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -27,9 +28,9 @@ func TestPowerCutInAnAppend(t *testing.T) {
 			l := openLog(t, Config{Connect: inProcess(s)})
 			last := uint64(0)
 			for range 10 {
-				w := write(decision(20, "a"))
+				w := logtest.Write(logtest.Decision(20, "a"))
 				w.Before = 20 * last
-				if _, err := l.Append(testContext(t), last, w); err != nil {
+				if _, err := l.Append(logtest.Context(t), last, w); err != nil {
 					t.Fatal(err)
 				}
 				last++
@@ -57,10 +58,10 @@ func TestPowerCutInAnAppend(t *testing.T) {
 			_ = file.Close()
 
 			l = openLog(t, Config{Connect: inProcess(startServer(t, dir, nil))})
-			if end, err := l.End(testContext(t)); err != nil || end.Seq != last-1 || end.Last != events.SeqOf(last-1, 19) || end.Events != 180 {
+			if end, err := l.End(logtest.Context(t)); err != nil || end.Seq != last-1 || end.Last != events.SeqOf(last-1, 19) || end.Events != 180 {
 				t.Fatalf("the log ends at %+v, %v; want frame %d", end, err, last-1)
 			}
-			mustAppend(t, l, last-1, decision(5, "b"))
+			mustAppend(t, l, last-1, logtest.Decision(5, "b"))
 			if c := readAll(t, l); len(c.marks) != 185 || c.skipped != 0 {
 				t.Errorf("read %d events, and skipped %d messages", len(c.marks), c.skipped)
 			}

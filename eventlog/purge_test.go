@@ -12,7 +12,7 @@ import (
 // and appends go on behind its end.
 func TestPurge(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		ctx := testContext(t)
+		ctx := logtest.Context(t)
 		l := f.open(t, nil)
 		last := appendEach(t, l, 0, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 		for range 2 { // it may be repeated

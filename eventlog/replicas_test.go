@@ -79,12 +79,12 @@ func cutOff(t *testing.T, c *logtest.Replicas, q *queue) (old int) {
 // it, and Confirm does not believe it.
 func TestDeposedLeader(t *testing.T) {
 	c, q := newReplicas(3)
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	before := c.Open(c.Leader())
-	last := mustAppend(t, before, 0, decision(2, "a"))
+	last := mustAppend(t, before, 0, logtest.Decision(2, "a"))
 	old := cutOff(t, c, q)
 	after := c.Open((old + 1) % 3)
-	now := mustAppend(t, after, last, decision(1, "b"))
+	now := mustAppend(t, after, last, logtest.Decision(1, "b"))
 	if tip, err := before.Last(ctx); err != nil || tip.Seq != last {
 		t.Fatalf("the deposed leader says %+v, %v, want the end at %d", tip, err, last)
 	}
@@ -101,7 +101,7 @@ func TestDeposedLeader(t *testing.T) {
 	if err := before.Reset(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := before.Append(ctx, last, write(decision(1, "lost"))); !errors.Is(err, ErrFenced) && !errors.Is(err, ErrAmbiguous) {
+	if _, err := before.Append(ctx, last, logtest.Write(logtest.Decision(1, "lost"))); !errors.Is(err, ErrFenced) && !errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append by the old end: %v", err)
 	}
 	if got := readAll(t, after); !slices.Equal(got.marks, []string{"a", "a", "b"}) {
@@ -116,13 +116,13 @@ func TestUnansweredAppend(t *testing.T) {
 		t.Run(fmt.Sprint(has), func(t *testing.T) {
 			c, q := newReplicas(3)
 			l := c.Open(c.Leader())
-			last := mustAppend(t, l, 0, decision(1, "a"))
+			last := mustAppend(t, l, 0, logtest.Decision(1, "a"))
 			old := c.Leader()
 			for i := range 3 { // the others hear it, or not; it hears nobody
 				c.Cut(old, i, !has && i != old)
 				c.Cut(i, old, i != old)
 			}
-			if _, err := l.Append(testContext(t), last, write(decision(2, "b"))); !errors.Is(err, ErrAmbiguous) {
+			if _, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(2, "b"))); !errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append without the others: %v, want ErrAmbiguous", err)
 			}
 			for i := range 3 {
@@ -135,7 +135,7 @@ func TestUnansweredAppend(t *testing.T) {
 				want = []string{"a", "b", "b"}
 			}
 			var got []string
-			_, err := Settle(testContext(t), other, 0, ownedBarrier("me"), func(f Frame) error {
+			_, err := Settle(logtest.Context(t), other, 0, ownedBarrier("me"), func(f Frame) error {
 				got = append(got, marksOf(f.Events)...)
 				return nil
 			})

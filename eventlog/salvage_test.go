@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -12,7 +13,7 @@ import (
 // A log that is made anew begins where it is told to, is refused until it is finished, and
 // replaces nothing that holds events.
 func TestCreate(t *testing.T) {
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	s := startServer(t, t.TempDir(), nil)
 	cfg := Config{Connect: inProcess(s)}
 	create := func(first uint64) *JetStream {
@@ -28,7 +29,7 @@ func TestCreate(t *testing.T) {
 		t.Fatalf("open what is not there: %v, want ErrNoLog", err)
 	}
 	half := create(50)
-	mustAppend(t, half, 49, decision(2, "half"))
+	mustAppend(t, half, 49, logtest.Decision(2, "half"))
 	if _, err := Open(ctx, cfg); !errors.Is(err, ErrUnfinished) {
 		t.Fatalf("open an unfinished log: %v, want ErrUnfinished", err)
 	}
@@ -36,7 +37,7 @@ func TestCreate(t *testing.T) {
 	if tip, err := l.Last(ctx); err != nil || tip.Seq != 99 || tip.First != 100 {
 		t.Fatalf("the new log: %+v, %v", tip, err)
 	}
-	last := mustAppend(t, l, 99, decision(2, "a"))
+	last := mustAppend(t, l, 99, logtest.Decision(2, "a"))
 	if err := l.Finish(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestCreate(t *testing.T) {
 	if c := readAll(t, opened); len(c.marks) != 2 || c.frames[0] != 100 {
 		t.Fatalf("read %+v", c)
 	}
-	mustAppend(t, opened, last, decision(1, "b"))
+	mustAppend(t, opened, last, logtest.Decision(1, "b"))
 	if end, err := opened.End(ctx); err != nil || end.Last != events.SeqOf(101, 0) {
 		t.Fatalf("the log ends at %+v, %v", end, err)
 	}
@@ -55,7 +56,7 @@ func TestCreate(t *testing.T) {
 
 // A log whose restore was interrupted is refused.
 func TestUnfinishedRestore(t *testing.T) {
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	s := startServer(t, t.TempDir(), nil)
 	l := openLog(t, Config{Connect: inProcess(s)})
 	js, err := l.JS()

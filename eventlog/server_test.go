@@ -33,7 +33,7 @@ func TestTwoWriters(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			l := f.open(t, nil)
 			go func() {
-				marks, err := compete(testContext(t), l, name)
+				marks, err := compete(logtest.Context(t), l, name)
 				results <- result{marks, err}
 			}()
 		}
@@ -71,8 +71,8 @@ func compete(ctx context.Context, l Log, name string) (marks []string, err error
 		return nil, err
 	}
 	for i := 0; i < 20; {
-		evs := decision(1+i%4, fmt.Sprintf("%s%d", name, i))
-		_, err := l.Append(ctx, through, write(evs))
+		evs := logtest.Decision(1+i%4, fmt.Sprintf("%s%d", name, i))
+		_, err := l.Append(ctx, through, logtest.Write(evs))
 		switch {
 		case err == nil:
 			through++
@@ -92,7 +92,7 @@ func compete(ctx context.Context, l Log, name string) (marks []string, err error
 // A full stream takes nothing of an append, and goes on when it has room again.
 func TestFull(t *testing.T) {
 	const limit = 40_000
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	s := startServer(t, t.TempDir(), nil)
 	mem := logtest.NewMemoryStream(0)
 	mem.MaxBytes = limit
@@ -106,21 +106,21 @@ func TestFull(t *testing.T) {
 			var want []string
 			var err error
 			for err == nil {
-				if _, err = l.Append(ctx, last, write(decision(20, "a"))); err == nil {
+				if _, err = l.Append(ctx, last, logtest.Write(logtest.Decision(20, "a"))); err == nil {
 					last++
-					want = append(want, marksOf(decision(20, "a"))...)
+					want = append(want, marksOf(logtest.Decision(20, "a"))...)
 				}
 			}
 			if !errors.Is(err, ErrFull) || errors.Is(err, ErrFenced) || errors.Is(err, ErrAmbiguous) {
 				t.Fatalf("append: %v, want ErrFull", err)
 			}
-			if _, err := l.Append(ctx, last, write(decision(20, "a"))); !errors.Is(err, ErrFull) {
+			if _, err := l.Append(ctx, last, logtest.Write(logtest.Decision(20, "a"))); !errors.Is(err, ErrFull) {
 				t.Fatalf("append once more: %v, want ErrFull", err)
 			}
 			if c := readAll(t, l); len(want) == 0 || !slices.Equal(c.marks[1:], want) {
 				t.Fatalf("read %d events, want %d", len(c.marks)-1, len(want))
 			}
-			mustAppend(t, open(2*limit), last, decision(20, "c"))
+			mustAppend(t, open(2*limit), last, logtest.Decision(20, "c"))
 		})
 	}
 }
@@ -129,10 +129,10 @@ func TestFull(t *testing.T) {
 func TestFullOnce(t *testing.T) {
 	l := logtest.NewMemoryStream(0).Open()
 	l.Script(logtest.Fault{Kind: logtest.FaultFull})
-	if _, err := l.Append(testContext(t), 0, write(decision(1, "a"))); !errors.Is(err, ErrFull) || errors.Is(err, ErrAmbiguous) {
+	if _, err := l.Append(logtest.Context(t), 0, logtest.Write(logtest.Decision(1, "a"))); !errors.Is(err, ErrFull) || errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append: %v, want ErrFull", err)
 	}
-	mustAppend(t, l, 0, decision(1, "a"))
+	mustAppend(t, l, 0, logtest.Decision(1, "a"))
 }
 
 // A frame larger than the server takes is not sent; the largest that an owner makes is.
@@ -140,10 +140,10 @@ func TestTooLarge(t *testing.T) {
 	const most = 64 << 10
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s)})
-	if _, err := l.Append(testContext(t), 0, write(decision(2, strings.Repeat("x", most)))); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "from created of "+testID(0).String()) {
+	if _, err := l.Append(logtest.Context(t), 0, logtest.Write(logtest.Decision(2, strings.Repeat("x", most)))); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "from created of "+logtest.ID(0).String()) {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, 0, decision(2, strings.Repeat("x", FrameBytes(most)/2-200)))
+	mustAppend(t, l, 0, logtest.Decision(2, strings.Repeat("x", FrameBytes(most)/2-200)))
 }
 
 // A log may hold messages of any size that the server takes.
@@ -152,18 +152,18 @@ func TestLargeMessages(t *testing.T) {
 	s := startServer(t, t.TempDir(), func(o *server.Options) { o.MaxPayload = most })
 	l := openLog(t, Config{Connect: inProcess(s), OnForeign: func(uint64, string) {}})
 	nc := dial(t, s)
-	after := mustAppend(t, l, 0, decision(30, strings.Repeat("x", FrameBytes(most)/31)))
-	if _, err := nc.Request("work.frame.0", make([]byte, most), testTimeout); err != nil {
+	after := mustAppend(t, l, 0, logtest.Decision(30, strings.Repeat("x", FrameBytes(most)/31)))
+	if _, err := nc.Request("work.frame.0", make([]byte, most), logtest.Patience); err != nil {
 		t.Fatal(err)
 	}
-	last := mustAppend(t, l, after+1, decision(1, "y"))
+	last := mustAppend(t, l, after+1, logtest.Decision(1, "y"))
 	if c := readAll(t, l); len(c.marks) != 31 || c.skipped != 1 {
 		t.Fatalf("read %d events, skipped %d messages", len(c.marks), c.skipped)
 	}
 	p := pages.NewReader(nc, wire.Default, func() events.Seq { return events.SeqOf(last, 0) }, nil)
 	got := 0
 	for q := (pages.Query{From: 1}); got < 31; {
-		page, err := p.Read(testContext(t), q, nil)
+		page, err := p.Read(logtest.Context(t), q, nil)
 		if err != nil || len(page.Events) == 0 {
 			t.Fatalf("pages give %d events, %v", got, err)
 		}
@@ -178,30 +178,30 @@ func TestServerRestart(t *testing.T) {
 	s := startServer(t, dir, nil)
 	current := s
 	l := openLog(t, Config{Connect: func() (*nats.Conn, error) { return inProcess(current)() }})
-	tip, err := l.Last(testContext(t))
+	tip, err := l.Last(logtest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	identity := tip.Identity()
-	last := mustAppend(t, l, tip.Seq, decision(3, "before"))
+	last := mustAppend(t, l, tip.Seq, logtest.Decision(3, "before"))
 	stopServer(s)
-	if _, err := l.Append(testContext(t), last, write(decision(2, "lost"))); !errors.Is(err, ErrAmbiguous) {
+	if _, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(2, "lost"))); !errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append to a stopped server: %v", err)
 	}
-	if _, err := l.Last(testContext(t)); !errors.Is(err, ErrUnreachable) {
+	if _, err := l.Last(logtest.Context(t)); !errors.Is(err, ErrUnreachable) {
 		t.Fatalf("last of a stopped server: %v", err)
 	}
 	current = startServer(t, dir, nil)
 	var got []string
-	last, err = Settle(testContext(t), l, last, ownedBarrier("me"), func(f Frame) error {
+	last, err = Settle(logtest.Context(t), l, last, ownedBarrier("me"), func(f Frame) error {
 		got = append(got, marksOf(f.Events)...)
 		return nil
 	})
 	if err != nil || !slices.Equal(got, []string{"owned:me"}) {
 		t.Fatal(got, last, err)
 	}
-	mustAppend(t, l, last, decision(3, "after"))
-	if tip, err = l.Last(testContext(t)); err != nil || tip.Identity() != identity {
+	mustAppend(t, l, last, logtest.Decision(3, "after"))
+	if tip, err = l.Last(logtest.Context(t)); err != nil || tip.Identity() != identity {
 		t.Fatalf("the log was %s, now it is %s, %v", identity, tip.Identity(), err)
 	}
 	if c := readAll(t, l); len(c.marks) != 7 || slices.Contains(c.marks, "lost") {
@@ -214,10 +214,10 @@ func TestServerRestart(t *testing.T) {
 func TestConnectionLost(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
-	last := mustAppend(t, l, 0, decision(1, "a"))
+	last := mustAppend(t, l, 0, logtest.Decision(1, "a"))
 	f.proxies[l].cut()
 	l.(*JetStream).AwaitDown()
-	if _, err := l.Append(testContext(t), last, write(decision(1, "lost"))); !errors.Is(err, ErrAmbiguous) || !errors.Is(err, ErrConnectionLost) {
+	if _, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(1, "lost"))); !errors.Is(err, ErrAmbiguous) || !errors.Is(err, ErrConnectionLost) {
 		t.Fatalf("append: %v, want ErrAmbiguous", err)
 	}
 	settleAndCheck(t, f, l, []string{"a"})
@@ -230,10 +230,10 @@ func TestHole(t *testing.T) {
 	last := appendEach(t, l, 0, "a", "b", "c", "d")
 	f.api(t, "STREAM.MSG.DELETE", `{"seq":3}`)
 	for name, read := range map[string]func(fn func(Frame) error) error{
-		"read":   func(fn func(Frame) error) error { return l.Read(testContext(t), 1, last, fn) },
-		"follow": func(fn func(Frame) error) error { return l.Follow(testContext(t), 1, fn) },
+		"read":   func(fn func(Frame) error) error { return l.Read(logtest.Context(t), 1, last, fn) },
+		"follow": func(fn func(Frame) error) error { return l.Follow(logtest.Context(t), 1, fn) },
 		"replay": func(fn func(Frame) error) error {
-			return Replay(testContext(t), nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
+			return Replay(logtest.Context(t), nil, storedOf(t, l.(*JetStream), 1, 2, 4), fn)
 		},
 	} {
 		var got []string
@@ -243,7 +243,7 @@ func TestHole(t *testing.T) {
 			t.Errorf("%s gave %v, %v; want a, b, and ErrCorrupt at frame 3", name, got, err)
 		}
 	}
-	if _, err := l.Checksum(testContext(t), 3); !errors.Is(err, events.ErrCorrupt) {
+	if _, err := l.Checksum(logtest.Context(t), 3); !errors.Is(err, events.ErrCorrupt) {
 		t.Errorf("checksum: %v, want ErrCorrupt", err)
 	}
 }
@@ -263,14 +263,14 @@ func TestSettleWaitsForTheServer(t *testing.T) {
 		}
 		return inProcess(current)()
 	}})
-	mustAppend(t, l, 0, decision(2, "a"))
+	mustAppend(t, l, 0, logtest.Decision(2, "a"))
 	stopServer(s)
 	settled := make(chan error, 1)
 	for len(tried) > 0 {
 		<-tried
 	}
 	go func() {
-		_, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
+		_, err := Settle(logtest.Context(t), l, 0, ownedBarrier("me"), ignore)
 		settled <- err
 	}()
 	<-tried
@@ -281,7 +281,7 @@ func TestSettleWaitsForTheServer(t *testing.T) {
 	}
 
 	stopServer(current)
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(logtest.Context(t))
 	cancel()
 	if _, err := Settle(ctx, l, 0, ownedBarrier("me"), ignore); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestCloseEndsARunningAppend(t *testing.T) {
 	f := onServer(t)
 	l := f.open(t, nil)
 	f.proxies[l].arm(logtest.Fault{Kind: logtest.FaultForeign}, func() { _ = l.Close() })
-	if _, err := l.Append(testContext(t), 0, write(decision(2, "a"))); !errors.Is(err, ErrAmbiguous) {
+	if _, err := l.Append(logtest.Context(t), 0, logtest.Write(logtest.Decision(2, "a"))); !errors.Is(err, ErrAmbiguous) {
 		t.Fatal(err)
 	}
 }
@@ -308,7 +308,7 @@ func TestOpenChecksTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := testContext(t)
+	ctx := logtest.Context(t)
 	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "BAD_EVENTS_0", Subjects: []string{"bad.event.0.>"}, MaxMsgs: 5, Discard: jetstream.DiscardOld})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // The server's acknowledgements are read without a JSON decoder, with and without a domain.
@@ -16,7 +17,7 @@ func TestPlainAck(t *testing.T) {
 		openLog(t, Config{Connect: inProcess(s)})
 		nc := dial(t, s)
 		for seq := range uint64(12) {
-			m, err := nc.Request("work.frame.0", nil, testTimeout)
+			m, err := nc.Request("work.frame.0", nil, logtest.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}

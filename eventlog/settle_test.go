@@ -26,7 +26,7 @@ func TestSettleThroughAFlood(t *testing.T) {
 	defer flood(t, dial(t, s))()
 	last := settle(t, l)
 	var got []string
-	err := l.Read(testContext(t), 1, last, func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })
+	err := l.Read(logtest.Context(t), 1, last, func(f Frame) error { got = append(got, marksOf(f.Events)...); return nil })
 	if err != nil || !slices.Equal(got, []string{"owned:me"}) || foreign == 0 {
 		t.Fatalf("read %v, %v, and %d foreign messages", got, err, foreign)
 	}
@@ -54,7 +54,7 @@ func TestSettleThroughAFlood(t *testing.T) {
 // it returns.
 func flood(t *testing.T, nc *nats.Conn) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(logtest.Context(t))
 	begun := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -77,7 +77,7 @@ func TestSettleIsFenced(t *testing.T) {
 	for _, fences := range []int{MaxFences - 1, MaxFences} {
 		l := logtest.NewMemoryStream(0).Open()
 		l.Script(slices.Repeat([]logtest.Fault{{Kind: logtest.FaultForeign, Foreign: 1}}, fences)...)
-		last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), ignore)
+		last, err := Settle(logtest.Context(t), l, 0, ownedBarrier("me"), ignore)
 		if fences < MaxFences && (err != nil || last != MaxFences) {
 			t.Errorf("fenced %d times: %d, %v", fences, last, err)
 		}
@@ -92,9 +92,9 @@ func TestSettleIsFenced(t *testing.T) {
 func TestSettleTriesAgain(t *testing.T) {
 	l := logtest.NewMemoryStream(0).Open()
 	appendEach(t, l, 0, "a")
-	l.Script(logtest.Fault{Kind: logtest.FaultLost}, logtest.Fault{Kind: logtest.FaultConflict, Rival: write(decision(1, "rival"))}, logtest.Fault{Kind: logtest.FaultAckLost}, logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandAfterLast})
+	l.Script(logtest.Fault{Kind: logtest.FaultLost}, logtest.Fault{Kind: logtest.FaultConflict, Rival: logtest.Write(logtest.Decision(1, "rival"))}, logtest.Fault{Kind: logtest.FaultAckLost}, logtest.Fault{Kind: logtest.FaultLate, Land: logtest.LandAfterLast})
 	var got []string
-	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(f Frame) error {
+	last, err := Settle(logtest.Context(t), l, 0, ownedBarrier("me"), func(f Frame) error {
 		got = append(got, marksOf(f.Events)...)
 		return nil
 	})

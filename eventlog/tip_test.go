@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	. "github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 )
 
 // scriptedTips is a log whose server answers each request for the stream's
@@ -83,7 +84,7 @@ func TestLastIsTheLeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := scriptedTips(t, true, c.rounds...)
-			tip, err := l.Last(testContext(t))
+			tip, err := l.Last(logtest.Context(t))
 			if c.want == 0 {
 				if !errors.Is(err, ErrUnreachable) {
 					t.Fatalf("%+v, %v", tip, err)
@@ -101,17 +102,17 @@ func TestLastIsTheLeaders(t *testing.T) {
 func TestEndBeforeWhatIsKnownIsDoubted(t *testing.T) {
 	deposed, leader := tipAnswer(7, longAgo), tipAnswer(9, longAgo)
 	l := scriptedTips(t, true, []string{deposed}, []string{deposed}, []string{deposed}, []string{leader})
-	if tip, err := l.Reached(testContext(t), 9); err != nil || tip.Seq != 9 {
+	if tip, err := l.Reached(logtest.Context(t), 9); err != nil || tip.Seq != 9 {
 		t.Fatalf("%+v, %v", tip, err)
 	}
 	l = scriptedTips(t, true, []string{deposed})
-	ctx, cancel := context.WithTimeout(testContext(t), time.Second)
+	ctx, cancel := context.WithTimeout(logtest.Context(t), time.Second)
 	defer cancel()
 	if _, err := l.Reached(ctx, 9); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("it did not go on asking: %v", err)
 	}
 	l = scriptedTips(t, false, []string{deposed})
-	if tip, err := l.Reached(testContext(t), 9); err != nil || tip.Seq != 7 {
+	if tip, err := l.Reached(logtest.Context(t), 9); err != nil || tip.Seq != 7 {
 		t.Fatalf("a single server: %+v, %v", tip, err)
 	}
 }

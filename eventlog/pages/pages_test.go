@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	. "github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -32,12 +33,12 @@ func atEnd(frame uint64) func() events.Seq {
 func paged(t *testing.T, p *Reader, q Query) (got []string) {
 	t.Helper()
 	for {
-		page, err := p.Read(testContext(t), q, nil)
+		page, err := p.Read(logtest.Context(t), q, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, ev := range page.Events {
-			got = append(got, fmt.Sprintf("%s:%s:%s", at(ev.Seq), ev.Kind, markOf(ev)))
+			got = append(got, fmt.Sprintf("%s:%s:%s", at(ev.Seq), ev.Kind, logtest.MarkOf(ev)))
 		}
 		if len(page.Events) == 0 && !page.More {
 			return got
@@ -50,16 +51,16 @@ func paged(t *testing.T, p *Reader, q Query) (got []string) {
 // whatever headers it has.
 func TestPagesAreTheLog(t *testing.T) {
 	l := newRig(t)
-	other := decision(1, "o")
+	other := logtest.Decision(1, "o")
 	other[0].Type = "resize"
-	l.add(t, 0, decision(2, "a"))
+	l.add(t, 0, logtest.Decision(2, "a"))
 	l.add(t, 1, other)
-	l.add(t, 2, slices.Concat(decision(3, "b"), other, []events.Event{owned("me")}))
+	l.add(t, 2, slices.Concat(logtest.Decision(3, "b"), other, []events.Event{logtest.Owned("me")}))
 	l.inject(t, nil, []byte("hm"))
 	l.inject(t, nats.Header{ // what a server answers where there is nothing more
 		"Status": {"404"}, "Nats-Sequence": {"x"}, "Nats-Stream": {"OTHER"}, "Nats-Num-Pending": {"0"}, "Description": {"Message Not Found"},
 	}, []byte("{}"))
-	l.add(t, 5, decision(1, "c"))
+	l.add(t, 5, logtest.Decision(1, "c"))
 	all := []string{"1.0:created:a", "1.1:queued:a", "2.0:created:o", "3.0:created:b", "3.1:queued:b", "3.2:queued:b", "3.3:created:o", "3.4:owned:owned:me", "6.0:created:c"}
 	pick := func(is ...int) (out []string) {
 		for _, i := range is {
@@ -89,10 +90,10 @@ func TestPagesAreTheLog(t *testing.T) {
 		"a kind":                 {Query{From: 1, Kinds: created}, pick(0, 2, 3, 6, 8)},
 		"a kind, midway":         {Query{From: events.SeqOf(3, 1), Kinds: created}, pick(6, 8)},
 		"types, kinds":           {Query{From: 1, Types: []events.Type{"", "resize"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, pick(2, 6, 7)},
-		"an id":                  {Query{From: 1, ID: testID(1)}, pick(1, 4)},
-		"an id and a kind":       {Query{From: 1, ID: testID(0), Kinds: created, Types: []events.Type{"email"}}, pick(0, 3, 8)},
-		"since long ago":         {Query{Since: testTime}, all},
-		"since long ago, a type": {Query{Since: testTime, Types: []events.Type{"resize"}}, pick(2, 6)},
+		"an id":                  {Query{From: 1, ID: logtest.ID(1)}, pick(1, 4)},
+		"an id and a kind":       {Query{From: 1, ID: logtest.ID(0), Kinds: created, Types: []events.Type{"email"}}, pick(0, 3, 8)},
+		"since long ago":         {Query{Since: logtest.Time}, all},
+		"since long ago, a type": {Query{Since: logtest.Time, Types: []events.Type{"resize"}}, pick(2, 6)},
 		"since the third frame":  {Query{Since: storedAt(t, l, 3)}, all[3:]},
 		"since the last frame":   {Query{Since: storedAt(t, l, 6)}, all[8:]},
 		"since later":            {Query{Since: time.Now().Add(time.Hour)}, nil},
@@ -105,15 +106,15 @@ func TestPagesAreTheLog(t *testing.T) {
 		})
 	}
 	var behind *eventlog.BehindError
-	if _, err := p.Read(testContext(t), Query{From: events.SeqOf(99, 0)}, nil); !errors.As(err, &behind) || behind.Last != 6 {
+	if _, err := p.Read(logtest.Context(t), Query{From: events.SeqOf(99, 0)}, nil); !errors.As(err, &behind) || behind.Last != 6 {
 		t.Errorf("past the end: %v", err)
 	}
 	for q, want := range map[*Query]string{
-		{From: 1, Limit: 4}:                   "3.1", // the next of the same frame
-		{From: 1, Limit: 8}:                   "6.0", // the next that there is
-		{From: 1, ID: testID(2), MaxBytes: 1}: "7.0", // all was looked at
+		{From: 1, Limit: 4}:                       "3.1", // the next of the same frame
+		{From: 1, Limit: 8}:                       "6.0", // the next that there is
+		{From: 1, ID: logtest.ID(2), MaxBytes: 1}: "7.0", // all was looked at
 	} {
-		page, err := p.Read(testContext(t), *q, nil)
+		page, err := p.Read(logtest.Context(t), *q, nil)
 		if err != nil || at(page.Next) != want || page.More != (want != "7.0") || page.First != 0 {
 			t.Errorf("%+v: the next page begins at %s, more %v, %v; want %s", q, at(page.Next), page.More, err, want)
 		}
@@ -127,11 +128,11 @@ func storedAt(t *testing.T, l *rig, seq uint64) time.Time {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := js.Stream(testContext(t), "WORK_EVENTS_0")
+	s, err := js.Stream(logtest.Context(t), "WORK_EVENTS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.GetMsg(testContext(t), seq)
+	m, err := s.GetMsg(logtest.Context(t), seq)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,15 +142,15 @@ func storedAt(t *testing.T, l *rig, seq uint64) time.Time {
 // A frame that can't be read ends a page that has events, and fails the next.
 func TestPagesStopAtCorruption(t *testing.T) {
 	l := newRig(t)
-	l.add(t, 0, decision(2, "a"))
-	m := message(t, decision(2, "torn"))
+	l.add(t, 0, logtest.Decision(2, "a"))
+	m := message(t, logtest.Decision(2, "torn"))
 	l.inject(t, m.Header, m.Data[:len(m.Data)/2])
 	p := NewReader(l.dial(t), wire.Default, atEnd(2), nil)
-	page, err := p.Read(testContext(t), Query{From: 1}, nil)
+	page, err := p.Read(logtest.Context(t), Query{From: 1}, nil)
 	if err != nil || len(page.Events) != 2 || !page.More {
 		t.Fatalf("the first page: %+v, %v", page, err)
 	}
-	if _, err := p.Read(testContext(t), Query{From: page.Next}, nil); !errors.Is(err, events.ErrCorrupt) {
+	if _, err := p.Read(logtest.Context(t), Query{From: page.Next}, nil); !errors.Is(err, events.ErrCorrupt) {
 		t.Errorf("the next page: %v, want ErrCorrupt", err)
 	}
 }
@@ -158,36 +159,36 @@ func TestPagesStopAtCorruption(t *testing.T) {
 // filter's event is read all the same.
 func TestPagesBehindACut(t *testing.T) {
 	l := newRig(t)
-	rare := decision(1, "rare")
+	rare := logtest.Decision(1, "rare")
 	rare[0].Type = "rare"
 	last := uint64(0)
 	for i := range 30 {
-		evs := decision(2, "many")
+		evs := logtest.Decision(2, "many")
 		if i == 20 {
 			evs = append(evs, rare...)
 		}
 		last = l.add(t, last, evs) // the rare one is 21.2
 	}
-	if err := l.Purge(testContext(t), 10); err != nil {
+	if err := l.Purge(logtest.Context(t), 10); err != nil {
 		t.Fatal(err)
 	}
 	p := NewReader(l.dial(t), wire.Default, atEnd(last), nil)
-	page, err := p.Read(testContext(t), Query{From: 1, Limit: 3}, nil)
+	page, err := p.Read(logtest.Context(t), Query{From: 1, Limit: 3}, nil)
 	if err != nil || at(page.First) != "10.0" || len(page.Events) != 3 || at(page.Events[0].Seq) != "10.0" || at(page.Next) != "11.1" {
 		t.Errorf("from the start: %+v, %v", page, err)
 	}
-	if page, err = p.Read(testContext(t), Query{From: page.Next, Limit: 1}, nil); err != nil || page.First != 0 || at(page.Events[0].Seq) != "11.1" {
+	if page, err = p.Read(logtest.Context(t), Query{From: page.Next, Limit: 1}, nil); err != nil || page.First != 0 || at(page.Events[0].Seq) != "11.1" {
 		t.Errorf("the page behind it: %+v, %v", page, err)
 	}
 	q := Query{From: 1, Types: []events.Type{"rare"}}
-	if page, err = p.Read(testContext(t), q, nil); err != nil || at(page.First) != "10.0" || len(page.Events) != 1 || at(page.Events[0].Seq) != "21.2" || at(page.Next) != "31.0" {
+	if page, err = p.Read(logtest.Context(t), q, nil); err != nil || at(page.First) != "10.0" || len(page.Events) != 1 || at(page.Events[0].Seq) != "21.2" || at(page.Next) != "31.0" {
 		t.Errorf("a rare type, from the start: %+v, %v", page, err)
 	}
 	q.From = events.SeqOf(22, 0)
-	if page, err = p.Read(testContext(t), q, nil); err != nil || page.First != 0 || len(page.Events) != 0 || at(page.Next) != "31.0" {
+	if page, err = p.Read(logtest.Context(t), q, nil); err != nil || page.First != 0 || len(page.Events) != 0 || at(page.Next) != "31.0" {
 		t.Errorf("a rare type, from behind it: %+v, %v", page, err)
 	}
-	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{10, 30}) {
+	if k, err := p.Kept(logtest.Context(t)); err != nil || k != (Kept{10, 30}) {
 		t.Errorf("the log keeps %+v, %v", k, err)
 	}
 }
@@ -201,11 +202,11 @@ func TestFollowersShareFrames(t *testing.T) {
 	p := NewReader(nc, wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	var got [followers]chan string
 	var all sync.WaitGroup
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(logtest.Context(t))
 	for i := range followers {
 		got[i] = make(chan string, frames)
 		all.Go(func() {
-			if err := p.Tail(ctx, TailConfig{FromSeq: 1}, nil, func(ev events.Event) error { got[i] <- markOf(ev); return nil }); err != nil {
+			if err := p.Tail(ctx, TailConfig{FromSeq: 1}, nil, func(ev events.Event) error { got[i] <- logtest.MarkOf(ev); return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -213,7 +214,7 @@ func TestFollowersShareFrames(t *testing.T) {
 	before := nc.Stats().InBytes
 	for i := range frames {
 		mark := fmt.Sprint(i, strings.Repeat("x", size))
-		last.Store(l.add(t, last.Load(), decision(1, mark)))
+		last.Store(l.add(t, last.Load(), logtest.Decision(1, mark)))
 		p.Grown()
 		for _, c := range got {
 			select {
@@ -240,7 +241,7 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 	l := newRig(t)
 	last, size := uint64(0), 0
 	for range frames {
-		done, err := l.Append(testContext(t), last, write(decision(n, "x")))
+		done, err := l.Append(logtest.Context(t), last, logtest.Write(logtest.Decision(n, "x")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,10 +262,10 @@ func TestOldFramesAreReadOnce(t *testing.T) {
 func TestPagesWait(t *testing.T) {
 	l := newRig(t)
 	var last atomic.Uint64
-	last.Store(l.add(t, 0, decision(1, "old")))
+	last.Store(l.add(t, 0, logtest.Decision(1, "old")))
 	p := NewReader(l.dial(t), wire.Default, func() events.Seq { return events.SeqOf(last.Load(), 0) }, nil)
 	next := events.SeqOf(2, 0)
-	page, err := p.Read(testContext(t), Query{From: next, Wait: time.Millisecond}, nil)
+	page, err := p.Read(logtest.Context(t), Query{From: next, Wait: time.Millisecond}, nil)
 	if err != nil || len(page.Events) != 0 || page.Next != next {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -272,7 +273,7 @@ func TestPagesWait(t *testing.T) {
 	go func() {
 		defer close(got)
 		for next < events.SeqOf(3, 0) {
-			page, err := p.Read(testContext(t), Query{From: next, Limit: 1, Wait: testTimeout}, nil)
+			page, err := p.Read(logtest.Context(t), Query{From: next, Limit: 1, Wait: logtest.Patience}, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -283,7 +284,7 @@ func TestPagesWait(t *testing.T) {
 			next = page.Next
 		}
 	}()
-	last.Store(l.add(t, 1, decision(2, "new")))
+	last.Store(l.add(t, 1, logtest.Decision(2, "new")))
 	p.Grown()
 	if a, b := <-got, <-got; a != "2.0" || b != "2.1" {
 		t.Errorf("told %s and %s", a, b)
@@ -293,12 +294,12 @@ func TestPagesWait(t *testing.T) {
 // A server that has not got as far as is known is asked again, without being told that it has.
 func TestPagesOfAReplicaThatLags(t *testing.T) {
 	l := newRig(t)
-	l.add(t, 0, decision(1, "old"))
+	l.add(t, 0, logtest.Decision(1, "old"))
 	p := NewReader(l.dial(t), wire.Default, atEnd(2), nil) // what the leader has
 	looked := make(chan struct{}, 1)
 	read := make(chan Page, 1)
 	go func() {
-		page, err := p.Read(testContext(t), Query{From: events.SeqOf(2, 0), Wait: testTimeout}, func(context.Context) (func(), error) {
+		page, err := p.Read(logtest.Context(t), Query{From: events.SeqOf(2, 0), Wait: logtest.Patience}, func(context.Context) (func(), error) {
 			return func() {
 				select {
 				case looked <- struct{}{}:
@@ -312,7 +313,7 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 		read <- page
 	}()
 	<-looked
-	l.add(t, 1, decision(1, "new"))
+	l.add(t, 1, logtest.Decision(1, "new"))
 	if page := <-read; len(page.Events) != 1 || at(page.Events[0].Seq) != "2.0" {
 		t.Errorf("read %+v", page)
 	}
@@ -322,12 +323,14 @@ func TestPagesOfAReplicaThatLags(t *testing.T) {
 func TestKeptOfAnEmptyLog(t *testing.T) {
 	l := newRig(t)
 	p := NewReader(l.nc, wire.Default, atEnd(0), nil)
-	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{1, 0}) {
+	if k, err := p.Kept(logtest.Context(t)); err != nil || k != (Kept{1, 0}) {
 		t.Errorf("a new log keeps %+v, %v", k, err)
 	}
 	last := l.addEach(t, 0, "a", "b")
-	l.trim(t, last+1)
-	if k, err := p.Kept(testContext(t)); err != nil || k != (Kept{3, 2}) {
+	if err := l.Purge(logtest.Context(t), last+1); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := p.Kept(logtest.Context(t)); err != nil || k != (Kept{3, 2}) {
 		t.Errorf("a log cut at its end keeps %+v, %v", k, err)
 	}
 }
@@ -335,7 +338,7 @@ func TestKeptOfAnEmptyLog(t *testing.T) {
 // Someone who waits ends with his context.
 func TestPagesEndWithTheContext(t *testing.T) {
 	l := newRig(t)
-	l.add(t, 0, decision(1, "old"))
+	l.add(t, 0, logtest.Decision(1, "old"))
 	p := NewReader(l.dial(t), wire.Default, atEnd(1), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := p.Read(ctx, Query{From: events.SeqOf(2, 0), Wait: time.Hour}, func(context.Context) (func(), error) { return cancel, nil }); !errors.Is(err, context.Canceled) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	. "github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -37,7 +38,7 @@ func BenchmarkTail(b *testing.B) {
 						}
 					})
 				}
-				w := write(decision(batch, "bench"))
+				w := logtest.Write(logtest.Decision(batch, "bench"))
 				begun, cpu := time.Now(), cpuTime(b)
 				for n := 0; b.Loop(); {
 					if ahead := time.Duration(n)*time.Second/rate - time.Since(begun); ahead > 0 {
@@ -77,7 +78,7 @@ func BenchmarkPages(b *testing.B) {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			l := newRig(b)
 			ctx := b.Context()
-			w := write(decision(n, "bench"))
+			w := logtest.Write(logtest.Decision(n, "bench"))
 			var last uint64
 			for ; last < total/uint64(n); last++ {
 				if _, err := l.Append(ctx, last, w); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/eventlog"
+	"github.com/streamwright/streamwright/eventlog/logtest"
 	. "github.com/streamwright/streamwright/eventlog/pages"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -26,7 +27,7 @@ type running struct {
 }
 
 func startTail(t *testing.T, p *Reader, cfg TailConfig) *running {
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(logtest.Context(t))
 	r := &running{t: t, got: make(chan string, 100), ended: make(chan error, 1), read: make(chan struct{}, 1), stop: cancel}
 	reading := func(context.Context) (func(), error) {
 		return func() {
@@ -42,7 +43,7 @@ func startTail(t *testing.T, p *Reader, cfg TailConfig) *running {
 			case <-r.read:
 			default:
 			}
-			r.got <- at(ev.Seq) + ":" + markOf(ev)
+			r.got <- at(ev.Seq) + ":" + logtest.MarkOf(ev)
 			return nil
 		})
 	}()
@@ -59,7 +60,7 @@ func (r *running) expect(want ...string) {
 			}
 		case err := <-r.ended:
 			r.t.Fatalf("the tail has ended: %v", err)
-		case <-time.After(testTimeout):
+		case <-time.After(logtest.Patience):
 			r.t.Fatalf("no %s", w)
 		}
 	}
@@ -81,10 +82,10 @@ func TestTailLive(t *testing.T) {
 			l := newRig(t)
 			nc := l.dial(t)
 			p := NewReader(nc, wire.Default, atEnd(1), nil)
-			last := l.add(t, 0, decision(3, "old"))
+			last := l.add(t, 0, logtest.Decision(3, "old"))
 			tail := startTail(t, p, TailConfig{FromSeq: events.SeqOf(1, 2), Kinds: kinds})
 			tail.expect("1.2:old")
-			l.add(t, last, decision(2, "new"))
+			l.add(t, last, logtest.Decision(2, "new"))
 			p.Grown()
 			tail.expect("2.0:new", "2.1:new")
 			<-tail.read // nothing is under way that would be lost
@@ -94,7 +95,7 @@ func TestTailLive(t *testing.T) {
 			}
 			<-connected
 			// A frame of which its writer does not know yet that it is stored.
-			late := message(t, decision(2, "late"))
+			late := message(t, logtest.Decision(2, "late"))
 			p.Grown()
 			l.inject(t, late.Header, late.Data)
 			p.Grown()
@@ -125,10 +126,10 @@ func TestTailBegins(t *testing.T) {
 // A tail that begins while the server has no streams, as when it loads them anew,
 // begins once it has.
 func TestTailBeginsWhileTheServerReloads(t *testing.T) {
-	for name, cfg := range map[string]TailConfig{"from a position": {FromSeq: 1}, "from a time": {Since: testTime}} {
+	for name, cfg := range map[string]TailConfig{"from a position": {FromSeq: 1}, "from a time": {Since: logtest.Time}} {
 		t.Run(name, func(t *testing.T) {
 			l := newRig(t)
-			last := l.add(t, 0, decision(2, "old"))
+			last := l.add(t, 0, logtest.Decision(2, "old"))
 			if err := l.s.DisableJetStream(); err != nil {
 				t.Fatal(err)
 			}
@@ -155,24 +156,24 @@ func TestTailErrors(t *testing.T) {
 	l := newRig(t)
 	nc := l.dial(t)
 	none := func(events.Event) error { return nil }
-	if err := NewReader(nc, wire.WithPrefix("none"), func() events.Seq { return 0 }, nil).Tail(testContext(t), TailConfig{}, nil, none); err == nil {
+	if err := NewReader(nc, wire.WithPrefix("none"), func() events.Seq { return 0 }, nil).Tail(logtest.Context(t), TailConfig{}, nil, none); err == nil {
 		t.Fatal("a tail of a stream that does not exist")
 	}
 	p := NewReader(nc, wire.Default, func() events.Seq { return 0 }, nil)
-	l.add(t, 0, decision(3, "a"))
+	l.add(t, 0, logtest.Decision(3, "a"))
 	stop := errors.New("stop")
-	if err := p.Tail(testContext(t), TailConfig{FromSeq: 1}, nil, func(events.Event) error { return stop }); err != stop {
+	if err := p.Tail(logtest.Context(t), TailConfig{FromSeq: 1}, nil, func(events.Event) error { return stop }); err != stop {
 		t.Fatal(err)
 	}
-	if err := p.Tail(testContext(t), TailConfig{FromSeq: events.SeqOf(99, 0)}, nil, none); !errors.Is(err, eventlog.ErrBehind) {
+	if err := p.Tail(logtest.Context(t), TailConfig{FromSeq: events.SeqOf(99, 0)}, nil, none); !errors.Is(err, eventlog.ErrBehind) {
 		t.Fatalf("a tail from past the end: %v", err)
 	}
 	many := TailConfig{Types: make([]events.Type, 100), Kinds: make([]events.Kind, 100)}
-	if err := p.Tail(testContext(t), many, nil, none); err == nil {
+	if err := p.Tail(logtest.Context(t), many, nil, none); err == nil {
 		t.Fatal("a tail with too many filters")
 	}
 	nc.Close()
-	if err := p.Tail(testContext(t), TailConfig{FromSeq: 1}, nil, none); !errors.Is(err, nats.ErrConnectionClosed) {
+	if err := p.Tail(logtest.Context(t), TailConfig{FromSeq: 1}, nil, none); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Fatalf("a tail over a closed connection: %v", err)
 	}
 }
