@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,8 +81,15 @@ func BenchmarkRebuild(b *testing.B) {
 	for name, log := range map[string]Log{"decode": l, "decoded": decoded(b, l)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				s, err := Rebuild(context.Background(), log, b.TempDir(), Options{}, l.last(), nil)
+				dir := b.TempDir()
+				s, err := Open(dir, Options{bulk: true})
 				if err != nil {
+					b.Fatal(err)
+				}
+				if err := errors.Join(fill(b.Context(), s, log, moment{through: l.last()}, nil), s.Close()); err != nil {
+					b.Fatal(err)
+				}
+				if s, err = Open(dir, Options{}); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()

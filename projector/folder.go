@@ -44,8 +44,7 @@ type folder struct {
 
 // openFolder locks the folder, makes it if need be, and removes all but the
 // current generation. It returns the options that hold for that folder.
-// ignoreFormat is for a rebuild, which replaces a store that it can't read.
-func openFolder(dir string, opts Options, ignoreFormat bool) (*folder, Options, error) {
+func openFolder(dir string, opts Options) (*folder, Options, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, opts, err
 	}
@@ -55,13 +54,13 @@ func openFolder(dir string, opts Options, ignoreFormat bool) (*folder, Options, 
 	}
 	opts = opts.on(dir)
 	f := &folder{fs: opts.fs, dir: dir}
-	if err := f.open(ignoreFormat); err != nil {
+	if err := f.open(); err != nil {
 		return nil, opts, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	return f, opts, nil
 }
 
-func (f *folder) open(ignoreFormat bool) (err error) {
+func (f *folder) open() (err error) {
 	err = f.fs.MkdirAll(f.dir, 0o755)
 	if err == nil {
 		err = syncDir(f.fs, f.fs.PathDir(f.dir))
@@ -78,10 +77,10 @@ func (f *folder) open(ignoreFormat bool) (err error) {
 		}
 	}()
 	version, err := f.readCurrent()
-	if err != nil && !ignoreFormat {
+	if err != nil {
 		return err
 	}
-	if version > FormatVersion && !ignoreFormat {
+	if version > FormatVersion {
 		return fmt.Errorf("its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", version, FormatVersion, layout.ErrNewerFormat)
 	}
 	if version < FormatVersion {

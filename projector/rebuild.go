@@ -16,47 +16,6 @@ import (
 // under way.
 var ErrProving = errors.New("a rebuild or verify of this store is under way already")
 
-// Rebuild makes a store from nothing but the log, as of the position through,
-// puts it in the place of the one in the folder (if any, and whatever shape it
-// is in: damaged, or of a newer format), and opens it. No Store may have the
-// folder open; for one that has, see [Store.Rebuild].
-//
-// The new store is made beside the old one, which stays as it was until the
-// new one is whole and safe on disk. A crash or an error on the way leaves the
-// old one in place. It needs the disk space of both.
-func Rebuild(ctx context.Context, log Log, dir string, opts Options, through events.Seq, progress Progress) (*Store, error) {
-	f, opts, err := openFolder(dir, opts, true)
-	if err != nil {
-		return nil, err
-	}
-	s, err := rebuildIn(ctx, f, log, opts, through, progress)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("rebuild store %s: %w", f.dir, err), f.close())
-	}
-	return s, nil
-}
-
-func rebuildIn(ctx context.Context, f *folder, log Log, opts Options, through events.Seq, progress Progress) (*Store, error) {
-	number := f.number + 1
-	b, err := newBuild(f, number, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := fill(ctx, b, log, moment{through: through}, progress); err != nil {
-		return nil, errors.Join(err, b.Close(), f.remove(number))
-	}
-	if err := b.Close(); err != nil {
-		return nil, errors.Join(err, f.remove(number))
-	}
-	if err := f.makeCurrent(number); err != nil {
-		return nil, err
-	}
-	if err := f.sweep(); err != nil {
-		return nil, err
-	}
-	return openIn(f, opts)
-}
-
 // newBuild opens a generation that is being made, as a store without a folder
 // of its own.
 func newBuild(f *folder, number int, opts Options) (*Store, error) {

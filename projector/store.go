@@ -65,7 +65,7 @@ func newGeneration(db *pebble.DB) *generation {
 // [ErrInUse]. A store that a newer program wrote is refused with
 // [ErrNewerFormat].
 func Open(dir string, opts Options) (*Store, error) {
-	f, opts, err := openFolder(dir, opts, false)
+	f, opts, err := openFolder(dir, opts)
 	if err != nil {
 		return nil, err
 	}

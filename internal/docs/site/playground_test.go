@@ -78,7 +78,7 @@ func TestPagesWithPlaygrounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var with []string
-	for _, p := range s.Pages() {
+	for _, p := range s.all {
 		if n := strings.Count(string(p.HTML), "<section class=\"playground\""); n > 0 {
 			with = append(with, p.Path)
 			if n > 1 {

@@ -108,9 +108,6 @@ func buildWith(files, play fs.FS, base string) (*Site, error) {
 	return s, nil
 }
 
-// Pages returns all pages in reading order, the index first.
-func (s *Site) Pages() []*Page { return s.all }
-
 // urlOf is the path of a Markdown file within the site.
 func urlOf(file string) string {
 	if file == index {

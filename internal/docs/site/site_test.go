@@ -31,12 +31,12 @@ var (
 func TestLinksWithinTheSite(t *testing.T) {
 	s := build(t)
 	anchors := map[string][]string{}
-	for _, p := range s.Pages() {
+	for _, p := range s.all {
 		for _, m := range ids.FindAllStringSubmatch(string(p.HTML), -1) {
 			anchors[p.Path] = append(anchors[p.Path], m[1])
 		}
 	}
-	for _, p := range s.Pages() {
+	for _, p := range s.all {
 		for _, m := range hrefs.FindAllStringSubmatch(string(p.HTML), -1) {
 			to, fragment, _ := strings.Cut(m[1], "#")
 			if strings.HasSuffix(to, ".md") && strings.HasPrefix(to, "/docs/") {
@@ -70,7 +70,7 @@ func TestIndexListsEveryPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range s.Pages() {
+	for _, p := range s.all {
 		if p.Title == "" {
 			t.Errorf("%s has no title", p.File)
 		}
@@ -80,7 +80,7 @@ func TestIndexListsEveryPage(t *testing.T) {
 // Pages need no script, style attribute or other host, as their policy demands; those with a
 // playground one script.
 func TestPagesAreStatic(t *testing.T) {
-	for _, p := range build(t).Pages() {
+	for _, p := range build(t).all {
 		html := string(p.HTML)
 		if p.Playground {
 			html = strings.Replace(html, `<script src="/docs/playground/playground.js" type="module"></script>`, "", 1)
