@@ -14,7 +14,7 @@ import (
 	"github.com/streamwright/streamwright/wire/command"
 )
 
-// Core is the part of *dispatcher.Engine that the service needs.
+// Core is the part of *dispatcher.Dispatcher that the service needs.
 type Core interface {
 	Do(ctx context.Context, cmds []core.Command, done func([]dispatcher.Outcome)) error
 	Report(ctx context.Context, reports []command.Report, done func([]wire.Reported)) error

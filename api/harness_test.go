@@ -31,7 +31,7 @@ type rig struct {
 	srv     *natsserver.Server
 	nc      *nats.Conn // a client's
 	store   *projector.Store
-	eng     *dispatcher.Engine
+	eng     *dispatcher.Dispatcher
 	svc     *Service
 	log     eventlog.Log
 	metrics *Metrics

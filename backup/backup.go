@@ -44,7 +44,7 @@ type Options struct {
 	Full bool
 	// Engine, if set, asks the engine about itself. A backup waits until the log reaches
 	// the position that it names, and is made all the same if nobody answers.
-	Engine func(context.Context) (Engine, error)
+	Engine func(context.Context) (Source, error)
 	// SegmentBytes bounds the content of a segment before compression; 0: 32 MiB, the most.
 	SegmentBytes int64
 	// Program is the version of this program, for the manifest.
@@ -53,8 +53,8 @@ type Options struct {
 	Progress func(what string, done, total int64)
 }
 
-// Engine describes the engine that is backed up.
-type Engine struct {
+// Source describes the engine that is backed up.
+type Source struct {
 	Position   events.Seq // of its last event
 	Durability string
 }
@@ -115,7 +115,7 @@ type run struct {
 	whole   *Manifest // the last one that is whole, for what old does not have yet
 	resumed bool
 	added   map[string]int64
-	engine  Engine
+	engine  Source
 
 	w *segmentWriter // of the segment that is being written; nil: none
 	s *Stream        // that it belongs to

@@ -80,13 +80,13 @@ func take(t testing.TB, c *streamwright.Client, target string, change ...func(*b
 }
 
 func tryTake(ctx context.Context, c *streamwright.Client, target string, change ...func(*backup.Options)) (backup.Taken, error) {
-	o := backup.Options{Conn: c.Conn(), Names: c.Names(), Target: target, Engine: func(ctx context.Context) (backup.Engine, error) {
+	o := backup.Options{Conn: c.Conn(), Names: c.Names(), Target: target, Engine: func(ctx context.Context) (backup.Source, error) {
 		info, err := c.Engine().Info(ctx)
 		if err != nil {
-			return backup.Engine{}, err
+			return backup.Source{}, err
 		}
 		at, err := info.Position.Seq()
-		return backup.Engine{Position: at, Durability: info.Durability}, err
+		return backup.Source{Position: at, Durability: info.Durability}, err
 	}}
 	for _, fn := range change {
 		fn(&o)

@@ -373,11 +373,11 @@ func TestUndecidedSubmissions(t *testing.T) {
 // tookBy backs up without an engine; between is called when the intake has been read.
 func tookBy(t testing.TB, nc *nats.Conn, target string, between func()) backup.Taken {
 	t.Helper()
-	done, err := backup.Take(testContext(t), backup.Options{Conn: nc, Names: wire.Default, Target: target, Engine: func(context.Context) (backup.Engine, error) {
+	done, err := backup.Take(testContext(t), backup.Options{Conn: nc, Names: wire.Default, Target: target, Engine: func(context.Context) (backup.Source, error) {
 		if between != nil {
 			between()
 		}
-		return backup.Engine{}, errors.New("there is none")
+		return backup.Source{}, errors.New("there is none")
 	}})
 	if err != nil {
 		t.Fatal(err)

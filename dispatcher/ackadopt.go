@@ -13,7 +13,7 @@ import (
 
 // adoptAcks takes over the dispatches of ack types: a worker may have the message. The
 // stream that captures the acks shows what became of them meanwhile.
-func (e *Engine) adoptAcks(ctx context.Context, l *loop) error {
+func (d *Dispatcher) adoptAcks(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
 	l.acks.since = now.Add(-time.Second)
 	any := false
@@ -22,7 +22,7 @@ func (e *Engine) adoptAcks(ctx context.Context, l *loop) error {
 			l.acks.on[t], any = ackmode.Consumer{}, true
 		}
 	}
-	msgs, last, there, err := e.topology.AckMsgs(ctx, any)
+	msgs, last, there, err := d.topology.AckMsgs(ctx, any)
 	if err != nil {
 		return fmt.Errorf("take over the dispatch stream: %w", err)
 	}

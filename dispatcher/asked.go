@@ -24,8 +24,8 @@ type (
 // askFirst scores the submissions of a job. If the dedup hook must be asked about any of
 // them, a goroutine asks and then hands the job over. askFirst reports whether it has taken
 // the job.
-func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
-	if e.cfg.Score == nil && e.cfg.Dedup.Hook == nil {
+func (d *Dispatcher) askFirst(ctx context.Context, j *commandJob) (bool, error) {
+	if d.cfg.Score == nil && d.cfg.Dedup.Hook == nil {
 		return false, nil
 	}
 	j.cmds = slices.Clone(j.cmds)
@@ -34,18 +34,18 @@ func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
 	asks := false
 	for i, cmd := range j.cmds {
 		if c, ok := cmd.(core.Submit); ok {
-			e.cfg.Rate(&c)
-			j.cmds[i], asks = c, asks || e.dedup.Asks(c.Type)
+			d.cfg.Rate(&c)
+			j.cmds[i], asks = c, asks || d.dedup.Asks(c.Type)
 			subs, places = append(subs, &c), append(places, i)
 		}
 	}
 	if !asks {
 		return false, nil
 	}
-	if err := e.beginAsking(ctx); err != nil {
+	if err := d.beginAsking(ctx); err != nil {
 		return true, err
 	}
-	g := e.dedup.Enter(subs)
+	g := d.dedup.Enter(subs)
 	answer := j.done
 	j.done = func(out []Outcome) {
 		for n, i := range places {
@@ -55,41 +55,41 @@ func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
 		answer(out)
 	}
 	go func() {
-		defer e.dedup.Done()
-		g.Ask(e.drain)
+		defer d.dedup.Done()
+		g.Ask(d.drain)
 		for n, i := range places {
 			j.cmds[i] = *subs[n]
 		}
-		e.enqueueAsked(e.submits, j, j.bytes())
+		d.enqueueAsked(d.submits, j, j.bytes())
 	}()
 	return true, nil
 }
 
 // reportAsked starts a goroutine that asks the dedup hook about the children of spawns and
 // then hands the job over.
-func (e *Engine) reportAsked(ctx context.Context, j *reportJob) error {
-	if err := e.beginAsking(ctx); err != nil {
+func (d *Dispatcher) reportAsked(ctx context.Context, j *reportJob) error {
+	if err := d.beginAsking(ctx); err != nil {
 		return err
 	}
 	go func() {
-		defer e.dedup.Done()
+		defer d.dedup.Done()
 		var answered func([]wire.Reported)
-		j.refused, answered = e.dedup.Spawns(j.reports)
+		j.refused, answered = d.dedup.Spawns(j.reports)
 		answer := j.done
 		j.done = func(answers []wire.Reported) {
 			answered(answers)
 			answer(answers)
 		}
-		e.enqueueAsked(e.requests, j, j.bytes())
+		d.enqueueAsked(d.requests, j, j.bytes())
 	}()
 	return nil
 }
 
-func (e *Engine) beginAsking(ctx context.Context) error {
+func (d *Dispatcher) beginAsking(ctx context.Context) error {
 	switch {
-	case e.dedup.Begin(ctx):
+	case d.dedup.Begin(ctx):
 		return nil
-	case e.drain.Err() != nil:
+	case d.drain.Err() != nil:
 		return errClosed
 	}
 	return errBusy
@@ -97,8 +97,8 @@ func (e *Engine) beginAsking(ctx context.Context) error {
 
 // enqueueAsked hands over a job whose submissions the dedup hook was asked about. The job
 // has been accepted, so it waits for its place until the engine stops.
-func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
-	err := e.enqueue(e.drain, to, j, bytes)
+func (d *Dispatcher) enqueueAsked(to inbox, j job, bytes int) {
+	err := d.enqueue(d.drain, to, j, bytes)
 	if err == nil {
 		return
 	}
@@ -111,28 +111,28 @@ func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
 
 // newIntakes makes the readers of the intake stream, and of those of the sites, for an
 // ownership.
-func newIntakes(e *Engine, l *loop, front *door.Door) []*intake.Reader {
+func newIntakes(d *Dispatcher, l *loop, front *door.Door) []*intake.Reader {
 	meta := l.state.Meta()
-	readers := []*intake.Reader{e.newIntake(l, front, "", meta.IntakeSeq)}
-	for _, site := range e.cfg.Sites {
-		readers = append(readers, e.newIntake(l, nil, site, meta.SiteSeq(site)))
+	readers := []*intake.Reader{d.newIntake(l, front, "", meta.IntakeSeq)}
+	for _, site := range d.cfg.Sites {
+		readers = append(readers, d.newIntake(l, nil, site, meta.SiteSeq(site)))
 	}
 	return readers
 }
 
 // newIntake makes the reader of a site's stream, or of the intake stream if site is empty.
-func (e *Engine) newIntake(l *loop, front *door.Door, site string, after uint64) *intake.Reader {
+func (d *Dispatcher) newIntake(l *loop, front *door.Door, site string, after uint64) *intake.Reader {
 	return intake.NewReader(intake.Config{
-		Site: site, Topology: e.topology, Names: e.cfg.Names, Logger: e.cfg.Logger, NewID: e.NewID,
+		Site: site, Topology: d.topology, Names: d.cfg.Names, Logger: d.cfg.Logger, NewID: d.NewID,
 		Read: func(seq uint64) {
-			e.read.Store(max(e.read.Load(), seq)) // one reader at a time
+			d.read.Store(max(d.read.Load(), seq)) // one reader at a time
 			front.Strayed(seq)
 		},
 		Ask: func(ctx context.Context, subs []*core.Submit) *dedup.Group {
 			for _, c := range subs {
-				e.cfg.Rate(c)
+				d.cfg.Rate(c)
 			}
-			g := e.dedup.Enter(subs)
+			g := d.dedup.Enter(subs)
 			g.Ask(ctx)
 			return g
 		},

@@ -22,8 +22,8 @@ func newClocks(c *Config, local func() time.Time) *clock.Partition {
 
 // Clock returns the partition's time and how the server's compares with it; false if there
 // is no clock yet.
-func (e *Engine) Clock() (ClockStatus, bool) {
-	c := e.clocks.Clock()
+func (d *Dispatcher) Clock() (ClockStatus, bool) {
+	c := d.clocks.Clock()
 	if c == nil {
 		return ClockStatus{}, false
 	}
@@ -34,21 +34,21 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 // the server's is right; by may be empty. A new ownership records this in the log, and the
 // time may go back: see [events.ClockAccepted]. If the two differ by at most a second, it
 // does nothing.
-func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
-	return e.clocks.Accept(ctx, by, e.Reload, e.ended)
+func (d *Dispatcher) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
+	return d.clocks.Accept(ctx, by, d.Reload, d.ended)
 }
 
 // FollowClock corrects the engine's clock by the server's now, rather than at the next
 // sweep.
-func (e *Engine) FollowClock(ctx context.Context) error {
-	tip, err := e.cfg.Log.Last(ctx)
+func (d *Dispatcher) FollowClock(ctx context.Context) error {
+	tip, err := d.cfg.Log.Last(ctx)
 	if err != nil {
 		return fmt.Errorf("follow the server's clock: %w", err)
 	}
-	if e.clocks.Clock() == nil {
+	if d.clocks.Clock() == nil {
 		return errClosed
 	}
-	e.clocks.Follow(tip.Time)
-	e.whenOwner((*natsio.Signals).ClockChanged)()
+	d.clocks.Follow(tip.Time)
+	d.whenOwner((*natsio.Signals).ClockChanged)()
 	return nil
 }

@@ -314,7 +314,7 @@ func unlessPasses(err error) error {
 	return err
 }
 
-// own takes the partition over, as [Engine.own] does.
+// own takes the partition over, as [Dispatcher.own] does.
 func (n *clusterNode) own() error {
 	c := n.c
 	if c.external {

@@ -54,7 +54,7 @@
 //
 // # The walk of one submit
 //
-// [Engine.Do] (engine.go) has the submission scored and, if there is a dedup hook, asked
+// [Dispatcher.Do] (dispatcher.go) has the submission scored and, if there is a dedup hook, asked
 // about (asked.go), and puts it into the inbox (inbox.go). The loop takes it, and
 // decides it in its turn (loop.go, job.go): core.Decide makes the events, and the
 // pipeline adds them to the batch, flushes and appends it (pipeline.go). Then the loop
@@ -142,5 +142,5 @@
 // A sim (sim_test.go) drives the real loop, one stage at a time, in one
 // goroutine and by a clock of its own; testdata holds stories of it, and
 // TestChaos interleaves random work with crashes at every stage. The other
-// tests run an Engine on an embedded server.
+// tests run a Dispatcher on an embedded server.
 package dispatcher

@@ -120,17 +120,17 @@ func (f *followUps) page() (more bool, err error) {
 }
 
 // newErrands makes the errands of an ownership, which ends with ctx.
-func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
+func (d *Dispatcher) newErrands(ctx context.Context) *errands.Errands {
 	var r *errands.Errands
 	r = errands.New(ctx, errands.Config{
-		Store: e.cfg.Store, Logger: e.cfg.Logger, NewID: e.NewID, Children: e.cfg.Children, Ask: e.dedup.Children,
+		Store: d.cfg.Store, Logger: d.cfg.Logger, NewID: d.NewID, Children: d.cfg.Children, Ask: d.dedup.Children,
 		Decide: func(ctx context.Context, cmds []core.Command) ([]errands.Outcome, error) {
 			if part, ok := cmds[0].(core.SpawnPart); ok && part.Lost == "" {
-				if full := e.halt.noRoom(); full != nil {
+				if full := d.halt.noRoom(); full != nil {
 					return nil, full
 				}
 			}
-			outcomes, err := e.all(ctx, cmds)
+			outcomes, err := d.all(ctx, cmds)
 			out := make([]errands.Outcome, len(outcomes))
 			for i, o := range outcomes {
 				out[i] = errands.Outcome{Repeat: o.Decision.Repeat, Err: o.Err}
@@ -138,7 +138,7 @@ func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
 			return out, err
 		},
 		Ended: func(ctx context.Context, id events.ID) {
-			_, _ = ask(ctx, e, func(l *loop) (struct{}, error) { // refused only when the ownership ends
+			_, _ = ask(ctx, d, func(l *loop) (struct{}, error) { // refused only when the ownership ends
 				l.follow.errandEnded(r, id)
 				return struct{}{}, nil
 			})

@@ -11,13 +11,13 @@ import (
 func hasDoor(cfg *Config) bool { return cfg.Door != nil && cfg.Alone && cfg.Dedup.Hook == nil }
 
 // openDoor makes the door for plain publishes of an ownership; nil if there is to be none.
-func openDoor(e *Engine, l *loop) (*door.Door, error) {
-	if !hasDoor(&e.cfg) {
+func openDoor(d *Dispatcher, l *loop) (*door.Door, error) {
+	if !hasDoor(&d.cfg) {
 		return nil, nil
 	}
 	front, err := door.Open(door.Config{
-		Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Mapping: e.cfg.Door, Late: e.cfg.DoorLate, Logger: e.cfg.Logger,
-		NewID: e.NewID, Now: e.Now, Rate: e.cfg.Rate, Answered: e.answered.Load, Read: e.read.Load,
+		Conn: d.cfg.Conn, Names: d.cfg.Names, Partition: d.cfg.Partition, Mapping: d.cfg.Door, Late: d.cfg.DoorLate, Logger: d.cfg.Logger,
+		NewID: d.NewID, Now: d.Now, Rate: d.cfg.Rate, Answered: d.answered.Load, Read: d.read.Load,
 		Take: func(ctx context.Context, b *door.Batch) bool {
 			select {
 			case l.queues.door.in <- &doorJob{b}:

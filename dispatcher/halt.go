@@ -47,21 +47,21 @@ func (h *halt) on() bool { return h.reason() != "" }
 // not the cut after a round that has ended. Running items are still reported, time out and
 // are cancelled: the hold keeps room for that. If there is no room (full), it holds
 // spawned children too. It applies to later ownerships too.
-func (e *Engine) HoldDispatch(why string, full bool) {
+func (d *Dispatcher) HoldDispatch(why string, full bool) {
 	to := hold{why, full && why != ""}
-	if e.halt.get() == to {
+	if d.halt.get() == to {
 		return
 	}
-	e.halt.set(to)
-	e.whenOwner(lookAgain)()
+	d.halt.set(to)
+	d.whenOwner(lookAgain)()
 }
 
 // PauseIntake stops, or resumes, the reading of the intake stream. Published messages stay
 // in the stream, which pushes back on publishers at its limit. What the loop has already
 // taken is decided, and everything else goes on. It applies to later ownerships too.
-func (e *Engine) PauseIntake(paused bool) {
-	e.paused.Store(paused)
-	e.whenOwner(lookAgain)()
+func (d *Dispatcher) PauseIntake(paused bool) {
+	d.paused.Store(paused)
+	d.whenOwner(lookAgain)()
 }
 
 func lookAgain(s *natsio.Signals) { s.Leave(func(*natsio.Taken) {}) }

@@ -34,7 +34,7 @@ type harness struct {
 	js    jetstream.JetStream
 	log   eventlog.Log
 	store *projector.Store
-	eng   *Engine
+	eng   *Dispatcher
 	edit  func(*Config)
 
 	sessions  map[string]string // of workers

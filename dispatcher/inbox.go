@@ -35,38 +35,38 @@ func newInbox() inbox {
 var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
 
 // enqueue hands a job to the loop, once its queue has room in number and in bytes.
-func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
+func (d *Dispatcher) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
 	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
 	if err != nil {
 		return errBusy
 	}
-	if err := e.queue(ctx, to.ch, w); err != nil {
+	if err := d.queue(ctx, to.ch, w); err != nil {
 		to.budget.Release(w.weight)
 		return err
 	}
 	return nil
 }
 
-func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
+func (d *Dispatcher) queue(ctx context.Context, to chan<- job, j job) error {
 	select {
-	case <-e.drain.Done():
+	case <-d.drain.Done():
 		return errClosed
-	case <-e.ended:
+	case <-d.ended:
 		return errClosed
 	default:
 	}
-	if s, on := e.StandsBy(); on {
+	if s, on := d.StandsBy(); on {
 		return errNotOwner(s.Owner)
 	}
 	select {
 	case to <- j:
 		select {
-		case <-e.ended: // the loop may have ended before taking it
-			e.refuseQueued(errClosed)
+		case <-d.ended: // the loop may have ended before taking it
+			d.refuseQueued(errClosed)
 		default:
 		}
 		return nil
-	case <-e.ended:
+	case <-d.ended:
 		return errClosed
 	case <-ctx.Done():
 		return errBusy

@@ -38,9 +38,9 @@ type answer[T any] struct {
 
 // ask has the loop answer a question. A refusal by read is returned as the answer; any
 // other error of read stops the partition.
-func ask[T any](ctx context.Context, e *Engine, read func(*loop) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, d *Dispatcher, read func(*loop) (T, error)) (T, error) {
 	j := &question[T]{read: read, out: make(chan answer[T], 1)}
-	if err := e.enqueue(ctx, e.requests, j, weight.Overhead); err != nil {
+	if err := d.enqueue(ctx, d.requests, j, weight.Overhead); err != nil {
 		return j.answer.value, err
 	}
 	select {

@@ -24,41 +24,41 @@ func (wf *workforce) endUnseenDrains(now time.Time) error {
 }
 
 // Drains returns the workers that are marked to drain, by id, registered or not.
-func (e *Engine) Drains() []wire.DrainMark {
-	return wire.FromDrains(e.registry.Marks())
+func (d *Dispatcher) Drains() []wire.DrainMark {
+	return wire.FromDrains(d.registry.Marks())
 }
 
 // Drain asks a worker to take no more work. The mark is recorded: it holds until the worker
-// unregisters, until [Engine.Undrain], or until the worker has not been heard of for
+// unregisters, until [Dispatcher.Undrain], or until the worker has not been heard of for
 // registry.DrainUnseen. by is who asks; see [core.By].
-func (e *Engine) Drain(ctx context.Context, d wire.Drain, by string) (Outcome, error) {
-	w := events.WorkerID(d.Worker)
-	if err := e.registry.Drainable(w); err != nil {
+func (d *Dispatcher) Drain(ctx context.Context, r wire.Drain, by string) (Outcome, error) {
+	w := events.WorkerID(r.Worker)
+	if err := d.registry.Drainable(w); err != nil {
 		return Outcome{}, err
 	}
-	out, err := e.one(ctx, core.By{Name: by, Command: core.DrainWorker{Worker: w, Reason: d.Reason, By: d.By}})
+	out, err := d.one(ctx, core.By{Name: by, Command: core.DrainWorker{Worker: w, Reason: r.Reason, By: r.By}})
 	if err == nil {
-		e.tell(w, wire.Control{Drain: true})
+		d.tell(w, wire.Control{Drain: true})
 	}
 	return out, err
 }
 
 // Undrain removes a worker's drain mark. A worker that has heard of the mark may have
 // stopped for good meanwhile.
-func (e *Engine) Undrain(ctx context.Context, d wire.Undrain, by string) (Outcome, error) {
-	return e.one(ctx, core.By{Name: by, Command: core.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By}})
+func (d *Dispatcher) Undrain(ctx context.Context, r wire.Undrain, by string) (Outcome, error) {
+	return d.one(ctx, core.By{Name: by, Command: core.EndDrain{Worker: events.WorkerID(r.Worker), By: r.By}})
 }
 
 // Unregister removes a worker and ends its drain: the next worker with its id starts
 // afresh. It requires the worker's session, which nobody else has.
-func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
+func (d *Dispatcher) Unregister(ctx context.Context, u wire.Unregister) error {
 	w := events.WorkerID(u.Worker)
 	if u.Session == "" {
 		return events.Refuse(events.CodeBadRequest, "the session is missing: send the one that the registration was answered with")
 	}
-	if free := e.registry.Leave(w, u.Session); !free || !e.registry.Marked(w) {
+	if free := d.registry.Leave(w, u.Session); !free || !d.registry.Marked(w) {
 		return nil
 	}
-	_, err := e.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})
+	_, err := d.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})
 	return err
 }

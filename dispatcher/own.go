@@ -35,35 +35,35 @@ func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // own takes over the partition: it reads the log to its end into the projection, appends an
 // owned event, and builds the loop from the result.
-func (e *Engine) own(ctx context.Context) (*loop, error) {
+func (d *Dispatcher) own(ctx context.Context) (*loop, error) {
 	ctx = undated{ctx}
-	accept := e.clocks.Accepting()
-	state, clk, last, err := takeOver(ctx, &e.cfg, e.clocks, accept)
+	accept := d.clocks.Accepting()
+	state, clk, last, err := takeOver(ctx, &d.cfg, d.clocks, accept)
 	if err != nil {
 		return nil, err
 	}
-	e.clocks.Begin(clk, accept)
-	e.epoch.Store(uint64(state.Meta().Epoch))
-	e.reached(state.Meta())
-	sig := natsio.NewSignals(e.cfg.MaxRunning)
-	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig, &e.halt)
-	l.newID = e.NewID
-	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
-	l.pipe.told = e.reached
-	live := feed.New(feed.Config{Conn: e.cfg.Conn, Names: e.cfg.Names, Partition: e.cfg.Partition, Heard: e.cfg.Heard, Turns: e.cfg.Turns})
+	d.clocks.Begin(clk, accept)
+	d.epoch.Store(uint64(state.Meta().Epoch))
+	d.reached(state.Meta())
+	sig := natsio.NewSignals(d.cfg.MaxRunning)
+	l := newLoop(&d.cfg, state, clk, last, d.registry, d.newEffects(sig, clk), sig, &d.halt)
+	l.newID = d.NewID
+	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = d.requests.ch, d.submits.ch, &d.paused
+	l.pipe.told = d.reached
+	live := feed.New(feed.Config{Conn: d.cfg.Conn, Names: d.cfg.Names, Partition: d.cfg.Partition, Heard: d.cfg.Heard, Turns: d.cfg.Turns})
 	l.pipe.feed = live
-	if err := e.tellOwned(ctx, live, last); err != nil {
+	if err := d.tellOwned(ctx, live, last); err != nil {
 		return nil, err
 	}
-	if err := e.topology.TakeOver(ctx); err != nil {
+	if err := d.topology.TakeOver(ctx); err != nil {
 		return nil, err
 	}
-	return l, e.adopt(ctx, l)
+	return l, d.adopt(ctx, l)
 }
 
 // tellOwned tells the event that an ownership has begun with.
-func (e *Engine) tellOwned(ctx context.Context, f *feed.Feed, at events.Seq) error {
-	return e.cfg.Log.Read(ctx, at.Frame(), at.Frame(), func(fr eventlog.Frame) error {
+func (d *Dispatcher) tellOwned(ctx context.Context, f *feed.Feed, at events.Seq) error {
+	return d.cfg.Log.Read(ctx, at.Frame(), at.Frame(), func(fr eventlog.Frame) error {
 		var lines []byte
 		for i := range fr.Events {
 			line, err := fr.Events[i].AppendJSON(lines)
@@ -321,12 +321,12 @@ func (l *loop) adoptRuns(now time.Time) error {
 }
 
 // adopt takes over what the last owner left in flight.
-func (e *Engine) adopt(ctx context.Context, l *loop) error {
+func (d *Dispatcher) adopt(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
-	if err := e.adoptAcks(ctx, l); err != nil {
+	if err := d.adoptAcks(ctx, l); err != nil {
 		return err
 	}
 	l.leases.watch(now)
@@ -335,19 +335,19 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 }
 
 // newEffects makes the pusher of an ownership.
-func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
-	p := natsio.NewPusher(e.topology, sig)
+func (d *Dispatcher) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
+	p := natsio.NewPusher(d.topology, sig)
 	p.Look = func(ctx context.Context) {
-		if tip, err := e.cfg.Log.Last(ctx); err == nil && e.clocks.Look(clk, tip.Time) {
+		if tip, err := d.cfg.Log.Last(ctx); err == nil && d.clocks.Look(clk, tip.Time) {
 			sig.ClockChanged()
 		}
 	}
-	p.Cut = func(ctx context.Context, below uint64) error { return cutBelow(ctx, &e.cfg, below) }
+	p.Cut = func(ctx context.Context, below uint64) error { return cutBelow(ctx, &d.cfg, below) }
 	return p
 }
 
 // serve runs one ownership to its end, and answers what is left open.
-func (e *Engine) serve(ctx context.Context, l *loop) error {
+func (d *Dispatcher) serve(ctx context.Context, l *loop) error {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loopCtx, stopLoop := context.WithCancel(ctx)
@@ -359,20 +359,20 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		return err
 	}
 	defer stopListening()
-	l.follow.errands = e.newErrands(run)
-	e.signals.Store(l.signals)
+	l.follow.errands = d.newErrands(run)
+	d.signals.Store(l.signals)
 	l.signals.RegistryChanged() // it may have changed since the loop was made
-	if h := e.cfg.Hooks.Owned; h != nil {
+	if h := d.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	acks := natsio.NewAckReader(e.topology, l.signals, l.acks.since)
-	front, err := openDoor(e, l)
+	acks := natsio.NewAckReader(d.topology, l.signals, l.acks.since)
+	front, err := openDoor(d, l)
 	if err != nil {
 		l.abandon(err)
 		return err
 	}
 	defer front.End()
-	readers := newIntakes(e, l, front)
+	readers := newIntakes(d, l, front)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
@@ -382,15 +382,15 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		side.Go(func() { in.Run(run) })
 	}
 	side.Go(func() { acks.Read(run) })
-	side.Go(func() { e.prober.Run(run) })
-	side.Go(func() { recallWorkers(run, e) })
-	defer context.AfterFunc(e.drain, stopLoop)()
+	side.Go(func() { d.prober.Run(run) })
+	side.Go(func() { recallWorkers(run, d) })
+	defer context.AfterFunc(d.drain, stopLoop)()
 	tail.Go(func() { l.pipe.append(run) })
 	tail.Go(l.pipe.commit)
 	tail.Go(l.pipe.reply)
 
 	err = l.run(loopCtx)
-	e.signals.Store(nil)
+	d.signals.Store(nil)
 	cancel()
 	close(l.pipe.toAppend)
 	side.Wait()

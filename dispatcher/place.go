@@ -38,12 +38,12 @@ type Place struct {
 
 // Places returns the places of items, all looked up at one moment. The items ahead of them
 // are counted afterwards, within the bounds.
-func (e *Engine) Places(ctx context.Context, ids []events.ID) ([]Place, error) {
-	a, err := ask(ctx, e, func(l *loop) (placeAnswer, error) { return l.places(ids) })
+func (d *Dispatcher) Places(ctx context.Context, ids []events.ID) ([]Place, error) {
+	a, err := ask(ctx, d, func(l *loop) (placeAnswer, error) { return l.places(ids) })
 	if err != nil {
 		return nil, err
 	}
-	return a.places, a.count(e.cfg.Store)
+	return a.places, a.count(d.cfg.Store)
 }
 
 // count counts the items ahead. It reads as many index entries as are in front of the
@@ -115,15 +115,15 @@ type Load struct {
 }
 
 // Loads returns the load of each type that has any.
-func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
-	r, err := loadsOf(ctx, e)
+func (d *Dispatcher) Loads(ctx context.Context) (map[events.Type]Load, error) {
+	r, err := loadsOf(ctx, d)
 	return r.loads, err
 }
 
 // Runs returns how many items each worker has claimed or runs, by the log. Workers with
 // none are left out.
-func (e *Engine) Runs(ctx context.Context) (map[events.WorkerID]int, error) {
-	r, err := loadsOf(ctx, e)
+func (d *Dispatcher) Runs(ctx context.Context) (map[events.WorkerID]int, error) {
+	r, err := loadsOf(ctx, d)
 	return r.runs, err
 }
 
@@ -132,8 +132,8 @@ type loads struct {
 	runs  map[events.WorkerID]int
 }
 
-func loadsOf(ctx context.Context, e *Engine) (loads, error) {
-	return ask(ctx, e, func(l *loop) (loads, error) {
+func loadsOf(ctx context.Context, d *Dispatcher) (loads, error) {
+	return ask(ctx, d, func(l *loop) (loads, error) {
 		r := loads{loads: map[events.Type]Load{}, runs: map[events.WorkerID]int{}}
 		for _, t := range l.state.TypeNames() {
 			set, _ := l.state.Settings(t)

@@ -322,7 +322,7 @@ func TestTwoEnginesOnOneLog(t *testing.T) {
 	stop := make(chan struct{})
 	var ids sync.Map
 	var work sync.WaitGroup
-	for i, e := range []*Engine{first, second} {
+	for i, e := range []*Dispatcher{first, second} {
 		work.Go(func() {
 			for n := 0; ; n++ {
 				select {

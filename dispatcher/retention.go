@@ -16,19 +16,19 @@ import (
 type RetentionStatus = retention.Status
 
 // Retention returns the state of retention.
-func (e *Engine) Retention(ctx context.Context) (RetentionStatus, error) {
-	return retentionOf(ctx, e, (*retention.Retention).Status)
+func (d *Dispatcher) Retention(ctx context.Context) (RetentionStatus, error) {
+	return retentionOf(ctx, d, (*retention.Retention).Status)
 }
 
 // Cut begins a round of snapshots, after which the log is cut, unless the log begins after
 // past already. If a round is under way, that one goes on; it may have begun before past.
 // Cut returns at once.
-func (e *Engine) Cut(ctx context.Context, past events.Seq) (RetentionStatus, error) {
-	return retentionOf(ctx, e, func(k *retention.Retention) RetentionStatus { k.Ask(past); return k.Status() })
+func (d *Dispatcher) Cut(ctx context.Context, past events.Seq) (RetentionStatus, error) {
+	return retentionOf(ctx, d, func(k *retention.Retention) RetentionStatus { k.Ask(past); return k.Status() })
 }
 
-func retentionOf(ctx context.Context, e *Engine, of func(*retention.Retention) RetentionStatus) (RetentionStatus, error) {
-	return ask(ctx, e, func(l *loop) (RetentionStatus, error) { return of(l.retention), nil })
+func retentionOf(ctx context.Context, d *Dispatcher, of func(*retention.Retention) RetentionStatus) (RetentionStatus, error) {
+	return ask(ctx, d, func(l *loop) (RetentionStatus, error) { return of(l.retention), nil })
 }
 
 // newRetention makes the Retention of an ownership.

@@ -139,7 +139,7 @@ func (s *sim) newRegistry() {
 	})
 }
 
-// start takes the partition over, as an Engine does.
+// start takes the partition over, as a Dispatcher does.
 func (s *sim) start() {
 	ctx := context.Background()
 	state, clk, last, err := takeOver(ctx, &s.cfg, newClocks(&s.cfg, s.now), s.accept)

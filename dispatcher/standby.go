@@ -56,7 +56,7 @@ type Standing struct {
 
 // StandsBy reports whether another engine owns the partition, and how well this one follows
 // the log.
-func (e *Engine) StandsBy() (Standing, bool) { return e.standby.standing() }
+func (d *Dispatcher) StandsBy() (Standing, bool) { return d.standby.standing() }
 
 func (s *standby) standing() (Standing, bool) {
 	s.mu.Lock()
@@ -76,11 +76,11 @@ func errNotOwner(owner string) *events.Error {
 // End returns the position of the last event that is durable now: an owner's own, and for a
 // standby what the log's leader says. Several that ask at once share a request, which began
 // after all of them.
-func (e *Engine) End(ctx context.Context) (events.Seq, error) {
-	if _, on := e.StandsBy(); !on {
-		return e.Position(), nil
+func (d *Dispatcher) End(ctx context.Context) (events.Seq, error) {
+	if _, on := d.StandsBy(); !on {
+		return d.Position(), nil
 	}
-	return e.standby.end(ctx)
+	return d.standby.end(ctx)
 }
 
 func (s *standby) end(ctx context.Context) (events.Seq, error) {

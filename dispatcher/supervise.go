@@ -33,18 +33,18 @@ const rivalledWithin = 2 * time.Second
 const takeOverWithin = time.Minute
 
 // supervise runs one ownership after another; nil: it begins as a standby.
-func (e *Engine) supervise(ctx context.Context, l *loop) {
-	defer e.refuseQueued(errClosed)
-	defer close(e.ended)
+func (d *Dispatcher) supervise(ctx context.Context, l *loop) {
+	defer d.refuseQueued(errClosed)
+	defer close(d.ended)
 	if l == nil {
-		if l = e.ownAgain(ctx, 0); l == nil {
+		if l = d.ownAgain(ctx, 0); l == nil {
 			return
 		}
 	}
 	for strange := 0; ; {
 		began, epoch := time.Now(), l.state.Meta().Epoch
-		err := e.serve(ctx, l)
-		if h := e.cfg.Hooks.Lost; h != nil {
+		err := d.serve(ctx, l)
+		if h := d.cfg.Hooks.Lost; h != nil {
 			h(err)
 		}
 		if err == nil || ctx.Err() != nil {
@@ -54,16 +54,16 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 		if strange++; time.Since(began) > fencedRetake {
 			strange = 1
 		}
-		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone && (strange > maxStrange || rivalled(ctx, e.cfg.Log, epoch, err)) {
+		if errors.Is(err, eventlog.ErrFenced) && !d.cfg.Alone && (strange > maxStrange || rivalled(ctx, d.cfg.Log, epoch, err)) {
 			wait = fencedRetake/2 + rand.N(fencedRetake)
 		}
 		if errors.Is(err, errReload) {
-			e.cfg.Logger.Info("starting again from the log, as asked to")
+			d.cfg.Logger.Info("starting again from the log, as asked to")
 		} else {
-			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
+			d.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
 		}
-		e.standby.failed(err, false)
-		if l = e.ownAgain(ctx, wait); l == nil {
+		d.standby.failed(err, false)
+		if l = d.ownAgain(ctx, wait); l == nil {
 			return
 		}
 	}
@@ -94,17 +94,17 @@ var errRival = errors.New("another engine has appended")
 
 // ownAgain stands by while another engine has the lease, and tries to take over until it
 // succeeds, is stopped (nil), or finds that it can't (nil, with e.err set).
-func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
+func (d *Dispatcher) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.drain, cancel)()
+	defer context.AfterFunc(d.drain, cancel)()
 	late := false
 	for {
-		if by, mine := e.standby.takeLease(ctx); !mine {
-			if err := e.standby.standBy(ctx, by); err != nil {
+		if by, mine := d.standby.takeLease(ctx); !mine {
+			if err := d.standby.standBy(ctx, by); err != nil {
 				if ctx.Err() == nil {
-					e.err = err
-					e.cfg.Logger.Error("the log can't be followed", "error", err)
+					d.err = err
+					d.cfg.Logger.Error("the log can't be followed", "error", err)
 				}
 				return nil
 			}
@@ -114,7 +114,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
-		l, err := e.tryToOwn(ctx, late)
+		l, err := d.tryToOwn(ctx, late)
 		late = errors.Is(err, errLate)
 		if err == nil {
 			return l
@@ -124,13 +124,13 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 		}
 		// What was cut off meanwhile is caught up with at the next attempt.
 		over := final(err) && !errors.Is(err, eventlog.ErrTrimmed)
-		e.standby.failed(err, over)
+		d.standby.failed(err, over)
 		if over {
-			e.err = err
-			e.cfg.Logger.Error("the partition can't be served", "error", err)
+			d.err = err
+			d.cfg.Logger.Error("the partition can't be served", "error", err)
 			return nil
 		}
-		e.cfg.Logger.Warn("the partition could not be taken over: trying again", "error", err, "in", wait)
+		d.cfg.Logger.Warn("the partition could not be taken over: trying again", "error", err, "in", wait)
 	}
 }
 
@@ -140,11 +140,11 @@ var errLate = errors.New("it took too long")
 // tryToOwn is one attempt to take over, after one that was late or not. A projection is made anew
 // in one piece: an attempt that is cut short begins again with nothing. So after a late one that
 // is done first, however long it takes.
-func (e *Engine) tryToOwn(ctx context.Context, late bool) (*loop, error) {
+func (d *Dispatcher) tryToOwn(ctx context.Context, late bool) (*loop, error) {
 	if late {
-		tip, err := e.cfg.Log.Last(undated{ctx})
+		tip, err := d.cfg.Log.Last(undated{ctx})
 		if err == nil {
-			err = fit(undated{ctx}, &e.cfg, tip)
+			err = fit(undated{ctx}, &d.cfg, tip)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("take over: %w", err)
@@ -152,7 +152,7 @@ func (e *Engine) tryToOwn(ctx context.Context, late bool) (*loop, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, takeOverWithin)
 	defer cancel()
-	l, err := e.own(try)
+	l, err := d.own(try)
 	if err != nil && try.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errLate, err)
 	}
@@ -171,12 +171,12 @@ func final(err error) bool {
 }
 
 // refuseQueued refuses the jobs that wait.
-func (e *Engine) refuseQueued(why *events.Error) {
+func (d *Dispatcher) refuseQueued(why *events.Error) {
 	for {
 		select {
-		case j := <-e.requests.ch:
+		case j := <-d.requests.ch:
 			j.abandon(why)
-		case j := <-e.submits.ch:
+		case j := <-d.submits.ch:
 			j.abandon(why)
 		default:
 			return

@@ -15,18 +15,18 @@ import (
 )
 
 // Why returns the reasons why an item is not running now.
-func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
-	a, err := ask(ctx, e, func(l *loop) (whyAnswer, error) { return l.why(id) })
+func (d *Dispatcher) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
+	a, err := ask(ctx, d, func(l *loop) (whyAnswer, error) { return l.why(id) })
 	if err != nil || !a.queued {
 		return a.reply, err
 	}
 	// Outside of the loop, since this reads as many index entries as there are items in
 	// front.
-	own, err := ahead.OfType(e.cfg.Store, a.item, a.ageStep, a.reply.At)
+	own, err := ahead.OfType(d.cfg.Store, a.item, a.ageStep, a.reply.At)
 	if err != nil {
 		return a.reply, err
 	}
-	others, err := a.contest.Count(e.cfg.Store, a.item, a.ageStep, a.reply.At, ahead.Max-own.Items)
+	others, err := a.contest.Count(d.cfg.Store, a.item, a.ageStep, a.reply.At, ahead.Max-own.Items)
 	if err != nil || own.Items+others == 0 {
 		return a.reply, err
 	}

@@ -12,22 +12,22 @@ import (
 )
 
 // Register announces a worker: its types exist when it returns.
-func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
-	if err := e.registry.MayPut(r, e.Now()); err != nil { // what is refused defines no types
+func (d *Dispatcher) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
+	if err := d.registry.MayPut(r, d.Now()); err != nil { // what is refused defines no types
 		return wire.Registered{}, err
 	}
-	if err := e.define(ctx, r.Types); err != nil {
+	if err := d.define(ctx, r.Types); err != nil {
 		return wire.Registered{}, err
 	}
-	leases, err := e.leasesOf(ctx, r.Types)
+	leases, err := d.leasesOf(ctx, r.Types)
 	if err != nil {
 		return wire.Registered{}, err
 	}
-	if err := e.registry.Put(r, e.Now()); err != nil {
+	if err := d.registry.Put(r, d.Now()); err != nil {
 		return wire.Registered{}, err
 	}
 	out := wire.Registered{Session: r.Session, Lease: make(map[string]events.Duration, len(leases))}
-	beat := e.cfg.Heartbeat
+	beat := d.cfg.Heartbeat
 	for t, lease := range leases {
 		out.Lease[t] = events.DurationOf(lease)
 		beat = min(beat, lease/beatsPerLease)
@@ -40,8 +40,8 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 const beatsPerLease = 3
 
 // leasesOf returns the leases of types.
-func (e *Engine) leasesOf(ctx context.Context, types []string) (map[string]time.Duration, error) {
-	leases, err := ask(ctx, e, func(l *loop) (map[string]time.Duration, error) {
+func (d *Dispatcher) leasesOf(ctx context.Context, types []string) (map[string]time.Duration, error) {
+	leases, err := ask(ctx, d, func(l *loop) (map[string]time.Duration, error) {
 		leases := make(map[string]time.Duration, len(types))
 		for _, t := range types {
 			set, _ := l.state.Settings(events.Type(t))
@@ -63,35 +63,35 @@ const recallWithin = 5 * time.Second
 // What can't be recalled comes back with its next heartbeat. They are all asked to register
 // again: nobody else knows what those have offered that say so themselves, and their leases
 // may be others now.
-func recallWorkers(ctx context.Context, e *Engine) {
-	if e.cfg.Registered == nil {
+func recallWorkers(ctx context.Context, d *Dispatcher) {
+	if d.cfg.Registered == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, recallWithin)
 	defer cancel()
-	list, err := e.cfg.Registered(ctx)
+	list, err := d.cfg.Registered(ctx)
 	if err != nil && ctx.Err() == nil {
-		e.cfg.Logger.Warn("the workers of the last owner are not known: they come back with their next heartbeats", "error", err)
+		d.cfg.Logger.Warn("the workers of the last owner are not known: they come back with their next heartbeats", "error", err)
 	}
 	for _, w := range list {
-		if w.Status == wire.WorkerDead || e.registry.Knows(events.WorkerID(w.Worker)) {
+		if w.Status == wire.WorkerDead || d.registry.Knows(events.WorkerID(w.Worker)) {
 			continue
 		}
 		reg := wire.Register{Worker: w.Worker, Types: w.Types, Capabilities: w.Capabilities, Slots: w.Slots, Host: w.Host, Version: w.Version, Session: w.Session, Probe: w.Probe, Most: w.Most, Offers: w.Offers}
-		if err := e.registry.Put(reg, e.Now()); err != nil {
+		if err := d.registry.Put(reg, d.Now()); err != nil {
 			continue
 		}
-		e.tell(events.WorkerID(w.Worker), wire.Control{Register: true})
+		d.tell(events.WorkerID(w.Worker), wire.Control{Register: true})
 	}
 }
 
 // define defines types that are not known yet.
-func (e *Engine) define(ctx context.Context, types []string) error {
+func (d *Dispatcher) define(ctx context.Context, types []string) error {
 	cmds := make([]core.Command, len(types))
 	for i, t := range types {
 		cmds[i] = core.Define{Type: events.Type(t)}
 	}
-	outcomes, err := e.all(ctx, cmds)
+	outcomes, err := d.all(ctx, cmds)
 	if err != nil {
 		return err
 	}
@@ -107,27 +107,27 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 const maxInFlight = 2 * registry.MaxSlots
 
 // Heartbeat keeps a worker registered, and registers it if it is not known.
-func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
+func (d *Dispatcher) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
 	}
-	if !e.registry.Knows(events.WorkerID(h.Worker)) {
-		if _, err := e.Register(ctx, h.Register); err != nil {
+	if !d.registry.Knows(events.WorkerID(h.Worker)) {
+		if _, err := d.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
 		}
 		// The engine does not know what it has offered.
-		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
-	} else if err := e.registry.Put(h.Register, e.Now()); err != nil {
+		d.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
+	} else if err := d.registry.Put(h.Register, d.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
-	reply := wire.HeartbeatReply{Idle: events.DurationOf(e.registry.MayRest().Truncate(time.Millisecond)), Fence: events.NewToken(e.Epoch(), 0)}
-	reply.Status, reply.Reason = e.registry.Beat(&h)
+	reply := wire.HeartbeatReply{Idle: events.DurationOf(d.registry.MayRest().Truncate(time.Millisecond)), Fence: events.NewToken(d.Epoch(), 0)}
+	reply.Status, reply.Reason = d.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
-	if s := e.signals.Load(); s != nil {
+	if s := d.signals.Load(); s != nil {
 		s.Heartbeat(&h)
 	}
 	for _, r := range h.InFlight {
-		if e.runEnded(r) {
+		if d.runEnded(r) {
 			reply.Cancel = append(reply.Cancel, r)
 		}
 	}
@@ -135,11 +135,11 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 }
 
 // Offer takes a worker's offer; see wire.Offer.
-func (e *Engine) Offer(_ context.Context, o wire.Offer) error {
-	if err := e.registry.Offer(&o); err != nil {
+func (d *Dispatcher) Offer(_ context.Context, o wire.Offer) error {
+	if err := d.registry.Offer(&o); err != nil {
 		return err
 	}
-	if s := e.signals.Load(); s != nil {
+	if s := d.signals.Load(); s != nil {
 		s.Offered(&o)
 	}
 	return nil
@@ -154,18 +154,18 @@ func idTaken(err error, worker string) error {
 }
 
 // tell sends a worker a control message, which is only a hint.
-func (e *Engine) tell(w events.WorkerID, c wire.Control) {
+func (d *Dispatcher) tell(w events.WorkerID, c wire.Control) {
 	data, err := json.Marshal(c)
 	if err == nil {
-		err = e.cfg.Conn.Publish(e.cfg.Names.Control(w), data)
+		err = d.cfg.Conn.Publish(d.cfg.Names.Control(w), data)
 	}
 	if err != nil {
-		e.cfg.Logger.Warn("a worker could not be told: its next heartbeat will", "worker", w, "error", err)
+		d.cfg.Logger.Warn("a worker could not be told: its next heartbeat will", "worker", w, "error", err)
 	}
 }
 
 // runEnded reports whether a run is no longer its item's present run.
-func (e *Engine) runEnded(r wire.RunRef) bool {
+func (d *Dispatcher) runEnded(r wire.RunRef) bool {
 	id, err := events.ParseID(r.ID)
 	if err != nil {
 		return true
@@ -174,7 +174,7 @@ func (e *Engine) runEnded(r wire.RunRef) bool {
 	if err != nil {
 		return true
 	}
-	it, err := e.cfg.Store.Item(id)
+	it, err := d.cfg.Store.Item(id)
 	if err != nil || it == nil {
 		return false // not known yet, or unreadable now: no reason to stop the run
 	}
@@ -184,29 +184,29 @@ func (e *Engine) runEnded(r wire.RunRef) bool {
 
 // Workers returns the registered workers, by id, including those that died within the last
 // ten minutes.
-func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.List() }
+func (d *Dispatcher) Workers() []wire.WorkerInfo { return d.registry.List() }
 
 // Probed takes a worker's answer to a probe. It ignores one that is late, or repeated.
-func (e *Engine) Probed(p wire.Probed) { e.prober.Answered(p) }
+func (d *Dispatcher) Probed(p wire.Probed) { d.prober.Answered(p) }
 
 // newProber makes the prober of the engine's workers.
-func (e *Engine) newProber() *registry.Prober {
+func (d *Dispatcher) newProber() *registry.Prober {
 	p := &registry.Prober{
-		Registry: e.registry, Interval: e.cfg.ProbeInterval, Timeout: e.cfg.ProbeTimeout, Failures: e.cfg.ProbeFailures,
-		Now: e.Now, Connected: e.cfg.Conn.IsConnected,
+		Registry: d.registry, Interval: d.cfg.ProbeInterval, Timeout: d.cfg.ProbeTimeout, Failures: d.cfg.ProbeFailures,
+		Now: d.Now, Connected: d.cfg.Conn.IsConnected,
 		Send: func(w events.WorkerID, probe wire.Probe) error {
 			body, err := json.Marshal(probe)
 			if err != nil {
 				return err
 			}
-			return e.cfg.Conn.Publish(e.cfg.Names.Probe(w), body)
+			return d.cfg.Conn.Publish(d.cfg.Names.Probe(w), body)
 		},
 		Changed: func(w events.WorkerID, info wire.WorkerInfo) {
-			e.cfg.Logger.Warn("a worker's probes have changed its status", "worker", w, "status", info.Status, "reason", info.Reason)
-			e.tell(w, wire.Control{Status: info.Status, Reason: info.Reason})
+			d.cfg.Logger.Warn("a worker's probes have changed its status", "worker", w, "status", info.Status, "reason", info.Reason)
+			d.tell(w, wire.Control{Status: info.Status, Reason: info.Reason})
 		},
 	}
-	if h := e.cfg.Hooks.WorkerFailed; h != nil {
+	if h := d.cfg.Hooks.WorkerFailed; h != nil {
 		p.Failed = func() { h(WorkerProbe) }
 	}
 	return p

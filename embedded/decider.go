@@ -32,7 +32,7 @@ type decider struct {
 	*base
 	ledger *ledger
 
-	dispatcher *dispatcher.Engine
+	dispatcher *dispatcher.Dispatcher
 	unheed     func() // ends heedRoom
 	bound      logBound
 	items      *itemlog.Log

@@ -337,7 +337,7 @@ func (m *Mirror) follow() {
 func (m *Mirror) openAPI(context.Context) error {
 	f := m.e.faces
 	return f.newService(api.Config{
-		Core: logmirror.Core{Engine: f.decider.dispatcher, Link: m.hub}, Logs: api.MirroredLogs(f.nc, f.names()), Mirror: answeredHere, Written: f.decider.dispatcher.Position,
+		Core: logmirror.Core{Dispatcher: f.decider.dispatcher, Link: m.hub}, Logs: api.MirroredLogs(f.nc, f.names()), Mirror: answeredHere, Written: f.decider.dispatcher.Position,
 		Info: wire.InfoReply{Owner: m.hubURL(), Node: m.o.Site},
 	})
 }
@@ -440,7 +440,7 @@ type MirrorState = logmirror.State
 
 // State says how the mirror is.
 func (m *Mirror) State() MirrorState {
-	return logmirror.Core{Engine: m.e.decider.dispatcher, Link: m.hub}.State(m.e.ledger.store.Applied())
+	return logmirror.Core{Dispatcher: m.e.decider.dispatcher, Link: m.hub}.State(m.e.ledger.store.Applied())
 }
 
 // Stop stops the mirror. It is as [Engine.Stop].

@@ -394,7 +394,7 @@ func TestJudgeReplace(t *testing.T) {
 func TestReplacedOnceAnHour(t *testing.T) {
 	b := newBase(Options{})
 	w := &replicaWatch{base: b, lease: &lease{base: b}, replacedAt: time.Now().Add(-replaceRest / 2)}
-	w.lease.working.Store(&dispatcher.Engine{})
+	w.lease.working.Store(&dispatcher.Dispatcher{})
 	w.found.Damaged = []wire.DamagedReplica{{Stream: "S"}}
 	w.replaceDamaged(t.Context()) // it would panic without a server
 	if d := w.seen().Damaged; len(d) != 1 || !strings.Contains(d[0].Repair, "see that its disk is sound") {

@@ -72,13 +72,13 @@ func takeBackup(ctx context.Context, a *app, target string, full bool) error {
 		names := connect.NewFinder(c.Conn(), c.Names()).Names(ctx)
 		done, err = backup.Take(ctx, backup.Options{
 			Conn: c.Conn(), Names: names, Target: target, Out: a.Out, Full: full, Program: embedded.Version, Progress: progress,
-			Engine: func(ctx context.Context) (backup.Engine, error) {
+			Engine: func(ctx context.Context) (backup.Source, error) {
 				info, err := c.Engine().Info(ctx)
 				if err != nil {
-					return backup.Engine{}, err
+					return backup.Source{}, err
 				}
 				at, err := info.Position.Seq()
-				return backup.Engine{Position: at, Durability: info.Durability}, err
+				return backup.Source{Position: at, Durability: info.Durability}, err
 			},
 		})
 		return err

@@ -61,12 +61,12 @@ type Lease interface {
 // not take over.
 var ErrPassed = errors.New("this engine leaves the log to others for a time, since it could not take over")
 
-// Config configures an Engine.
+// Config configures a Dispatcher.
 type Config struct {
-	// Log is the partition's event stream. Only the Engine appends to it; it does not close
+	// Log is the partition's event stream. Only the Dispatcher appends to it; it does not close
 	// it.
 	Log eventlog.Log
-	// Store is the projection of that log. Only the Engine commits to it; it does not close
+	// Store is the projection of that log. Only the Dispatcher commits to it; it does not close
 	// it.
 	Store *projector.Store
 	// Conn serves everything but appends: intake, items for workers, advisories, control.
@@ -79,7 +79,7 @@ type Config struct {
 	Partition int
 	Owner     string // names this process in owned events
 	Version   string
-	Replicas  int      // replicas of the streams with primary data that the Engine makes
+	Replicas  int      // replicas of the streams with primary data that the Dispatcher makes
 	Placement []string // tags of the servers that hold the streams; none: any
 	Several   bool     // the streams are on a cluster of servers
 	// FormatLevel is the highest format level of the log that the engine reads, and

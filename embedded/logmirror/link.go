@@ -296,13 +296,13 @@ func (l Log) Follow(ctx context.Context, from uint64, fn func(eventlog.Frame) er
 
 // Core is the dispatcher of a mirror, as the API sees it.
 type Core struct {
-	*dispatcher.Engine
+	*dispatcher.Dispatcher
 	Link *Link
 }
 
 // StandsBy says how well the hub is followed.
 func (c Core) StandsBy() (dispatcher.Standing, bool) {
-	st, on := c.Engine.StandsBy()
+	st, on := c.Dispatcher.StandsBy()
 	l := c.Link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,14 +320,14 @@ func (c Core) StandsBy() (dispatcher.Standing, bool) {
 func (c Core) Position() events.Seq {
 	c.Link.mu.Lock()
 	defer c.Link.mu.Unlock()
-	return max(c.Engine.Position(), c.Link.end.Last)
+	return max(c.Dispatcher.Position(), c.Link.end.Last)
 }
 
 // Events returns the number of events in it.
 func (c Core) Events() uint64 {
 	c.Link.mu.Lock()
 	defer c.Link.mu.Unlock()
-	return max(c.Engine.Events(), c.Link.end.Events)
+	return max(c.Dispatcher.Events(), c.Link.end.Events)
 }
 
 // End returns the end of the hub's log, a second old at most.

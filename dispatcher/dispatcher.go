@@ -51,9 +51,9 @@ type Outcome struct {
 	Err        error // an *events.Error when the command was refused
 }
 
-// Engine owns a partition and dispatches its work. Its methods may be called
+// Dispatcher owns a partition and dispatches its work. Its methods may be called
 // by any goroutine.
-type Engine struct {
+type Dispatcher struct {
 	cfg      Config
 	registry *registry.Registry
 	prober   *registry.Prober
@@ -83,8 +83,8 @@ type Engine struct {
 	drainNow context.CancelFunc
 }
 
-// New makes an Engine, which does nothing until Start.
-func New(cfg Config) (*Engine, error) {
+// New makes a Dispatcher, which does nothing until Start.
+func New(cfg Config) (*Dispatcher, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,31 +97,31 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{})}
-	e.clocks = newClocks(&e.cfg, time.Now)
-	e.drain, e.drainNow = context.WithCancel(context.Background())
-	e.standby = standby{cfg: &e.cfg, drain: e.drain, reach: &e.reach, forget: e.forgetOwned, refuse: e.refuseQueued, again: make(chan struct{}, 1)}
-	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
-	e.topology = natsio.NewTopology(natsio.Config{
+	d := &Dispatcher{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{})}
+	d.clocks = newClocks(&d.cfg, time.Now)
+	d.drain, d.drainNow = context.WithCancel(context.Background())
+	d.standby = standby{cfg: &d.cfg, drain: d.drain, reach: &d.reach, forget: d.forgetOwned, refuse: d.refuseQueued, again: make(chan struct{}, 1)}
+	d.dedup = dedup.New(d.drain, cfg.Dedup, cfg.Store, cfg.Logger, d.Position)
+	d.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas, Placement: cfg.Placement, Several: cfg.Several,
 		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning, Door: hasDoor(&cfg),
-		Answered: e.answered.Load, Read: e.read.Load, Epoch: e.epoch.Load, Traceparent: cfg.Traceparent,
-		AcksLost: e.whenOwner((*natsio.Signals).AcksLost),
+		Answered: d.answered.Load, Read: d.read.Load, Epoch: d.epoch.Load, Traceparent: cfg.Traceparent,
+		AcksLost: d.whenOwner((*natsio.Signals).AcksLost),
 	})
-	e.registry = registry.New(cfg.Gone, e.whenOwner((*natsio.Signals).RegistryChanged))
+	d.registry = registry.New(cfg.Gone, d.whenOwner((*natsio.Signals).RegistryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {
-		e.registry.Silent = func() { h(WorkerSilent) }
+		d.registry.Silent = func() { h(WorkerSilent) }
 	}
-	e.registry.Ask = func(w events.WorkerID) { e.tell(w, wire.Control{Register: true}) }
-	e.clocks.Accepted = e.registry.SetBack
-	e.prober = e.newProber()
-	return e, nil
+	d.registry.Ask = func(w events.WorkerID) { d.tell(w, wire.Control{Register: true}) }
+	d.clocks.Accepted = d.registry.SetBack
+	d.prober = d.newProber()
+	return d, nil
 }
 
 // whenOwner returns a function that leaves a signal for the loop, if there is one.
-func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
+func (d *Dispatcher) whenOwner(fn func(*natsio.Signals)) func() {
 	return func() {
-		if s := e.signals.Load(); s != nil {
+		if s := d.signals.Load(); s != nil {
 			fn(s)
 		}
 	}
@@ -132,62 +132,62 @@ func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 // corrupt, or cut in front of the projection. If another engine has the lease, it returns at
 // once, and the engine stands by. Later changes of ownership happen in the background. Start
 // is idempotent; after Stop, or if Stop is called meanwhile, it fails.
-func (e *Engine) Start(ctx context.Context) error {
-	e.lifecycle.Lock()
-	defer e.lifecycle.Unlock()
-	if e.started {
+func (d *Dispatcher) Start(ctx context.Context) error {
+	d.lifecycle.Lock()
+	defer d.lifecycle.Unlock()
+	if d.started {
 		return nil
 	}
-	if e.drain.Err() != nil {
+	if d.drain.Err() != nil {
 		return errClosed
 	}
 	ctx, ready := context.WithCancel(ctx)
 	defer ready()
-	defer context.AfterFunc(e.drain, ready)() // a Stop does not wait for the takeover
+	defer context.AfterFunc(d.drain, ready)() // a Stop does not wait for the takeover
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var l *loop
-	by, mine := e.standby.takeLease(ctx)
+	by, mine := d.standby.takeLease(ctx)
 	if mine {
 		var err error
-		if l, err = e.own(ctx); err != nil && (e.cfg.Lease == nil || final(err) || ctx.Err() != nil) {
+		if l, err = d.own(ctx); err != nil && (d.cfg.Lease == nil || final(err) || ctx.Err() != nil) {
 			cancel()
 			return err
 		}
 		// What comes and goes on several servers, such as an election, is waited out.
 		if err != nil {
-			e.standby.failed(err, false)
+			d.standby.failed(err, false)
 		}
 	} else {
-		e.standby.beginStandby(by)
+		d.standby.beginStandby(by)
 	}
-	e.started, e.cancel = true, cancel
-	go e.supervise(run, l)
+	d.started, d.cancel = true, cancel
+	go d.supervise(run, l)
 	return nil
 }
 
 // Stop answers what is pending, makes it durable and projected, and ends. If ctx ends
 // first, it gives up halfway, which the log survives. Stop is idempotent; it returns why
 // the engine had ended before, if it had.
-func (e *Engine) Stop(ctx context.Context) error {
-	e.drainNow()
-	e.lifecycle.Lock()
-	defer e.lifecycle.Unlock()
-	defer e.dedup.Stop()
-	if !e.started {
+func (d *Dispatcher) Stop(ctx context.Context) error {
+	d.drainNow()
+	d.lifecycle.Lock()
+	defer d.lifecycle.Unlock()
+	defer d.dedup.Stop()
+	if !d.started {
 		return nil
 	}
 	select {
-	case <-e.ended:
+	case <-d.ended:
 	case <-ctx.Done():
-		e.cancel()
-		<-e.ended
+		d.cancel()
+		<-d.ended
 	}
-	e.cancel()
-	return e.err
+	d.cancel()
+	return d.err
 }
 
 // Done is closed when the engine has ended, by Stop or for good.
-func (e *Engine) Done() <-chan struct{} { return e.ended }
+func (d *Dispatcher) Done() <-chan struct{} { return d.ended }
 
 // errClosed is the answer of an engine that has stopped.
 var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting down: ask another, or again later")
@@ -196,31 +196,31 @@ var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting do
 // goroutine that done must not block, with an outcome for each command. Do blocks while the
 // engine's bounded queue is full, until ctx ends. If it returns an error (an *events.Error
 // with CodeUnavailable), done is not called.
-func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcome)) error {
+func (d *Dispatcher) Do(ctx context.Context, cmds []core.Command, done func([]Outcome)) error {
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
 		if _, ok := cmds[0].(core.Submit); ok {
-			if taken, err := e.askFirst(ctx, j); taken || err != nil {
+			if taken, err := d.askFirst(ctx, j); taken || err != nil {
 				return err
 			}
-			return e.enqueue(ctx, e.submits, j, j.bytes())
+			return d.enqueue(ctx, d.submits, j, j.bytes())
 		}
 	}
-	return e.enqueue(ctx, e.requests, j, j.bytes())
+	return d.enqueue(ctx, d.requests, j, j.bytes())
 }
 
 // Report decides workers' reports, in order, each on its own; done is called as in Do.
-func (e *Engine) Report(ctx context.Context, reports []command.Report, done func([]wire.Reported)) error {
+func (d *Dispatcher) Report(ctx context.Context, reports []command.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
-	if e.dedup.AsksSpawn(reports) {
-		return e.reportAsked(ctx, j)
+	if d.dedup.AsksSpawn(reports) {
+		return d.reportAsked(ctx, j)
 	}
-	return e.enqueue(ctx, e.requests, j, j.bytes())
+	return d.enqueue(ctx, d.requests, j, j.bytes())
 }
 
 // one decides one command and waits for its outcome.
-func (e *Engine) one(ctx context.Context, c core.Command) (Outcome, error) {
-	out, err := e.all(ctx, []core.Command{c})
+func (d *Dispatcher) one(ctx context.Context, c core.Command) (Outcome, error) {
+	out, err := d.all(ctx, []core.Command{c})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -228,9 +228,9 @@ func (e *Engine) one(ctx context.Context, c core.Command) (Outcome, error) {
 }
 
 // all decides commands and waits for their outcomes.
-func (e *Engine) all(ctx context.Context, cmds []core.Command) ([]Outcome, error) {
+func (d *Dispatcher) all(ctx context.Context, cmds []core.Command) ([]Outcome, error) {
 	out := make(chan []Outcome, 1)
-	if err := e.Do(ctx, cmds, func(o []Outcome) { out <- o }); err != nil {
+	if err := d.Do(ctx, cmds, func(o []Outcome) { out <- o }); err != nil {
 		return nil, err
 	}
 	select {
@@ -243,21 +243,21 @@ func (e *Engine) all(ctx context.Context, cmds []core.Command) ([]Outcome, error
 
 // NewID returns an id with the time of the partition's clock. Each id is higher than the
 // ones before.
-func (e *Engine) NewID() events.ID { return e.ids.New(e.Now()) }
+func (d *Dispatcher) NewID() events.ID { return d.ids.New(d.Now()) }
 
 // Now returns the partition's time.
-func (e *Engine) Now() time.Time {
-	if c := e.clocks.Clock(); c != nil {
+func (d *Dispatcher) Now() time.Time {
+	if c := d.clocks.Clock(); c != nil {
 		return c.Now()
 	}
 	return time.Now().UTC()
 }
 
 // Position returns the position of the last durable event.
-func (e *Engine) Position() events.Seq { return events.Seq(e.reach.position.Load()) }
+func (d *Dispatcher) Position() events.Seq { return events.Seq(d.reach.position.Load()) }
 
 // Events returns the number of durable events, up to about Position.
-func (e *Engine) Events() uint64 { return e.reach.events.Load() }
+func (d *Dispatcher) Events() uint64 { return d.reach.events.Load() }
 
 // reach says how far the log goes, as far as is known. Any goroutine may read it.
 type reach struct {
@@ -281,35 +281,35 @@ func raise(v *atomic.Uint64, n uint64) {
 }
 
 // reached notes how far the owner has come.
-func (e *Engine) reached(m events.Meta) {
-	e.reach.position.Store(uint64(m.Applied))
-	e.reach.events.Store(m.Events)
-	e.answered.Store(m.IntakeSeq)
+func (d *Dispatcher) reached(m events.Meta) {
+	d.reach.position.Store(uint64(m.Applied))
+	d.reach.events.Store(m.Events)
+	d.answered.Store(m.IntakeSeq)
 }
 
 // forgetOwned drops what only an owner knows.
-func (e *Engine) forgetOwned() {
-	e.epoch.Store(0)
-	e.registry.Clear()
+func (d *Dispatcher) forgetOwned() {
+	d.epoch.Store(0)
+	d.registry.Clear()
 }
 
 // Epoch returns the epoch of the present ownership.
-func (e *Engine) Epoch() events.Epoch { return events.Epoch(e.epoch.Load()) }
+func (d *Dispatcher) Epoch() events.Epoch { return events.Epoch(d.epoch.Load()) }
 
 // Await returns once the projection has reached seq, or with ctx's error.
-func (e *Engine) Await(ctx context.Context, seq events.Seq) error {
-	return e.cfg.Store.Await(ctx, seq)
+func (d *Dispatcher) Await(ctx context.Context, seq events.Seq) error {
+	return d.cfg.Store.Await(ctx, seq)
 }
 
 // Owner returns this engine's name in owned events.
-func (e *Engine) Owner() string { return e.cfg.Owner }
+func (d *Dispatcher) Owner() string { return d.cfg.Owner }
 
 // errReload ends an ownership when a reload was asked for.
 var errReload = errors.New("asked to start again from the log")
 
 // Reload makes the engine drop its memory and start again from the projection and the log,
 // as after a failed append. It is called when the projection has been replaced.
-func (e *Engine) Reload() {
-	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
-	nudge.Send(e.standby.again)
+func (d *Dispatcher) Reload() {
+	d.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
+	nudge.Send(d.standby.again)
 }
