@@ -1,7 +1,7 @@
 // Package faultproxy stands between the clients of a test and a NATS server, and
 // does to chosen requests of theirs what trouble does: the reply is lost, or
-// another one comes instead. Everything else passes as it is, so that behind the
-// proxy there is a real engine.
+// another one comes instead, or there is no engine. Everything else passes as it
+// is, so that behind the proxy there is a real engine.
 //
 // It reads only what clients send. A request whose reply is to be lost goes on
 // with a reply subject that nobody listens on. One that is to have another reply
@@ -40,22 +40,31 @@ type Proxy struct {
 	mu       sync.Mutex // guards what follows
 	conns    []net.Conn
 	closed   bool
+	away     bool
 	faults   map[string][]Fault
+	judges   map[string]func([]byte) Fault
 	requests map[string][][]byte
 	changed  chan struct{} // closed at each request
 }
 
-// Fault happens to one request.
+// Fault happens to one request. The zero Fault is none.
 type Fault struct {
 	lose    bool
+	nobody  bool
 	replies []string
 }
 
-// Lose has the engine do what it is asked, and loses the reply.
-var Lose = Fault{lose: true}
+var (
+	// Lose has the engine do what it is asked, and loses the reply.
+	Lose = Fault{lose: true}
+	// Drop loses the request.
+	Drop = Reply()
+	// Nobody answers as a NATS server does where nobody listens.
+	Nobody = Fault{nobody: true}
+)
 
 // Reply answers in the engine's place, which does not learn of the request.
-func Reply(replies ...string) Fault { return Fault{replies: replies} }
+func Reply(replies ...string) Fault { return Fault{replies: append([]string{}, replies...)} }
 
 // Refuse refuses in the engine's place.
 func Refuse(err *events.Error) Fault {
@@ -72,7 +81,7 @@ func New(t testing.TB, url string) *Proxy {
 	}
 	p := &Proxy{
 		URL: "nats://" + ln.Addr().String(), t: t, target: strings.TrimPrefix(url, "nats://"), ln: ln,
-		faults: map[string][]Fault{}, requests: map[string][][]byte{}, changed: make(chan struct{}),
+		faults: map[string][]Fault{}, judges: map[string]func([]byte) Fault{}, requests: map[string][][]byte{}, changed: make(chan struct{}),
 	}
 	p.wg.Go(func() {
 		for {
@@ -92,6 +101,27 @@ func (p *Proxy) Next(endpoint string, faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults[endpoint] = append(p.faults[endpoint], faults...)
+}
+
+// Judge has a function decide what happens to the requests of an endpoint from now on, but
+// for those that faults of Next befall. Each client's requests come to it one after the
+// other; while it waits, so does all that the client sends. It must not change them.
+func (p *Proxy) Judge(endpoint string, judge func(request []byte) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.judges[endpoint] = judge
+}
+
+// Away has Nobody befall the requests of all endpoints, until Back.
+func (p *Proxy) Away() { p.setAway(true) }
+
+// Back ends what Away began.
+func (p *Proxy) Back() { p.setAway(false) }
+
+func (p *Proxy) setAway(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = away
 }
 
 // Requests returns the requests that an endpoint has had.
@@ -177,6 +207,9 @@ func (p *Proxy) fate(f []string, line string, body []byte) string {
 	case fault.lose:
 		f[2] = "faultproxy.lost"
 		return strings.Join(f, " ") + "\r\n" + string(body)
+	case fault.nobody:
+		const status = "NATS/1.0 503\r\n\r\n"
+		return fmt.Sprintf("HPUB %s %d %d\r\n%s\r\n", f[2], len(status), len(status), status)
 	case fault.replies != nil:
 		line = ""
 		for _, reply := range fault.replies {
@@ -193,13 +226,21 @@ func (p *Proxy) asked(endpoint string, f []string, body []byte) (fault Fault) {
 	if f[0] == "HPUB" {
 		headers, _ = strconv.Atoi(f[3])
 	}
+	request := body[headers : len(body)-len("\r\n")]
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.requests[endpoint] = append(p.requests[endpoint], body[headers:len(body)-len("\r\n")])
+	p.requests[endpoint] = append(p.requests[endpoint], request)
 	close(p.changed)
 	p.changed = make(chan struct{})
-	if q := p.faults[endpoint]; len(q) > 0 {
-		fault, p.faults[endpoint] = q[0], q[1:]
+	judge := p.judges[endpoint]
+	switch q := p.faults[endpoint]; {
+	case p.away:
+		fault, judge = Nobody, nil
+	case len(q) > 0:
+		fault, p.faults[endpoint], judge = q[0], q[1:], nil
+	}
+	p.mu.Unlock()
+	if judge != nil {
+		return judge(request)
 	}
 	return fault
 }

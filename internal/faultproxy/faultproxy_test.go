@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -25,7 +26,9 @@ func dial(t *testing.T, url string) *nats.Conn {
 	return nc
 }
 
-func TestFaults(t *testing.T) {
+// serve starts a proxy, and behind it what answers all requests, and tells what it hears.
+func serve(t *testing.T) (*Proxy, <-chan string) {
+	t.Helper()
 	s := natscluster.Alone(t, 0)
 	server := dial(t, s.ClientURL())
 	asked := make(chan string, 9)
@@ -38,7 +41,11 @@ func TestFaults(t *testing.T) {
 	if err := server.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	p := New(t, s.ClientURL())
+	return New(t, s.ClientURL()), asked
+}
+
+func TestFaults(t *testing.T) {
+	p, asked := serve(t)
 	client := dial(t, p.URL)
 	ask := func(body string, timeout time.Duration) (string, error) {
 		m := nats.NewMsg(wire.Default.API(wire.APIStats))
@@ -52,7 +59,7 @@ func TestFaults(t *testing.T) {
 		}
 		return string(answer.Data), nil
 	}
-	p.Next(wire.APIStats, Reply("forged\r\n"), Lose, Refuse(events.Refuse(events.CodeNotOwner, "no longer")))
+	p.Next(wire.APIStats, Reply("forged\r\n"), Lose, Refuse(events.Refuse(events.CodeNotOwner, "no longer")), Drop)
 	for _, step := range []struct {
 		body, want string
 		heard      string // by the server
@@ -60,6 +67,7 @@ func TestFaults(t *testing.T) {
 		{"a", "forged\r\n", ""},
 		{"b", "", "beader"},
 		{"d", `{"error":{"code":"not_owner","message":"no longer"}}`, ""},
+		{"e", "", ""},
 		{"c", "real c", "ceader"},
 	} {
 		timeout := time.Minute
@@ -79,12 +87,50 @@ func TestFaults(t *testing.T) {
 	if len(asked) > 0 {
 		t.Errorf("the server heard %q", <-asked)
 	}
-	p.Await(wire.APIStats, 4)
+	p.Await(wire.APIStats, 5)
 	var bodies []string
 	for _, b := range p.Requests(wire.APIStats) {
 		bodies = append(bodies, string(b))
 	}
-	if !slices.Equal(bodies, []string{"a", "b", "d", "c"}) {
+	if !slices.Equal(bodies, []string{"a", "b", "d", "e", "c"}) {
 		t.Errorf("it was asked %q", bodies)
+	}
+}
+
+// Without an engine a client hears so at once; a judge chooses by what is asked.
+func TestAwayAndJudge(t *testing.T) {
+	p, asked := serve(t)
+	client := dial(t, p.URL)
+	p.Judge(wire.APIStats, func(request []byte) Fault {
+		if string(request) == "a" {
+			return Reply("forged")
+		}
+		return Fault{}
+	})
+	p.Next(wire.APIStats, Fault{}, Reply("next"))
+	ask := func(endpoint, body, want string) {
+		t.Helper()
+		m, err := client.Request(wire.Default.API(endpoint), []byte(body), time.Minute)
+		if want == "" {
+			if !errors.Is(err, nats.ErrNoResponders) {
+				t.Errorf("%s %s: got %+v, %v", endpoint, body, m, err)
+			}
+		} else if err != nil || string(m.Data) != want {
+			t.Errorf("%s %s: got %+v, %v, want %s", endpoint, body, m, err, want)
+		}
+	}
+	ask(wire.APIStats, "a", "real a")
+	ask(wire.APIStats, "a", "next")
+	ask(wire.APIStats, "a", "forged")
+	ask(wire.APIStats, "b", "real b")
+	ask(wire.APIInfo, "a", "real a")
+	p.Away()
+	ask(wire.APIStats, "a", "")
+	ask(wire.APIInfo, "b", "")
+	p.Back()
+	p.Judge(wire.APIStats, nil)
+	ask(wire.APIStats, "a", "real a")
+	if len(asked) != 4 {
+		t.Errorf("the server heard %d requests", len(asked))
 	}
 }
