@@ -1,204 +1,159 @@
-package workers
+package workers_test
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/natscluster"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
 func TestWorkerStartsBeforeTheEngine(t *testing.T) {
 	r := newRig(t)
-	r.away()
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	r.start(w)
+	r.Away()
+	w := r.work(workers.Config{}, "add", nothing)
 	if w.Stats().Registered {
 		t.Fatal("registered with nobody")
 	}
-	r.back()
-	r.until("the registration", func() bool { return len(r.workers) == 1 })
-	r.outcome(r.submit("add", `{}`), 1)
+	r.Back()
+	r.completed(r.submit("add", `{}`))
 }
 
 func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.work(workers.Config{Concurrency: 2}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.away()
+	r.Away()
 	close(b.release)
 	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	late := r.push(w, "wait") // its outcome must wait as well
+	late := r.submit("wait", `{}`) // its outcome must wait as well
 	need.Eventually(t, "both outcomes under way", func() bool { return w.Stats().Settling == 2 })
-	r.back()
+	r.Back()
 	for _, id := range []string{id, late} {
-		if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-			t.Errorf("got %+v", got)
+		if it := r.completed(id); it.Attempt != 1 {
+			t.Errorf("got %+v", it)
 		}
 	}
-	r.untilIdle()
 }
 
-func TestEngineForgotEverything(t *testing.T) {
-	r := newRig(t)
-	b := newBlocker()
-	w := r.worker(Config{Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	r.mu.Lock()
-	clear(r.workers)
-	r.mu.Unlock()
-	r.until("the registration", func() bool { return len(r.workers) == 1 })
-	r.outcomeAfter(r.submit("wait", `{}`), b)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
+// A worker goes on with an engine that starts on the same port: what it has run meanwhile is
+// completed, if that one has the same log.
+func TestEngineRestarts(t *testing.T) {
+	for name, o := range map[string]embedded.Options{"it has its log": {Dir: t.TempDir()}, "it has forgotten everything": {Memory: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.NATSListen = need.Address(t).String()
+			r := newRigAs(t, o)
+			b := newBlocker()
+			w := r.work(workers.Config{Concurrency: 2}, "wait", b.run)
+			id := r.submit("wait", `{}`)
+			recv(t, "the run", b.begun)
+			r.end()
+			close(b.release)
+			need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+			r.begin()
+			if o.Memory {
+				need.Eventually(t, "the outcome refused", func() bool { return w.Stats().Settling == 0 })
+			} else if it := r.completed(id); it.Attempt != 1 {
+				t.Errorf("got %+v", it)
+			}
+			r.completed(r.submit("wait", `{}`))
+		})
 	}
-}
-
-// outcomeAfter waits for a run, releases all, and waits for the outcome.
-func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
-	f.t.Helper()
-	recv(f.t, "the run", b.begun)
-	close(b.release)
-	f.outcome(id, 1)
-}
-
-func TestServerRestartsOnTheSamePort(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	port := need.Address(t).Port
-	s := natscluster.Alone(t, port)
-	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
-	b := newBlocker()
-	w := r.worker(Config{Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	s.Shutdown()
-	s.WaitForShutdown()
-	close(b.release)
-	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	natscluster.Alone(t, port)
-	need.Eventually(t, "the engine's connection", r.nc.IsConnected)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.outcome(r.submit("wait", `{}`), 1)
-	r.untilIdle()
 }
 
 func TestUnknownWorkerRegistersAgain(t *testing.T) {
-	for _, code := range []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse} {
-		t.Run(string(code), func(t *testing.T) { testRegistersAgain(t, code) })
-	}
-}
-
-func testRegistersAgain(t *testing.T, code events.Code) {
 	r := newRig(t)
-	var refused atomic.Bool
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	r.start(w)
-	r.mu.Lock()
-	clear(r.workers)
-	r.refuse = func(rep wire.Report) *wire.Error {
-		if r.workers[rep.Worker] == "" {
-			refused.Store(true)
-			return &wire.Error{Code: code}
+	r.work(workers.Config{}, "add", nothing)
+	for i, code := range []string{"unknown_worker", "worker_id_in_use"} {
+		r.Next(wire.APIReport, faultproxy.Reply(`[{"error":{"code":"`+code+`"}}]`))
+		if it := r.completed(r.submit("add", `{}`)); it.Attempt != 1 {
+			t.Errorf("%s: got %+v", code, it)
 		}
-		return nil
-	}
-	r.mu.Unlock()
-	r.outcome(r.push(w, "add"), 1)
-	if !refused.Load() {
-		t.Error("nothing was refused")
+		r.Await(wire.APIRegister, i+2)
 	}
 }
 
+// The engine hears of a worker by its heartbeat, and asks it to register.
 func TestRegistersOnRequest(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	r.start(w)
-	r.mu.Lock()
-	clear(r.workers)
-	r.mu.Unlock()
-	r.control(w, wire.Control{Register: true})
-	r.until("the registration", func() bool { return len(r.workers) == 1 })
-	r.outcome(r.submit("add", `{}`), 1)
+	r.Next(wire.APIRegister, faultproxy.Reply(`{"heartbeat_ms":600000}`))
+	r.work(workers.Config{}, "add", nothing)
+	r.Await(wire.APIRegister, 2)
+	r.completed(r.submit("add", `{}`))
 }
 
-func TestUnavailableIsAskedAgain(t *testing.T) {
-	t.Parallel()
+// Reports that are not answered for good are repeated.
+func TestReportsAreRepeated(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	refusals := 0
-	r.refuse = func(rep wire.Report) *wire.Error {
-		if refusals++; refusals <= 3 || rep.Event == wire.ReportComplete && refusals <= 6 {
-			return &wire.Error{Code: events.CodeUnavailable}
+	for name, f := range map[string]faultproxy.Fault{
+		"unavailable": faultproxy.Reply(`[{"error":{"code":"unavailable"}}]`),
+		"no owner":    faultproxy.Reply(`[{"error":{"code":"not_owner"}}]`),
+		"as a whole":  faultproxy.Refuse(events.Refuse(events.CodeUnavailable, "not now")),
+		"too few":     faultproxy.Reply(`[]`),
+		"nonsense":    faultproxy.Reply(`what?`),
+		"nobody":      faultproxy.Nobody,
+	} {
+		b := newBlocker()
+		w := r.work(workers.Config{}, "wait", b.run)
+		had := len(r.Requests(wire.APIReport))
+		r.Next(wire.APIReport, f, f)
+		id := r.submit("wait", `{}`)
+		r.Await(wire.APIReport, had+3) // the start
+		r.Next(wire.APIReport, f, f)
+		close(b.release)
+		if it := r.completed(id); it.Attempt != 1 || len(r.told(id)) != 3 {
+			t.Errorf("%s: got %+v after %v", name, it, eventsOf(r.told(id)))
 		}
-		return nil
+		if err := w.Stop(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	r.start(w)
-	if got := r.outcome(r.submit("add", `{}`), 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilIdle()
 }
 
 func TestWorkerIDInUse(t *testing.T) {
 	r := newRig(t)
-	one, two := r.worker(Config{ID: "me"}), r.worker(Config{ID: "me"})
-	Handle(one, "add", add)
-	Handle(two, "add", add)
-	r.start(one)
-	err := two.Start(t.Context())
-	if !errors.Is(err, &events.Error{Code: events.CodeWorkerIDInUse}) {
+	one := r.work(workers.Config{ID: "me"}, "add", nothing)
+	two := r.worker(workers.Config{ID: "me"})
+	workers.HandleRaw(two, "add", nothing)
+	if err := two.Start(t.Context()); !errors.Is(err, &events.Error{Code: events.CodeWorkerIDInUse}) {
 		t.Errorf("got %v", err)
 	}
 	if err := two.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := one.Start(t.Context()); !errors.Is(err, ErrNotNew) {
+	if err := one.Start(t.Context()); !errors.Is(err, workers.ErrNotNew) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A worker that ends while its engine is away still hands in its last outcome
-// when the engine is back in time, one that has lost its registry included.
+// A worker that ends while its engine is away still hands in its last outcome when the engine
+// is back in time.
 func TestStopWhileTheEngineIsAway(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.work(workers.Config{}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.away()
+	r.Away()
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(context.Background()) }()
 	close(b.release)
 	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	r.back()
+	r.Back()
 	if err := recv(t, "Stop", stopped); err != nil {
 		t.Error(err)
 	}
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
+	if it := r.get(id); it.State != events.StateCompleted {
+		t.Errorf("got %+v", it)
 	}
 }
 
@@ -207,41 +162,45 @@ func TestStopWhileTheEngineIsAway(t *testing.T) {
 func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
 	r := newRig(t)
 	begun, end := make(chan struct{}), make(chan struct{})
-	w := r.worker(Config{DrainTimeout: time.Millisecond})
-	w.abandonAfter = time.Millisecond
-	HandleRaw(w, "deaf", func(context.Context, *RawItem) (any, error) {
+	w := r.worker(workers.Config{DrainTimeout: time.Millisecond})
+	w.SetAbandonAfter(time.Millisecond)
+	workers.HandleRaw(w, "deaf", func(context.Context, *workers.RawItem) (any, error) {
 		close(begun)
 		<-end
 		return nil, nil
 	})
-	r.start(w)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	id := r.submit("deaf", `{}`)
 	recv(t, "the run", begun)
-	if err := w.Stop(context.Background()); !errors.Is(err, ErrAbandoned) {
+	if err := w.Stop(context.Background()); !errors.Is(err, workers.ErrAbandoned) {
 		t.Errorf("got %v", err)
 	}
 	close(end)
-	w.handlers.Wait()
-	if n := len(r.item(id).reports); n != 0 {
-		t.Errorf("%d reports of an abandoned run", n)
+	w.AwaitHandlers()
+	if got := r.told(id); len(got) != 0 {
+		t.Errorf("an abandoned run was reported: %+v", got)
+	}
+	if it := r.get(id); it.State != events.StateRunning && it.State != events.StateClaimed {
+		t.Errorf("the item is %s", it.State)
 	}
 }
 
 func TestConnectionClosedEndsRun(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
+	w := r.worker(workers.Config{})
+	workers.HandleRaw(w, "wait", b.run)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(context.Background()) }()
-	r.until("the registration", func() bool { return len(r.workers) == 1 })
 	r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	w.nc.Close()
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
+	w.Conn().Close()
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	if err := recv(t, "Run's end", ended); !errors.Is(err, ErrConnectionClosed) {
+	if err := recv(t, "Run's end", ended); !errors.Is(err, workers.ErrConnectionClosed) {
 		t.Errorf("got %v", err)
 	}
 }

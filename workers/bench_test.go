@@ -1,42 +1,36 @@
-package workers
+package workers_test
 
 import (
-	"context"
-	"runtime"
+	"slices"
 	"testing"
 
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
-// BenchmarkNoop measures one worker process against the fake engine, all on
-// this machine: items that wait, sent, run and completed.
+// BenchmarkNoop measures one worker process beside its engine, all on this
+// machine: items that wait, sent, run and completed.
 func BenchmarkNoop(b *testing.B) {
 	r := newRig(b)
-	r.quiet, r.putsBack = true, true
-	w := r.worker(Config{Concurrency: 200})
-	HandleRaw(w, "noop", func(context.Context, *RawItem) (any, error) { return nil, nil })
-	for range b.N {
-		r.submit("noop", `{"n":1}`)
+	if _, err := r.c.SubmitMany(b.Context(), slices.Repeat([]streamwright.Item{{Type: "noop", Params: 1}}, b.N)); err != nil {
+		b.Fatal(err)
 	}
-	runtime.GC()
 	b.ResetTimer()
-	r.start(w)
-	r.until("all completed", func() bool { return r.completed == b.N })
+	w := r.work(workers.Config{Concurrency: 200}, "noop", nothing)
+	need.Eventually(b, "all completed", func() bool { return w.Stats().Completed == uint64(b.N) })
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
-	b.ReportMetric(float64(r.requests), "requests")
-	b.ReportMetric(float64(r.largest), "largest")
+	b.ReportMetric(float64(len(r.Requests(wire.APIReport))), "requests")
 }
 
 // BenchmarkOneAtATime measures the way of a lone item, from its submission to
 // its recorded outcome.
 func BenchmarkOneAtATime(b *testing.B) {
 	r := newRig(b)
-	w := r.worker(Config{Concurrency: 4})
-	HandleRaw(w, "noop", func(context.Context, *RawItem) (any, error) { return nil, nil })
-	r.start(w)
+	r.work(workers.Config{Concurrency: 4}, "noop", nothing)
 	for b.Loop() {
-		id := r.submit("noop", `{}`)
-		r.until("completed", func() bool { return r.items[id].state == events.StateCompleted })
+		r.completed(r.submit("noop", `{}`))
 	}
 }

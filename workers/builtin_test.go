@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -199,20 +198,4 @@ func TestBuiltinsReadTheSystem(t *testing.T) {
 	if cpus := usableCPUs(files(nil), 3); cpus != 3 {
 		t.Errorf("got %v CPUs", cpus)
 	}
-}
-
-func TestBuiltinMakesAWorkerUnhealthy(t *testing.T) {
-	r := newRig(t)
-	w := r.worker(Config{Checks: map[string]Check{
-		"memory": MemoryBelow(1e-9),
-		"pool":   ConnectionsBelow(0.5, func() (int, int) { return 1, 2 }),
-		"fine":   ThreadsBelow(1 << 30),
-	}})
-	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
-	r.submit("x", `{}`)
-	r.start(w)
-	r.until("the engine is told", func() bool {
-		why := r.lastBeat().Reason()
-		return strings.HasPrefix(why, "memory: memory is ") && strings.HasSuffix(why, "; pool: 1 of 2 connections are in use: it must be below 50%")
-	})
 }

@@ -1,80 +1,70 @@
-package workers
+package workers_test
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
 func TestStopCancelsAfterDrainTimeout(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{DrainTimeout: time.Millisecond})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.work(workers.Config{DrainTimeout: time.Millisecond}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
 	if err := w.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrShutdown) {
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrShutdown) {
 		t.Errorf("cause %v", err)
 	}
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "shutdown" {
 		t.Errorf("got %+v", got)
 	}
-	r.untilIdle()
-}
-
-func TestStopBeforeStart(t *testing.T) {
-	r := newRig(t)
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	if err := w.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := w.Start(t.Context()); !errors.Is(err, ErrNotNew) {
-		t.Errorf("got %v", err)
+	if it := r.get(id); it.State != events.StateQueued {
+		t.Errorf("the item is %s", it.State)
 	}
 }
 
 func TestDrainByEngine(t *testing.T) {
-	for name, ask := range map[string]func(r *rig, w *Worker){
-		"control":   func(r *rig, w *Worker) { r.control(w, wire.Control{Drain: true}) },
-		"heartbeat": func(r *rig, w *Worker) { r.mu.Lock(); r.beatReply.ShouldDrain = true; r.mu.Unlock() },
+	for name, ask := range map[string]func(r *rig, w *workers.Worker) error{
+		"control": func(r *rig, w *workers.Worker) error { return r.c.Workers().Drain(r.t.Context(), string(w.ID())) },
+		"heartbeat": func(r *rig, w *workers.Worker) error {
+			r.Judge(wire.APIHeartbeat, func([]byte) faultproxy.Fault { return faultproxy.Reply(`{"should_drain":true}`) })
+			r.control(w, wire.Control{Register: true}) // a heartbeat follows
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.beat = standing.MinHeartbeat
+			r := newOpenRig(t)
 			b := newBlocker()
-			w := r.worker(Config{Concurrency: 2})
-			HandleRaw(w, "wait", b.run)
+			w := r.worker(workers.Config{Concurrency: 2})
+			workers.HandleRaw(w, "wait", b.run)
 			ended := make(chan error, 1)
 			go func() { ended <- w.Run(context.Background()) }()
-			r.until("the registration", func() bool { return len(r.workers) == 1 })
 			id := r.submit("wait", `{}`)
 			recv(t, "the run", b.begun)
-			ask(r, w)
-			need.Eventually(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining })
+			if err := ask(r, w); err != nil {
+				t.Error(err)
+			}
+			need.Eventually(t, "the drain", w.Draining)
 			if got := r.outcome(r.push(w, "wait"), 1); got.Event != wire.ReportRelease || got.Reason != "draining" {
 				t.Errorf("an item that came meanwhile: got %+v", got)
 			}
 			close(b.release)
-			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-				t.Errorf("got %+v", got)
-			}
+			r.completed(id)
 			if err := recv(t, "Run's end", ended); err != nil {
 				t.Error(err)
 			}
-			if !slices.Contains(r.gone, string(w.ID())) {
-				t.Error("not unregistered")
+			if left := r.workers(); len(left) != 0 {
+				t.Errorf("still registered: %+v", left)
 			}
 		})
 	}
@@ -84,17 +74,13 @@ func TestDrainByEngine(t *testing.T) {
 func TestItemsFollowFreeSlots(t *testing.T) {
 	r := newRig(t)
 	slow, quick := newBlocker(), newBlocker()
-	one := r.worker(Config{Concurrency: 1})
-	HandleRaw(one, "wait", slow.run)
-	r.start(one)
-	r.submit("wait", `{}`)
+	one := r.work(workers.Config{Concurrency: 1}, "wait", slow.run)
+	ids := []string{r.submit("wait", `{}`)}
 	recv(t, "the first run", slow.begun)
 	for range 5 {
-		r.submit("wait", `{}`)
+		ids = append(ids, r.submit("wait", `{}`))
 	}
-	two := r.worker(Config{Concurrency: 5})
-	HandleRaw(two, "wait", quick.run)
-	r.start(two)
+	r.work(workers.Config{Concurrency: 5}, "wait", quick.run)
 	for range 5 {
 		recv(t, "a run at the second worker", quick.begun)
 	}
@@ -103,73 +89,40 @@ func TestItemsFollowFreeSlots(t *testing.T) {
 	}
 	close(slow.release)
 	close(quick.release)
-	r.until("all completed", func() bool {
-		for _, it := range r.items {
-			if it.state != events.StateCompleted {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-func TestLimitPerType(t *testing.T) {
-	r := newRig(t)
-	b, free := newBlocker(), newBlocker()
-	w := r.worker(Config{Concurrency: 4})
-	HandleRaw(w, "narrow", b.run, Limit(1))
-	HandleRaw(w, "wide", free.run)
-	r.start(w)
-	for range 3 {
-		r.submit("narrow", `{}`)
+	for _, id := range ids {
+		r.completed(id)
 	}
-	recv(t, "the narrow run", b.begun)
-	for range 3 {
-		r.submit("wide", `{}`)
-	}
-	for range 3 {
-		recv(t, "a wide run", free.begun)
-	}
-	if n := w.Stats().Running; n != 4 {
-		t.Errorf("%d run", n)
-	}
-	close(b.release)
-	close(free.release)
 }
 
 // What a full worker is sent nevertheless goes back at once, and so does what is beyond the
 // limit of its type.
 func TestNoSlotIsHandedBack(t *testing.T) {
-	r := newRig(t)
+	r := newOpenRig(t)
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 2})
-	HandleRaw(w, "narrow", b.run, Limit(1))
-	HandleRaw(w, "wide", b.run)
+	w := r.worker(workers.Config{Concurrency: 2})
+	workers.HandleRaw(w, "narrow", b.run, workers.Limit(1))
+	workers.HandleRaw(w, "wide", b.run)
 	r.start(w)
 	for _, typ := range []string{"narrow", "wide"} {
 		r.submit(typ, `{}`)
 		recv(t, "the run", b.begun)
-		if got := r.outcome(r.push(w, "narrow"), 1); got.Event != wire.ReportRelease || got.Reason != "no_slot" {
+		if got := r.outcome(r.push(w, typ), 1); got.Event != wire.ReportRelease || got.Reason != "no_slot" {
 			t.Errorf("got %+v", got)
 		}
 	}
-	close(b.release)
-	r.untilIdle()
 }
 
 // A worker that waits for its handlers at Stop makes no offer, and hands back what comes
 // nevertheless.
 func TestStopTakesNothingMore(t *testing.T) {
-	r := newRig(t)
+	r := newOpenRig(t)
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.work(workers.Config{Concurrency: 2}, "wait", b.run)
 	first := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(context.Background()) }()
-	r.until("the engine is told", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].Offers })
+	need.Eventually(t, "the engine is told", func() bool { return r.lastBeat().Offers })
 	if got := r.outcome(r.push(w, "wait"), 1); got.Event != wire.ReportRelease || got.Reason != "shutdown" {
 		t.Errorf("got %+v", got)
 	}
@@ -182,10 +135,45 @@ func TestStopTakesNothingMore(t *testing.T) {
 	if err := recv(t, "Stop", stopped); err != nil {
 		t.Error(err)
 	}
-	if got := r.outcome(first, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
+	r.completed(first)
 	if err := w.Stop(t.Context()); err != nil {
 		t.Errorf("the second Stop: %v", err)
 	}
+}
+
+// A Stop at any moment of a Start ends the worker: the engine knows of none afterwards, and
+// no loop of it goes on.
+func TestStopDuringStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	begin := func(when func(stop func())) (err error) {
+		w := r.worker(workers.Config{Concurrency: 1, Probe: true})
+		defer w.Conn().Close()
+		workers.HandleRaw(w, "wait", nothing)
+		stopped := make(chan error, 1)
+		when(func() { stopped <- w.Stop(context.Background()) })
+		err = w.Start(t.Context())
+		if !errors.Is(err, workers.ErrStopped) && !errors.Is(err, workers.ErrNotNew) && err != nil {
+			t.Errorf("Start: %v", err)
+		}
+		if err := recv(t, "Stop", stopped); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+		if !w.Ended() && !errors.Is(err, workers.ErrNotNew) {
+			t.Errorf("the loops of the worker go on after Stop; Start returned %v", err)
+		}
+		if left := r.workers(); len(left) != 0 {
+			t.Errorf("the engine knows %+v after Stop; Start returned %v", left, err)
+		}
+		return err
+	}
+	if err := begin(func(stop func()) { stop() }); !errors.Is(err, workers.ErrNotNew) {
+		t.Errorf("Start after Stop: %v", err)
+	}
+	for range 300 {
+		_ = begin(func(stop func()) { go stop() })
+	}
+	_ = begin(func(stop func()) {
+		r.Judge(wire.APIRegister, func([]byte) (f faultproxy.Fault) { go stop(); return f })
+	})
 }

@@ -1,4 +1,4 @@
-package workers
+package workers_test
 
 import (
 	"context"
@@ -10,340 +10,303 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
-
-// events are those of an item's reports.
-func (f *fakeEngine) told(id string) (out []string) {
-	for _, r := range f.item(id).reports {
-		out = append(out, r.Event)
-	}
-	return out
-}
 
 func TestSpawnAndSnoozeAreReported(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
-	HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) {
+	w := r.worker(workers.Config{})
+	workers.HandleRaw(w, "parent", func(context.Context, *workers.RawItem) (any, error) {
 		high := wire.Priority(8)
-		return Spawn(
-			Child{Type: "a", Params: map[string]int{"n": 1}},
-			Child{Type: "b", Params: json.RawMessage(`[2]`), With: wire.Submit{Type: "ignored", Priority: &high}},
-			Child{Type: "c"},
-		).Then("join").OnFailure(ChildContinue), nil
+		return workers.Spawn(
+			workers.Child{Type: "a", Params: map[string]int{"n": 1}},
+			workers.Child{Type: "b", Params: json.RawMessage(`[2]`), With: wire.Submit{Type: "ignored", Priority: &high}},
+			workers.Child{Type: "c"},
+		).Then("join").OnFailure(workers.ChildContinue), nil
 	})
-	HandleRaw(w, "later", func(context.Context, *RawItem) (any, error) {
-		return Snooze(1500 * time.Microsecond).Because("not yet"), nil
+	workers.HandleRaw(w, "later", func(context.Context, *workers.RawItem) (any, error) {
+		return workers.Snooze(1500 * time.Microsecond).Because("not yet"), nil
 	})
 	r.start(w)
-	rep := r.outcome(r.submit("parent", `{}`), 1)
+	parent := r.submit("parent", `{}`)
+	rep := r.outcome(parent, 1)
 	if rep.Event != wire.ReportSpawn || rep.Continuation == nil || rep.Continuation.Name != "join" || rep.ChildPolicy != events.ChildContinue || len(rep.Children) != 3 {
 		t.Fatalf("got %+v", rep)
 	}
 	if a, b, c := rep.Children[0], rep.Children[1], rep.Children[2]; a.Type != "a" || string(a.Params) != `{"n":1}` || b.Type != "b" || *b.Priority != 8 || string(b.Params) != "[2]" || c.Params != nil {
 		t.Errorf("children %+v", rep.Children)
 	}
+	need.Eventually(t, "the spawn", func() bool { return w.Stats().Spawned == 1 })
+	if it := r.get(parent); it.State != events.StateWaiting {
+		t.Errorf("the parent is %s", it.State)
+	}
 	rep = r.outcome(r.submit("later", `{}`), 1)
 	if rep.Event != wire.ReportSnooze || rep.Delay != events.Millis(2) || rep.Reason != "not yet" {
 		t.Errorf("got %+v", rep)
 	}
-	r.untilIdle()
-	need.Eventually(t, "the counts", func() bool { s := w.Stats(); return s.Spawned == 1 && s.Snoozed == 1 && s.Settling == 0 })
-	if s := w.Stats(); s.Failed != 0 || s.Completed != 0 {
+	need.Eventually(t, "the snooze", func() bool { return w.Stats().Snoozed > 0 })
+	if s := w.Stats(); s.Failed != 0 || s.Completed != 0 || s.Spawned != 1 {
 		t.Errorf("stats %+v", s)
-	}
-}
-
-// What can't be recorded fails the item for good, with a code of its own.
-func TestBadEndsFailTheItem(t *testing.T) {
-	item := &RawItem{ID: events.ID{1}, Type: "x"}
-	child := Child{Type: "a"}
-	big := Child{Type: "a", Params: strings.Repeat("x", wire.MaxSpawnBytes/20)}
-	for name, result := range map[string]any{
-		"no children":    Spawn(),
-		"too many":       Spawn(slices.Repeat([]Child{child}, events.MaxChildren+1)...),
-		"bad type":       Spawn(child, Child{Type: "A"}),
-		"bad params":     Spawn(Child{Type: "a", Params: func() {}}),
-		"too large":      Spawn(slices.Repeat([]Child{big}, 20)...),
-		"policy":         Spawn(child).OnFailure("never"),
-		"no delay":       Snoozed{},
-		"a pointer":      &Snoozed{},
-		"delay too long": Snooze(events.MaxDelay + time.Hour),
-		"long name":      Spawn(child).Then(strings.Repeat("x", 300)),
-	} {
-		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, item)
-		if out.Err == nil || out.Code != FailBadSpawn || out.Retryable || out.Spawn != nil || out.Snooze != nil {
-			t.Errorf("%s: %+v", name, out)
-		}
-	}
-}
-
-// A nil pointer is a failure of the attempt.
-func TestNilEnd(t *testing.T) {
-	for _, result := range []any{(*Snoozed)(nil), (*Spawned)(nil), (*Waits)(nil)} {
-		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, &RawItem{ID: events.ID{1}, Type: "x"})
-		if out.Err == nil || !strings.Contains(out.Err.Error(), "nil") {
-			t.Errorf("%T: %+v", result, out)
-		}
 	}
 }
 
 // A spawn that the engine refuses for what it says fails the item; one that is
 // refused because the run does not count is given up.
 func TestRefusedSpawns(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[events.Code][]string{
-		events.CodeBadRequest:  {wire.ReportFail},
-		events.CodeBadID:       {wire.ReportFail},
-		events.CodeIDConflict:  {wire.ReportFail},
-		events.CodeNotFound:    {wire.ReportFail}, // what a child is to come after
-		events.CodeStaleToken:  nil,
-		events.CodeQueueFull:   {wire.ReportSpawn}, // once there is room
-		events.CodeRateLimited: {wire.ReportSpawn},
+	r := newRig(t)
+	var code atomic.Value
+	r.refuse(func(rep *wire.Report) (no *wire.Reported) {
+		if c := code.Load().(events.Code); c != "" && rep.Event == wire.ReportSpawn {
+			no = refused(c)
+			code.Store(events.Code(""))
+		}
+		return no
+	})
+	w := r.work(workers.Config{Concurrency: 10}, "parent", func(context.Context, *workers.RawItem) (any, error) {
+		return workers.Spawn(workers.Child{Type: "a"}), nil
+	})
+	for c, want := range map[events.Code][]string{
+		events.CodeBadRequest:  {wire.ReportSpawn, wire.ReportFail},
+		events.CodeBadID:       {wire.ReportSpawn, wire.ReportFail},
+		events.CodeIDConflict:  {wire.ReportSpawn, wire.ReportFail},
+		events.CodeNotFound:    {wire.ReportSpawn, wire.ReportFail}, // what a child is to come after
+		events.CodeStaleToken:  {wire.ReportSpawn},
+		events.CodeQueueFull:   {wire.ReportSpawn, wire.ReportSpawn}, // once there is room
+		events.CodeRateLimited: {wire.ReportSpawn, wire.ReportSpawn},
 	} {
-		r := newRig(t)
-		var refused atomic.Bool
-		passes := len(want) > 0 && want[0] == wire.ReportSpawn
-		r.refuse = func(rep wire.Report) *wire.Error {
-			if rep.Event == wire.ReportSpawn && !(passes && refused.Load()) {
-				refused.Store(true)
-				return &wire.Error{Code: code, Message: "no"}
-			}
-			return nil
-		}
-		w := r.worker(Config{})
-		HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) { return Spawn(Child{Type: "a"}), nil })
-		r.start(w)
+		code.Store(c)
 		id := r.submit("parent", `{}`)
-		need.Eventually(t, "the refusal", refused.Load)
-		r.untilIdle()
-		if got := r.told(id); !slices.Equal(got, want) {
-			t.Errorf("%s: reports %v, want %v", code, got, want)
-		} else if len(want) > 0 && !passes && (r.item(id).reports[0].Code != FailBadSpawn || *r.item(id).reports[0].Retryable) {
-			t.Errorf("%s: %+v", code, r.item(id).reports[0])
+		r.outcome(id, len(want))
+		need.Eventually(t, "the last answer", func() bool { s := w.Stats(); return s.Running+s.Settling == 0 })
+		if got := eventsOf(r.told(id)); !slices.Equal(got, want) {
+			t.Errorf("%s: reports %v, want %v", c, got, want)
 		}
-	}
-}
-
-func TestAGrantBringsAlongWhatIsContinued(t *testing.T) {
-	r := newRig(t)
-	w := r.worker(Config{})
-	type page struct{ Lines int }
-	got := make(chan *Item[page], 1)
-	Handle(w, "book", func(_ context.Context, it *Item[page]) (any, error) {
-		got <- it
-		return nil, nil
-	})
-	id := r.submit("book", `{}`) // before there is a worker
-	r.mu.Lock()
-	r.items[id].checkpoint = json.RawMessage(`{"Lines":7}`)
-	r.items[id].continuation = &wire.Continuation{Name: "bind", Children: json.RawMessage(`[{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"page","state":"completed","result":{"Lines":3}},{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNF","type":"page","state":"dead","error":"torn"}]`)}
-	r.mu.Unlock()
-	r.start(w)
-	it := recv(t, "the run", got)
-	var at page
-	if found, err := it.LoadCheckpoint(&at); !found || err != nil || at.Lines != 7 {
-		t.Errorf("checkpoint %v %v %+v", found, err, at)
-	}
-	if c := it.Continuation; c == nil || c.Name != "bind" || len(c.Children) != 2 || len(c.Failed()) != 1 {
-		t.Fatalf("continuation %+v", it.Continuation)
-	}
-	pages, err := Results[page](it.Continuation)
-	var dead *ChildError
-	if !errors.As(err, &dead) || !strings.Contains(err.Error(), "torn") || len(pages) != 2 || pages[0].Lines != 3 {
-		t.Errorf("results %+v, %v", pages, err)
-	}
-}
-
-func TestProgressIsThrottledAndLatestWins(t *testing.T) {
-	r := newRig(t)
-	w := r.worker(Config{})
-	step := make(chan struct{})
-	HandleRaw(w, "slow", func(ctx context.Context, _ *RawItem) (any, error) {
-		for p := range 1000 {
-			Progress(ctx, p/20, "counting")
+		state := map[string]events.ItemState{wire.ReportSpawn: events.StateWaiting, wire.ReportFail: events.StateDead}[want[len(want)-1]]
+		if it := r.get(id); c == events.CodeStaleToken {
+			continue // it is said to be another's
+		} else if it.State != state || state == events.StateDead && it.Error.Code != workers.FailBadSpawn {
+			t.Errorf("%s: got %+v", c, it)
 		}
-		<-step
-		Progress(ctx, 250, "all") // cut to 100, which is told at once
-		<-step
-		Progress(ctx, 30, "again") // held back: the end brings it along
-		return nil, errors.New("broke")
-	})
-	r.start(w)
-	began := time.Now()
-	id := r.submit("slow", `{}`)
-	if rep := r.outcome(id, 1); rep.Event != wire.ReportProgress || rep.Percent != 0 {
-		t.Errorf("the first is %+v", rep)
-	}
-	step <- struct{}{}
-	last := func() wire.Report { reps := r.item(id).reports; return reps[len(reps)-1] }
-	need.Eventually(t, "100 percent", func() bool { return last().Percent == 100 })
-	step <- struct{}{}
-	need.Eventually(t, "the end", func() bool { return last().Event == wire.ReportFail })
-	reps := r.item(id).reports
-	if before := reps[len(reps)-2]; before.Event != wire.ReportProgress || before.Percent != 30 {
-		t.Errorf("before the end came %+v", before)
-	}
-	if most := 5 + int(time.Since(began)/ProgressEvery); len(reps) > most {
-		t.Errorf("%d reports: they were not throttled", len(reps))
-	}
-}
-
-func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	r := newRig(t)
-	w := r.worker(Config{})
-	b := newBlocker()
-	HandleRaw(w, "slow", func(ctx context.Context, it *RawItem) (any, error) {
-		Progress(ctx, 1, "")
-		Progress(ctx, 2, "")
-		Progress(ctx, 3, "latest")
-		Progress(ctx, 3, "latest")
-		return b.run(ctx, it)
-	})
-	r.start(w)
-	id := r.submit("slow", `{}`)
-	if rep := r.outcome(id, 2); rep.Percent != 3 || rep.Message != "latest" {
-		t.Errorf("the second is %+v", rep)
-	}
-	close(b.release)
-	need.Eventually(t, "the end", func() bool { return r.item(id).state == events.StateCompleted })
-	if got := r.told(id); !slices.Equal(got, []string{wire.ReportProgress, wire.ReportProgress, wire.ReportComplete}) {
-		t.Errorf("reports %v", got)
 	}
 }
 
 // What earlier runs have left comes with the item.
 func TestARunHasWhatEarlierOnesLeft(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
-	HandleRaw(w, "steps", func(_ context.Context, it *RawItem) (any, error) {
-		if string(it.Checkpoint) != `{"step":7}` || it.Continuation == nil || it.Continuation.Name != "join" || len(it.Continuation.Children) != 1 ||
-			it.Waited == nil || !it.Waited.TimedOut || len(it.Waited.Signals) != 1 || it.Waited.Signals[0].Name != "go" {
-			t.Errorf("got %s, %+v, %+v", it.Checkpoint, it.Continuation, it.Waited)
+	w := r.worker(workers.Config{})
+	type page struct{ Lines int }
+	workers.HandleRaw(w, "page", func(_ context.Context, it *workers.RawItem) (any, error) {
+		if string(it.Raw) == "1" {
+			return page{3}, nil
+		}
+		return nil, workers.Permanent(errors.New("torn"))
+	})
+	workers.HandleRaw(w, "book", func(ctx context.Context, it *workers.RawItem) (any, error) {
+		var at page
+		if found, err := it.LoadCheckpoint(&at); !found {
+			return workers.Spawn(workers.Child{Type: "page", Params: 1}, workers.Child{Type: "page", Params: 2}).Then("bind").OnFailure(workers.ChildContinue),
+				errors.Join(err, workers.Checkpoint(ctx, page{7}))
+		} else if err != nil || at.Lines != 7 {
+			t.Errorf("checkpoint %v %+v", err, at)
+		}
+		if c := it.Continuation; c == nil || c.Name != "bind" || len(c.Children) != 2 || len(c.Failed()) != 1 {
+			t.Errorf("continuation %+v", it.Continuation)
+		}
+		pages, err := workers.Results[page](it.Continuation)
+		var dead *workers.ChildError
+		if !errors.As(err, &dead) || !strings.Contains(err.Error(), "torn") || len(pages) != 2 || pages[0].Lines != 3 {
+			t.Errorf("results %+v, %v", pages, err)
+		}
+		if it.Waited == nil {
+			return workers.WaitAll("go", "never").For(time.Millisecond), nil
+		}
+		if !it.Waited.TimedOut || len(it.Waited.Signals) != 1 || it.Waited.Signals[0].Name != "go" {
+			t.Errorf("waited %+v", it.Waited)
 		}
 		return nil, nil
 	})
 	r.start(w)
-	id := r.submit("steps", `{}`, func(a *wire.Assigned) {
-		a.Left = wire.Left{
-			Checkpoint: json.RawMessage(`{"step":7}`), Continuation: &wire.Continuation{Name: "join", Children: json.RawMessage(`[{"state":"completed"}]`)},
-			Waited: &wire.EndedWait{Ended: events.WaitTimedOut, Signals: json.RawMessage(`[{"name":"go"}]`)},
-		}
-	})
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
+	id := r.submit("book", `{}`, func(it *streamwright.Item) { it.Signal = &streamwright.Signal{Name: "go"} })
+	if it := r.completed(id); it.Attempt != 1 || w.Stats().Waited != 1 {
+		t.Errorf("got %+v, %+v", it, w.Stats())
 	}
-	r.untilIdle()
+}
+
+func TestProgressIsThrottledAndLatestWins(t *testing.T) {
+	r := newRig(t)
+	step := make(chan struct{})
+	r.work(workers.Config{}, "slow", func(ctx context.Context, _ *workers.RawItem) (any, error) {
+		for p := range 1000 {
+			workers.Progress(ctx, p/20, "counting")
+		}
+		<-step
+		workers.Progress(ctx, 250, "all") // cut to 100, which is told at once
+		<-step
+		workers.Progress(ctx, 30, "again") // held back: the end brings it along
+		return nil, workers.Permanent(errors.New("broke"))
+	})
+	began := time.Now()
+	id := r.submit("slow", `{}`)
+	if rep := r.outcome(id, 1); rep.Event != wire.ReportProgress || rep.Percent != 0 {
+		t.Errorf("the first is %+v", rep)
+	}
+	step <- struct{}{}
+	last := func() wire.Report { reps := r.told(id); return reps[len(reps)-1] }
+	need.Eventually(t, "100 percent", func() bool { return last().Percent == 100 })
+	step <- struct{}{}
+	r.ended(id, events.StateDead)
+	reps := r.told(id)
+	if before := reps[len(reps)-2]; before.Event != wire.ReportProgress || before.Percent != 30 {
+		t.Errorf("before the end came %+v", before)
+	}
+	if most := 5 + int(time.Since(began)/workers.ProgressEvery); len(reps) > most {
+		t.Errorf("%d reports: they were not throttled", len(reps))
+	}
+}
+
+func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
+	r := newRig(t)
+	b := newBlocker()
+	r.work(workers.Config{}, "slow", func(ctx context.Context, it *workers.RawItem) (any, error) {
+		workers.Progress(ctx, 1, "")
+		workers.Progress(ctx, 2, "")
+		workers.Progress(ctx, 3, "latest")
+		workers.Progress(ctx, 3, "latest")
+		return b.run(ctx, it)
+	})
+	id := r.submit("slow", `{}`)
+	if rep := r.outcome(id, 2); rep.Percent != 3 || rep.Message != "latest" {
+		t.Errorf("the second is %+v", rep)
+	}
+	close(b.release)
+	r.completed(id)
+	if got := eventsOf(r.told(id)); !slices.Equal(got, []string{wire.ReportProgress, wire.ReportProgress, wire.ReportComplete}) {
+		t.Errorf("reports %v", got)
+	}
+}
+
+// checkpoints counts the checkpoints that the engine has recorded of an item.
+func (r *rig) checkpoints(id string) (n int) {
+	r.t.Helper()
+	r.get(id) // history is as new as that
+	history, err := r.c.History(r.t.Context(), id)
+	if err != nil {
+		r.t.Error(err)
+	}
+	for _, e := range history {
+		if e.Kind == events.KindCheckpointed {
+			n++
+		}
+	}
+	return n
+}
+
+// refuseOnce has the engine not be available for the first checkpoint of all.
+func (r *rig) refuseOnce(heard chan<- struct{}) {
+	r.refuse(func(rep *wire.Report) (no *wire.Reported) {
+		if rep.Event == wire.ReportCheckpoint && heard != nil {
+			no = refused(events.CodeUnavailable)
+			close(heard)
+			heard = nil
+		}
+		return no
+	})
 }
 
 // A checkpoint waits out an engine that is away, and comes before the outcome.
 func TestCheckpointIsDurableBeforeItReturns(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
-	var away atomic.Bool
-	r.refuse = func(rep wire.Report) *wire.Error {
-		if rep.Event == wire.ReportCheckpoint && away.CompareAndSwap(true, false) {
-			return &wire.Error{Code: events.CodeUnavailable, Message: "not now"}
-		}
-		return nil
-	}
-	away.Store(true)
-	w := r.worker(Config{})
-	saved := make(chan []string, 1)
-	HandleRaw(w, "steps", func(ctx context.Context, it *RawItem) (any, error) {
-		if err := Checkpoint(ctx, map[string]int{"step": 7}); err != nil {
+	heard := make(chan struct{})
+	r.refuseOnce(heard)
+	r.work(workers.Config{}, "steps", func(ctx context.Context, it *workers.RawItem) (any, error) {
+		if err := workers.Checkpoint(ctx, map[string]int{"step": 7}); err != nil {
 			return nil, err
 		}
-		saved <- r.told(it.ID.String())
-		return nil, nil
+		return r.checkpoints(it.ID.String()), nil
 	})
-	r.start(w)
-	id := r.submit("steps", `{}`)
-	if got := recv(t, "the checkpoint", saved); !slices.Equal(got, []string{wire.ReportCheckpoint}) {
-		t.Errorf("when Checkpoint returned the engine had %v", got)
+	it := r.completed(r.submit("steps", `{}`))
+	if got := string(it.Result); got != "1" {
+		t.Errorf("when Checkpoint returned the engine had %s of them", got)
 	}
-	r.untilIdle()
-	if it := r.item(id); string(it.checkpoint) != `{"step":7}` || it.state != events.StateCompleted || away.Load() {
-		t.Errorf("got %s, %s", it.checkpoint, it.state)
-	}
+	recv(t, "the refusal", heard)
 }
 
 func TestCheckpointErrors(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
 	errs := make(chan error, 3)
-	HandleRaw(w, "steps", func(ctx context.Context, _ *RawItem) (any, error) {
-		errs <- Checkpoint(ctx, strings.Repeat("x", events.MaxCheckpoint))
-		errs <- Checkpoint(ctx, func() {})
+	r.work(workers.Config{}, "steps", func(ctx context.Context, _ *workers.RawItem) (any, error) {
+		errs <- workers.Checkpoint(ctx, strings.Repeat("x", events.MaxCheckpoint))
+		errs <- workers.Checkpoint(ctx, func() {})
 		gone, cancel := context.WithCancelCause(ctx)
 		cancel(errors.New("enough"))
-		errs <- Checkpoint(gone, 1)
+		errs <- workers.Checkpoint(gone, 1)
 		return nil, nil
 	})
-	r.start(w)
-	id := r.submit("steps", `{}`)
-	r.until("the end", func() bool { return r.items[id].state == events.StateCompleted })
+	r.completed(r.submit("steps", `{}`))
 	for _, says := range []string{"at most 65536", "can't be written as JSON", "enough"} {
 		if err := recv(t, "an error", errs); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}
-	if r.item(id).state != events.StateCompleted {
-		t.Error("an error of Checkpoint ended the run")
-	}
-	if err := Checkpoint(t.Context(), 1); !errors.Is(err, ErrNoItem) {
+	if err := workers.Checkpoint(t.Context(), 1); !errors.Is(err, workers.ErrNoItem) {
 		t.Errorf("outside a handler: %v", err)
 	}
-	Progress(t.Context(), 1, "nobody hears") // must not panic
+	workers.Progress(t.Context(), 1, "nobody hears") // must not panic
 }
 
 // A run whose report is refused because it does not count is ended, and its end
 // is told, so that the engine can let go of its slot.
 func TestARefusedReportEndsTheRun(t *testing.T) {
+	r := newRig(t, often) // what goes back before its start is not sent again until a heartbeat
 	for _, tt := range []struct {
 		code  events.Code
 		state events.ItemState
 		want  error
 		lost  int
 	}{
-		{events.CodeStaleToken, events.StateNone, ErrLeaseLost, 1},
-		{events.CodeWrongState, events.StateNone, ErrLeaseLost, 1},
-		{events.CodeWrongState, events.StateCancelled, ErrCancelled, 0},
+		{events.CodeStaleToken, events.StateNone, workers.ErrLeaseLost, 1},
+		{events.CodeWrongState, events.StateNone, workers.ErrLeaseLost, 1},
+		{events.CodeWrongState, events.StateCancelled, workers.ErrCancelled, 0},
 	} {
-		code := tt.code
-		r := newRig(t)
-		r.refusedAs = tt.state
-		r.refuse = func(rep wire.Report) *wire.Error {
+		r.refuse(func(rep *wire.Report) (no *wire.Reported) {
 			if rep.Event == wire.ReportCheckpoint {
-				return &wire.Error{Code: code, Message: "not yours"}
+				no = refused(tt.code)
+				no.State = tt.state
 			}
-			return nil
-		}
-		w := r.worker(Config{})
+			return no
+		})
 		cause := make(chan error, 2)
-		HandleRaw(w, "steps", func(ctx context.Context, _ *RawItem) (any, error) {
-			cause <- Checkpoint(ctx, 1)
+		var runs atomic.Int32
+		w := r.work(workers.Config{}, "steps", func(ctx context.Context, _ *workers.RawItem) (any, error) {
+			if runs.Add(1) > 1 {
+				return nil, nil
+			}
+			cause <- workers.Checkpoint(ctx, 1)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return nil, ctx.Err()
 		})
-		r.start(w)
 		id := r.submit("steps", `{}`)
 		for range 2 {
 			if err := recv(t, "the end of the run", cause); !errors.Is(err, tt.want) {
-				t.Errorf("%s, %s: got %v", code, tt.state, err)
+				t.Errorf("%s, %s: got %v", tt.code, tt.state, err)
 			}
 		}
-		r.untilIdle()
-		if got := r.told(id); !slices.Equal(got, []string{wire.ReportRelease}) {
-			t.Errorf("%s: reports %v", code, got)
+		r.completed(id) // the engine has taken it back
+		if got := eventsOf(r.told(id)); !slices.Equal(got, []string{wire.ReportCheckpoint, wire.ReportRelease, wire.ReportComplete}) {
+			t.Errorf("%s: reports %v", tt.code, got)
 		}
 		if n := int(w.Stats().LeasesLost); n != tt.lost {
-			t.Errorf("%s, %s: %d leases lost", code, tt.state, n)
+			t.Errorf("%s, %s: %d leases lost", tt.code, tt.state, n)
+		}
+		if err := w.Stop(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -352,55 +315,22 @@ func TestARefusedReportEndsTheRun(t *testing.T) {
 // up does not overwrite a later one.
 func TestCheckpointsOneAtATime(t *testing.T) {
 	r := newRig(t)
-	w := r.worker(Config{})
-	hold := make(chan struct{})
-	var first atomic.Bool
-	r.refuse = func(rep wire.Report) *wire.Error {
-		if rep.Event == wire.ReportCheckpoint && string(rep.Checkpoint) == `"old"` && first.CompareAndSwap(false, true) {
-			close(hold)
-			return &wire.Error{Code: events.CodeUnavailable, Message: "not now"}
+	heard := make(chan struct{})
+	r.refuseOnce(heard)
+	r.work(workers.Config{}, "steps", func(ctx context.Context, it *workers.RawItem) (any, error) {
+		if it.Checkpoint != nil {
+			return it.Checkpoint, nil
 		}
-		return nil
-	}
-	HandleRaw(w, "steps", func(ctx context.Context, _ *RawItem) (any, error) {
 		short, cancel := context.WithCancel(ctx)
 		gaveUp := make(chan error, 1)
-		go func() { gaveUp <- Checkpoint(short, "old") }()
-		<-hold // it is asked again later
+		go func() { gaveUp <- workers.Checkpoint(short, "old") }()
+		<-heard // it is asked again later
 		cancel()
 		<-gaveUp
-		return nil, Checkpoint(ctx, "new")
+		return workers.Snooze(time.Millisecond), workers.Checkpoint(ctx, "new")
 	})
-	r.start(w)
-	id := r.submit("steps", `{}`)
-	r.until("the end", func() bool { return r.items[id].state == events.StateCompleted })
-	if it := r.item(id); string(it.checkpoint) != `"new"` || it.state != events.StateCompleted {
-		t.Errorf("got %s, %s, %v", it.checkpoint, it.state, r.told(id))
+	it := r.completed(r.submit("steps", `{}`))
+	if n := r.checkpoints(it.ID); n != 1 || string(it.Result) != `"new"` {
+		t.Errorf("%d checkpoints, then %s", n, it.Result)
 	}
-}
-
-// Middleware sees a spawn and a snooze as results, not as errors.
-func TestMiddlewareSeesEnds(t *testing.T) {
-	r := newRig(t)
-	w := r.worker(Config{})
-	type seen struct {
-		result any
-		err    error
-	}
-	got := make(chan seen, 1)
-	w.Use(func(next Handler) Handler {
-		return func(ctx context.Context, it *RawItem) (any, error) {
-			result, err := next(ctx, it)
-			got <- seen{result, err}
-			return result, err
-		}
-	})
-	HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) { return Snooze(time.Hour), nil })
-	r.start(w)
-	r.submit("parent", `{}`)
-	s := recv(t, "what middleware sees", got)
-	if end, ok := s.result.(Snoozed); !ok || s.err != nil || end.Delay != time.Hour {
-		t.Errorf("got %+v", s)
-	}
-	r.untilIdle()
 }

@@ -1,22 +1,24 @@
-package workers
+package workers_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
 // switched is a check that can be made to fail.
@@ -37,98 +39,70 @@ func (s *switched) set(err error) {
 	s.fault.Store(&err)
 }
 
-// lastBeat is what the engine has heard last. REQUIRES: the table locked.
-func (r *rig) lastBeat() *wire.Health {
-	if len(r.beats) == 0 {
-		return &wire.Health{}
-	}
-	return r.beats[len(r.beats)-1].Health
-}
-
 func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
-	slow(t)
 	t.Parallel()
-	r := newRig(t)
-	r.beat = standing.MinHeartbeat
+	r := newOpenRig(t, often)
 	var db switched
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
-	HandleRaw(w, "wait", b.run)
-	HandleRaw(w, "quick", func(context.Context, *RawItem) (any, error) { return nil, nil })
+	w := r.worker(workers.Config{Concurrency: 4, Checks: map[string]workers.Check{"db": db.check}})
+	workers.HandleRaw(w, "wait", b.run)
+	workers.HandleRaw(w, "quick", nothing)
 	r.start(w)
 	running := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
 	db.set(errors.New("connection refused"))
-	r.until("the engine is told", func() bool {
-		h := r.lastBeat()
+	need.Eventually(t, "the engine is told", func() bool {
+		h := r.lastBeat().Health
 		return h.Reason() == "db: connection refused" && h.Load == 0.25 && h.MemoryBytes > 1<<20
 	})
+	need.Eventually(t, "the engine knows", func() bool { return r.workers()[0].Status == wire.WorkerUnhealthy })
 	if why := w.Stats().Unhealthy; why != "db: connection refused" {
 		t.Errorf("the worker says %q of itself", why)
 	}
 	waiting := r.submit("quick", `{}`)
-	r.mu.Lock()
-	beats := len(r.beats)
-	r.mu.Unlock()
-	r.until("some heartbeats", func() bool { return len(r.beats) >= beats+3 })
-	if it := r.item(waiting); it.state != events.StateQueued {
-		t.Errorf("the fake engine sent it: it is %s", it.state)
-	}
 	if got := r.outcome(r.push(w, "quick"), 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
 		t.Errorf("an item that came nevertheless: got %+v", got)
+	}
+	r.Await(wire.APIHeartbeat, len(r.Requests(wire.APIHeartbeat))+3)
+	if it := r.get(waiting); it.State != events.StateQueued {
+		t.Errorf("what waits is %s", it.State)
 	}
 	// What runs is left alone, and its outcome counts.
 	if len(b.cause) > 0 {
 		t.Error("the running handler was stopped")
 	}
 	close(b.release)
-	if got := r.outcome(running, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
+	r.completed(running)
 	db.set(nil)
-	if got := r.outcome(waiting, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
+	r.completed(waiting)
 	if why := w.Stats().Unhealthy; why != "" {
 		t.Errorf("the worker still says %q", why)
 	}
-	r.untilIdle()
 }
 
 // The engine's word counts as the worker's own, however it comes.
 func TestEngineSaysUnhealthy(t *testing.T) {
-	slow(t)
 	t.Parallel()
-	for name, say := range map[string]func(*rig, *Worker){
-		"control": func(r *rig, w *Worker) {
-			r.control(w, wire.Control{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"})
-		},
-		"heartbeat": func(*rig, *Worker) {},
-	} {
+	for _, name := range []string{"control", "heartbeat"} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.beat = standing.MinHeartbeat
-			if name != "heartbeat" {
-				r.beat = 20 * time.Second
+			r := newOpenRig(t)
+			if name == "heartbeat" {
+				r.Next(wire.APIHeartbeat, faultproxy.Reply(`{"status":"unhealthy","reason":"2 probes failed"}`))
 			}
-			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"}
-			w := r.worker(Config{Concurrency: 3})
-			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
-			r.start(w)
-			say(r, w)
+			w := r.work(workers.Config{Concurrency: 3}, "x", nothing)
+			if name == "control" {
+				r.Await(wire.APIHeartbeat, 1)
+				need.Eventually(t, "its answer", func() bool { return !r.workers()[0].LastSeen.IsZero() && r.workers()[0].Health != nil })
+				r.control(w, wire.Control{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"})
+			}
 			need.Eventually(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
-			id := r.push(w, "x")
+			id := r.submit("x", `{}`) // the engine knows nothing of it
 			if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
 				t.Errorf("got %+v", got)
 			}
-			r.mu.Lock()
-			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive}
-			r.mu.Unlock()
 			r.control(w, wire.Control{Status: wire.WorkerActive})
-			need.Eventually(t, "the worker knows that it is well", func() bool { return w.Stats().Unhealthy == "" })
-			r.resubmit(id)
-			if got := r.outcome(id, 2); got.Event != wire.ReportComplete {
-				t.Errorf("got %+v", got)
+			if it := r.completed(id); it.Attempt != 1 || w.Stats().Unhealthy != "" {
+				t.Errorf("got %+v, %+v", it, w.Stats())
 			}
 		})
 	}
@@ -136,14 +110,19 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 
 func TestBornUnhealthy(t *testing.T) {
 	r := newRig(t)
-	var db switched
-	db.set(errors.New("down"))
-	w := r.worker(Config{Checks: map[string]Check{"db": db.check}})
-	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
+	w := r.worker(workers.Config{Checks: map[string]workers.Check{
+		"memory": workers.MemoryBelow(1e-9),
+		"pool":   workers.ConnectionsBelow(0.5, func() (int, int) { return 1, 2 }),
+		"fine":   workers.ThreadsBelow(1 << 30),
+	}})
+	workers.HandleRaw(w, "x", func(context.Context, *workers.RawItem) (any, error) { t.Error("it ran"); return nil, nil })
 	id := r.submit("x", `{}`)
 	r.start(w)
 	// A registration does not say so, hence the heartbeat before its time.
-	r.until("the engine is told", func() bool { return r.lastBeat().Reason() == "db: down" })
+	need.Eventually(t, "the engine is told", func() bool {
+		why := r.lastBeat().Health.Reason()
+		return strings.HasPrefix(why, "memory: memory is ") && strings.HasSuffix(why, "; pool: 1 of 2 connections are in use: it must be below 50%")
+	})
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
 		t.Errorf("an item that came before: got %+v", got)
 	}
@@ -151,159 +130,83 @@ func TestBornUnhealthy(t *testing.T) {
 
 func TestUnhealthyWorkerDrains(t *testing.T) {
 	r := newRig(t)
-	var db switched
-	db.set(errors.New("down"))
-	w := r.worker(Config{Checks: map[string]Check{"db": db.check}})
-	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
+	w := r.worker(workers.Config{Checks: map[string]workers.Check{"db": func(context.Context) error { return errors.New("down") }}})
+	workers.HandleRaw(w, "x", nothing)
 	done := make(chan error, 1)
 	go func() { done <- w.Run(t.Context()) }()
-	r.until("the engine is told", func() bool { return r.lastBeat().Reason() == "db: down" })
-	r.control(w, wire.Control{Drain: true})
+	need.Eventually(t, "the engine is told", func() bool { return r.lastBeat().Health.Reason() == "db: down" })
+	if err := r.c.Workers().Drain(t.Context(), string(w.ID())); err != nil {
+		t.Fatal(err)
+	}
 	if err := recv(t, "the end", done); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(r.gone, []string{string(w.ID())}) {
-		t.Errorf("unregistered: %v", r.gone)
-	}
-}
-
-func TestChecks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		var hanging atomic.Int32
-		c := newChecker(map[string]Check{
-			"a good":  func(context.Context) error { return nil },
-			"b bad":   func(context.Context) error { return errors.New("bad") },
-			"c panic": func(context.Context) error { panic("oh") },
-			"d hangs": func(context.Context) error { hanging.Add(1); <-release; return nil },
-			"e slow":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		}, 50*time.Millisecond)
-		for range 3 {
-			got := c.run(t.Context())
-			if len(got) != 4 || got[0] != (wire.FailingCheck{Check: "b bad", Error: "bad"}) || got[1].Error != "the check panicked: oh" ||
-				got[2] != (wire.FailingCheck{Check: "d hangs", Error: "no result within 50ms"}) || got[3].Check != "e slow" {
-				t.Fatalf("got %+v", got)
-			}
-		}
-		if n := hanging.Load(); n != 1 {
-			t.Errorf("the check that hangs was begun %d times", n)
-		}
-		if err := c.stop(); err != errCheckHangs {
-			t.Errorf("stop: %v", err)
-		}
-		close(release)
-		if err := c.stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-		if got := c.run(t.Context()); got != nil {
-			t.Errorf("a stopped checker says %+v", got)
-		}
-	})
-}
-
-func TestCheckConfig(t *testing.T) {
-	good := func(context.Context) error { return nil }
-	many := map[string]Check{}
-	for i := range MaxChecks + 1 {
-		many[strings.Repeat("x", i+1)] = good
-	}
-	for want, cfg := range map[string]Config{
-		"at most 16":    {Checks: many},
-		"1 to 64":       {Checks: map[string]Check{"": good}},
-		"\"db\" is nil": {Checks: map[string]Check{"db": nil}},
-		"up to 10s":     {CheckTimeout: time.Minute},
-	} {
-		if err := cfg.WithDefaults().Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", want, err)
-		}
+	if left := r.workers(); len(left) != 0 {
+		t.Errorf("still registered: %+v", left)
 	}
 }
 
 func TestProbeIsAnswered(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	var db switched
-	var announced atomic.Bool
-	r.onRegister = func(reg wire.Register) *wire.Error { announced.Store(reg.Probe); return nil }
-	w := r.worker(Config{ID: "w1", Probe: true, Checks: map[string]Check{"db": db.check}})
-	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
-	r.start(w)
-	if !announced.Load() {
-		t.Error("the engine is not told of the probe")
-	}
-	answers := make(chan wire.Probed, 10)
-	sub, err := r.nc.Subscribe(wire.Default.API(wire.APIProbed), func(m *nats.Msg) {
-		var p wire.Probed
-		if err := json.Unmarshal(m.Data, &p); err != nil {
-			t.Errorf("%q: %v", m.Data, err)
-		}
-		_ = m.Respond([]byte(`{"ok":true}`))
-		answers <- p
+	r := newRig(t, func(c *config.Config) {
+		c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	probe := func(nonce string) {
-		t.Helper()
-		if err := errors.Join(r.nc.Publish("work.probe.w1", []byte(`{"nonce":"`+nonce+`"}`)), r.nc.Flush()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	probe("n1")
-	if got := recv(t, "the answer", answers); got.Worker != "w1" || got.Session == "" || got.Nonce != "n1" || len(got.Failing) != 0 {
+	var db switched
+	w := r.work(workers.Config{ID: "w1", Probe: true, Checks: map[string]workers.Check{"db": db.check}}, "x", nothing)
+	answers := func() []wire.Probed { return requests[wire.Probed](r, wire.APIProbed) }
+	r.Await(wire.APIProbed, 1)
+	if got := answers()[0]; got.Worker != "w1" || got.Session != r.session(w) || got.Nonce == "" || len(got.Failing) != 0 {
 		t.Errorf("got %+v", got)
 	}
 	db.set(errors.New("down"))
-	probe("n2")
-	if got := recv(t, "the answer", answers); got.Nonce != "n2" || len(got.Failing) != 1 || got.Failing[0] != (wire.FailingCheck{Check: "db", Error: "down"}) {
-		t.Errorf("got %+v", got)
+	need.Eventually(t, "an answer that says so", func() bool {
+		list := answers()
+		last := list[len(list)-1]
+		return len(last.Failing) == 1 && last.Failing[0] == (wire.FailingCheck{Check: "db", Error: "down"})
+	})
+	db.set(nil)
+	is := func(status wire.WorkerStatus, why string) func() bool {
+		return func() bool { w := r.workers()[0]; return w.Status == status && strings.Contains(w.Reason, why) }
 	}
-	// One that hangs does not answer.
-	w.mu.Lock()
-	probe("n3")
-	select {
-	case got := <-answers:
-		t.Errorf("a worker that hangs answers its probe: %+v", got)
-	case <-time.After(100 * time.Millisecond):
+	need.Eventually(t, "the engine takes it for well", is(wire.WorkerActive, ""))
+	release := sync.OnceFunc(w.Hang())
+	defer release()
+	had := len(answers())
+	need.Eventually(t, "no answers", is(wire.WorkerUnhealthy, "no answer within 100ms"))
+	if n := len(answers()); n != had {
+		t.Errorf("a worker that hangs answers %d probes", n-had)
 	}
-	w.mu.Unlock()
-	recv(t, "the late answer", answers)
+	release()
+	need.Eventually(t, "an answer again", is(wire.WorkerActive, ""))
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	probe("n4")
-	select {
-	case got := <-answers:
-		t.Errorf("a worker that has stopped answers its probe: %+v", got)
-	case <-time.After(100 * time.Millisecond):
+	if _, err := r.c.Conn().Request("work.probe.w1", nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("a worker that has stopped listens to probes: %v", err)
 	}
 }
 
 // A worker follows the heartbeat that its last registration was answered with.
 func TestHeartbeatFollowsTheRegistration(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	w := r.worker(Config{})
-	Handle(w, "add", add)
-	r.start(w)
-	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
-	// The fake engine's first word was 20 s.
-	r.mu.Lock()
-	r.beat = standing.MinHeartbeat
-	r.mu.Unlock()
-	r.control(w, wire.Control{Register: true})
-	r.until("heartbeats in short order", beats(3))
+	r := newRig(t, often)
+	r.Next(wire.APIRegister, faultproxy.Reply(`{"heartbeat_ms":600000}`))
+	r.work(workers.Config{}, "add", nothing) // registers again: see TestRegistersOnRequest
+	r.Await(wire.APIHeartbeat, 4)
 }
 
 // TestIdleWorkerIsSilent lets a worker rest: it sends no heartbeat while it has nothing and
 // is well, and as many as before when it runs something or fails a check.
 func TestIdleWorkerIsSilent(t *testing.T) {
-	slow(t)
+	need.Seconds(t)
 	t.Parallel()
-	r := newRig(t)
-	r.beat = standing.MinHeartbeat
-	r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive, Idle: events.DurationOf(time.Hour)}
+	r := newRig(t, often)
+	for i := range 20 { // so many that they are to rest
+		c := r.c.Conn()
+		body := fmt.Sprintf(`{"worker":"other-%d","session":"s","types":["wait"],"slots":1,"offers":true}`, i)
+		if _, err := c.Request(wire.Default.API(wire.APIRegister), []byte(body), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var db switched
 	looked := make(chan struct{})
 	check := func(ctx context.Context) error {
@@ -314,34 +217,54 @@ func TestIdleWorkerIsSilent(t *testing.T) {
 		return db.check(ctx)
 	}
 	b := newBlocker()
-	w := r.worker(Config{Concurrency: 1, Checks: map[string]Check{"db": check}})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	r.until("a heartbeat that announces the rest", func() bool { n := len(r.beats); return n > 0 && r.beats[n-1].Idle.Duration > 0 })
+	r.work(workers.Config{Concurrency: 1, Checks: map[string]workers.Check{"db": check}}, "wait", b.run)
+	beats := func() int { return len(r.Requests(wire.APIHeartbeat)) }
+	need.Eventually(t, "a heartbeat that announces the rest", func() bool { return r.lastBeat().Idle.Duration > 0 })
 	recv(t, "a look that may have begun before", looked)
-	r.mu.Lock()
-	before := len(r.beats)
-	r.mu.Unlock()
+	before := beats()
 	for range 5 {
 		recv(t, "a look at the checks", looked)
 	}
-	r.mu.Lock()
-	if n := len(r.beats); n != before {
+	if n := beats(); n != before {
 		t.Errorf("an idle worker sent %d heartbeats", n-before)
 	}
-	r.mu.Unlock()
 
 	r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.until("heartbeats that name the run", func() bool {
-		n := len(r.beats)
-		return n >= before+2 && len(r.beats[n-1].InFlight) == 1 && r.beats[n-1].Idle.IsZero()
+	need.Eventually(t, "heartbeats that name the run", func() bool {
+		last := r.lastBeat()
+		return beats() >= before+2 && len(last.InFlight) == 1 && last.Idle.IsZero()
 	})
 	close(b.release)
 	db.set(errors.New("no connection"))
-	r.until("a heartbeat that says what fails", func() bool { return len(r.lastBeat().Failing) == 1 })
-	r.mu.Lock()
-	failing := len(r.beats)
-	r.mu.Unlock()
-	r.until("more of them", func() bool { return len(r.beats) >= failing+2 })
+	need.Eventually(t, "a heartbeat that says what fails", func() bool {
+		h := r.lastBeat().Health
+		return h != nil && len(h.Failing) == 1
+	})
+	r.Await(wire.APIHeartbeat, beats()+2)
+}
+
+// A worker tells its memory without being asked to, and what its runs measure.
+func TestHeartbeatsTellMemory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, often)
+	begun, end := make(chan struct{}), make(chan struct{})
+	r.work(workers.Config{}, "wait", func(_ context.Context, it *workers.RawItem) (any, error) {
+		defer it.Measure(func() workers.Usage { return workers.Usage{Memory: 1 << 50} })()
+		close(begun)
+		<-end
+		return nil, nil
+	})
+	last := func(least, most uint64) func() bool {
+		return func() bool {
+			h := r.lastBeat().Health
+			return h != nil && h.MemoryBytes >= least && h.MemoryBytes < most
+		}
+	}
+	need.Eventually(t, "a heartbeat with the process's memory", last(1<<20, 1<<50))
+	r.submit("wait", `{}`, func(it *streamwright.Item) { it.Timeout = time.Hour })
+	recv(t, "the run", begun)
+	need.Eventually(t, "a heartbeat with that of the run", last(1<<50, 1<<51))
+	close(end)
+	need.Eventually(t, "a heartbeat without it", last(1<<20, 1<<50))
 }

@@ -1,177 +1,129 @@
-package workers
+package workers_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/natscluster"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/internal/need"
-	"github.com/streamwright/streamwright/internal/standing"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
-
-// shortLease is a lease whose end a test waits for: many times what the worker takes to
-// begin a run, on a slow machine too.
-const shortLease = 3 * time.Second
-
-// blocker is a handler that says when it has begun and lasts until released or
-// until its context ends.
-type blocker struct {
-	begun   chan events.ID
-	release chan struct{}
-	cause   chan error
-}
-
-func newBlocker() *blocker {
-	return &blocker{make(chan events.ID, 1000), make(chan struct{}), make(chan error, 1000)}
-}
-
-func (b *blocker) run(ctx context.Context, it *RawItem) (any, error) {
-	b.begun <- it.ID
-	select {
-	case <-b.release:
-		return "done", nil
-	case <-ctx.Done():
-		b.cause <- context.Cause(ctx)
-		return nil, ctx.Err()
-	}
-}
-
-func recv[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("waited in vain for: %s", what)
-		panic("unreachable")
-	}
-}
 
 func TestCancelByControl(t *testing.T) {
 	r := newRig(t)
 	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.work(workers.Config{}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.control(w, wire.Control{Cancel: []wire.RunRef{r.ref(id)}})
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrCancelled) {
+	if _, _, err := r.c.Cancel(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrCancelled) {
 		t.Errorf("cause %v", err)
 	}
-	r.untilIdle()
+	if err := w.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
 	// The engine is told that the run has let go, and of no outcome.
-	if it := r.item(id); len(it.reports) != 1 || it.reports[0].Event != wire.ReportRelease {
-		t.Errorf("a cancelled run was reported: %+v", it.reports)
+	if got := r.told(id); len(got) != 1 || got[0].Event != wire.ReportRelease {
+		t.Errorf("a cancelled run was reported: %+v", got)
 	}
 }
 
 func TestTimeout(t *testing.T) {
 	r := newRig(t)
-	r.timeout = 30 * time.Millisecond
+	r.Judge(wire.APIReport, func(request []byte) faultproxy.Fault { // else the engine's own timer might come first
+		if decode[[]wire.Report](t, request)[0].Event == wire.ReportStart {
+			return faultproxy.Nobody
+		}
+		return faultproxy.Fault{}
+	})
 	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	got := r.outcome(id, 1)
-	if got.Event != wire.ReportFail || got.Code != events.FailTimeout || got.Retryable != nil {
-		t.Errorf("got %+v", got)
+	r.work(workers.Config{}, "wait", b.run)
+	it := r.ended(r.submit("wait", `{}`, func(it *streamwright.Item) { it.Timeout, it.MaxAttempts = 30*time.Millisecond, 1 }), events.StateDead)
+	if it.Error.Code != events.FailTimeout || r.outcome(it.ID, 1).Retryable != nil {
+		t.Errorf("got %+v", it)
 	}
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("cause %v", err)
 	}
 }
 
 func TestLeaseLostByHeartbeat(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.beat = standing.MinHeartbeat
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	ref := r.ref(id)
-	r.until("a heartbeat with the run in flight", func() bool {
-		return slices.ContainsFunc(r.beats, func(h wire.Heartbeat) bool {
-			return slices.Contains(h.InFlight, ref) && h.Session != ""
-		})
+	r := newRig(t, often)
+	r.Judge(wire.APIHeartbeat, func(request []byte) faultproxy.Fault {
+		h := decode[wire.Heartbeat](t, request)
+		if len(h.InFlight) == 0 || h.Session == "" {
+			return faultproxy.Fault{}
+		}
+		reply, _ := json.Marshal(wire.HeartbeatReply{Cancel: h.InFlight})
+		return faultproxy.Reply(string(reply))
 	})
-	r.mu.Lock()
-	r.beatReply.Cancel = []wire.RunRef{ref}
-	r.mu.Unlock()
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
+	b := newBlocker()
+	w := r.work(workers.Config{}, "wait", b.run)
+	id := r.submit("wait", `{}`)
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	r.untilIdle()
-	if it := r.item(id); len(it.reports) != 0 {
-		t.Errorf("a lost run was reported: %+v", it.reports)
+	if err := w.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := r.told(id); len(got) != 0 {
+		t.Errorf("a lost run was reported: %+v", got)
 	}
 }
 
 func TestLeaseLostWithoutConnection(t *testing.T) {
-	slow(t)
+	need.Seconds(t)
 	t.Parallel()
-	s := natscluster.Alone(t, 0)
-	r := &rig{fakeEngine: newFakeEngine(t, s.ClientURL()), t: t, url: s.ClientURL()}
-	r.lease = shortLease
+	r := newRig(t, func(c *config.Config) {
+		c.Types = map[events.Type]config.Type{"wait": {Patch: config.Patch{"lease": 2 * time.Second}}}
+	})
 	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	w := r.worker(workers.Config{})
+	workers.HandleRaw(w, "wait", b.run)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	s.Shutdown()
-	s.WaitForShutdown()
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
+	r.end()
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
 	need.Eventually(t, "the report under way", func() bool { return w.Stats().Settling == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.nc.Close() // else Stop waits for an engine that may come back
-	if err := w.Stop(ctx); err == nil {
-		t.Error("Stop says nothing of the report that nobody answered")
+	w.Conn().Close() // else Stop waits for an engine that may come back
+	if err := w.Stop(ctx); !errors.Is(err, workers.ErrUnanswered) {
+		t.Errorf("of the report that nobody answered Stop says %v", err)
 	}
 }
 
+// Settled is told what became of each outcome.
 func TestStaleOutcomeIsDropped(t *testing.T) {
 	r := newRig(t)
-	b := newBlocker()
-	settled := make(chan Settled, 4)
-	w := r.worker(Config{Concurrency: 2, Settled: func(s Settled) { settled <- s }})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	r.resubmit(id) // takes the first token's place
-	close(b.release)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilIdle()
-	if n := len(r.item(id).reports); n != 1 {
-		t.Errorf("%d outcomes were accepted", n)
-	}
-	var refused, recorded int
-	for range 2 {
-		switch s := recv(t, "what became of an outcome", settled); {
-		case s.ID.String() != id || s.Event != wire.ReportComplete:
+	r.Next(wire.APIReport, faultproxy.Reply(`[{"error":{"code":"stale_token"}}]`))
+	settled := make(chan workers.Settled, 4)
+	w := r.work(workers.Config{Settled: func(s workers.Settled) { settled <- s }}, "add", nothing)
+	for i, refusal := range []error{&events.Error{Code: events.CodeStaleToken}, nil} {
+		id := r.submit("add", `{}`)
+		s := recv(t, "what became of an outcome", settled)
+		if s.ID.String() != id || s.Event != wire.ReportComplete || s.Attempt != 1 || !errors.Is(s.Err, refusal) || (s.State == events.StateCompleted) != (refusal == nil) {
 			t.Errorf("got %+v", s)
-		case s.Err == nil:
-			recorded++
-		case events.CodeOf(s.Err) == events.CodeStaleToken:
-			refused++
 		}
-	}
-	if refused != 1 || recorded != 1 {
-		t.Errorf("%d outcomes refused, %d recorded", refused, recorded)
+		if n := w.Stats().Completed; n != uint64(i) {
+			t.Errorf("%d completed", n)
+		}
+		if got := r.told(id); len(got) != 1 {
+			t.Errorf("reported %v", eventsOf(got))
+		}
 	}
 }

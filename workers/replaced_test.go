@@ -1,91 +1,78 @@
-package workers
+package workers_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/standing"
+	"github.com/streamwright/streamwright/internal/faultproxy"
 	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
 )
 
-// takeID has another session take a worker's id, or gives the id free again.
-func (f *fakeEngine) takeID(id, session string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if session == "" {
-		delete(f.workers, id)
-	} else {
-		f.workers[id] = session
+// takeID answers a worker, while it returns true, as if its id were another's.
+func (r *rig) takeID(endpoints ...string) *atomic.Bool {
+	taken := new(atomic.Bool)
+	for _, endpoint := range endpoints {
+		r.Judge(endpoint, func([]byte) (f faultproxy.Fault) {
+			if taken.Load() {
+				f = faultproxy.Refuse(events.Refuse(events.CodeWorkerIDInUse, "it is another's"))
+			}
+			return f
+		})
 	}
-	f.signal()
+	return taken
 }
 
 // A worker whose id was taken by another stops what it runs at once, hands it
 // back, and takes nothing more until the other one has left.
 func TestIDTakenStopsRuns(t *testing.T) {
-	slow(t)
 	t.Parallel()
-	r := newRig(t)
-	r.beat = standing.MinHeartbeat
-	r.putsBack = true
+	r := newRig(t, often)
+	taken := r.takeID(wire.APIRegister, wire.APIHeartbeat)
 	b := newBlocker()
-	w := r.worker(Config{ID: "me", Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
+	r.work(workers.Config{ID: "me"}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	r.takeID("me", "another")
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
+	taken.Store(true)
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
-		t.Errorf("the run was not handed back: %+v", got)
+	// The engine sends it again.
+	for i, reason := range []string{"lease_lost", "replaced"} {
+		if got := r.outcome(id, i+1); got.Event != wire.ReportRelease || got.Reason != reason {
+			t.Errorf("the run was not handed back: %+v", got)
+		}
 	}
-	// What comes now goes back.
-	next := r.push(w, "wait")
-	if got := r.outcome(next, 1); got.Event != wire.ReportRelease || got.Reason != "replaced" {
-		t.Errorf("got %+v", got)
-	}
-
-	r.takeID("me", "")
+	taken.Store(false)
 	recv(t, "a run once the id is free", b.begun)
 	close(b.release)
-	if got := r.outcome(next, 2); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
+	r.completed(id)
 }
 
 // A start that is refused for the id ends all runs without waiting for a heartbeat.
 func TestIDTakenIsToldByAStart(t *testing.T) {
 	r := newRig(t)
-	b := newBlocker()
-	w := r.worker(Config{ID: "me", Concurrency: 2})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	first := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	r.mu.Lock()
-	r.workers["me"] = "another"
-	r.refuse = func(rep wire.Report) *wire.Error {
-		if rep.Event == wire.ReportStart {
-			return &wire.Error{Code: events.CodeWorkerIDInUse, Message: "it is another's"}
+	taken := r.takeID(wire.APIRegister)
+	r.refuse(func(rep *wire.Report) (no *wire.Reported) {
+		if taken.Load() && rep.Event == wire.ReportStart {
+			no = refused(events.CodeWorkerIDInUse)
 		}
-		return nil
-	}
-	r.mu.Unlock()
-	it := r.add("wait", `{}`)
-	second := it.id
-	r.mu.Lock()
-	r.send(it, w.session.id)
-	r.mu.Unlock()
+		return no
+	})
+	b := newBlocker()
+	r.work(workers.Config{ID: "me", Concurrency: 2}, "wait", b.run)
+	first := r.submit("wait", `{}`)
+	r.Await(wire.APIReport, 1)
+	taken.Store(true)
+	second := r.submit("wait", `{}`)
 	for _, id := range []string{first, second} {
+		if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
+			t.Errorf("cause %v", err)
+		}
 		if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
 			t.Errorf("%s was not handed back: %+v", id, got)
 		}
 	}
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
-		t.Errorf("cause %v", err)
-	}
-	r.untilIdle()
 }

@@ -1,11 +1,8 @@
 package workers
 
 import (
-	"context"
 	"testing"
 	"time"
-
-	"github.com/streamwright/streamwright/internal/standing"
 )
 
 func TestOutsideIsCounted(t *testing.T) {
@@ -49,32 +46,4 @@ func TestMeter(t *testing.T) {
 			t.Errorf("children only %v: CPU %v after all have ended", alone, cpu)
 		}
 	}
-}
-
-// A worker tells its memory without being asked to, and what its runs measure.
-func TestHeartbeatsTellMemory(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.beat = standing.MinHeartbeat
-	w := r.worker(Config{})
-	begun, end := make(chan struct{}), make(chan struct{})
-	HandleRaw(w, "wait", func(_ context.Context, it *RawItem) (any, error) {
-		defer it.Measure(func() Usage { return Usage{Memory: 1 << 50} })()
-		close(begun)
-		<-end
-		return nil, nil
-	})
-	r.start(w)
-	last := func(least, most uint64) func() bool {
-		return func() bool {
-			n := len(r.beats)
-			return n > 0 && r.beats[n-1].Health != nil && r.beats[n-1].Health.MemoryBytes >= least && r.beats[n-1].Health.MemoryBytes < most
-		}
-	}
-	r.until("a heartbeat with the process's memory", last(1<<20, 1<<50))
-	r.submit("wait", `{}`)
-	<-begun
-	r.until("a heartbeat with that of the run", last(1<<50, 1<<51))
-	close(end)
-	r.until("a heartbeat without it", last(1<<20, 1<<50))
 }
