@@ -15,6 +15,7 @@ import (
 )
 
 func TestWorkerStartsBeforeTheEngine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Away()
 	w := r.work(workers.Config{}, "add", nothing)
@@ -26,6 +27,7 @@ func TestWorkerStartsBeforeTheEngine(t *testing.T) {
 }
 
 func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	b := newBlocker()
 	w := r.work(workers.Config{Concurrency: 2}, "wait", b.run)
@@ -93,6 +95,7 @@ func TestRegistersOnRequest(t *testing.T) {
 
 // Reports that are not answered for good are repeated.
 func TestReportsAreRepeated(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for name, f := range map[string]faultproxy.Fault{
 		"unavailable": faultproxy.Reply(`[{"error":{"code":"unavailable"}}]`),
@@ -174,6 +177,7 @@ func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
 	}
 	id := r.submit("deaf", `{}`)
 	recv(t, "the run", begun)
+	need.Eventually(t, "the start", func() bool { return r.get(id).State == events.StateRunning })
 	if err := w.Stop(context.Background()); !errors.Is(err, workers.ErrAbandoned) {
 		t.Errorf("got %v", err)
 	}
@@ -182,7 +186,7 @@ func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
 	if got := r.told(id); len(got) != 0 {
 		t.Errorf("an abandoned run was reported: %+v", got)
 	}
-	if it := r.get(id); it.State != events.StateRunning && it.State != events.StateClaimed {
+	if it := r.get(id); it.State != events.StateRunning {
 		t.Errorf("the item is %s", it.State)
 	}
 }

@@ -43,6 +43,7 @@ func TestDrainByEngine(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newOpenRig(t)
 			b := newBlocker()
 			w := r.worker(workers.Config{Concurrency: 2})
@@ -97,6 +98,7 @@ func TestItemsFollowFreeSlots(t *testing.T) {
 // What a full worker is sent nevertheless goes back at once, and so does what is beyond the
 // limit of its type.
 func TestNoSlotIsHandedBack(t *testing.T) {
+	t.Parallel()
 	r := newOpenRig(t)
 	b := newBlocker()
 	w := r.worker(workers.Config{Concurrency: 2})
@@ -115,6 +117,7 @@ func TestNoSlotIsHandedBack(t *testing.T) {
 // A worker that waits for its handlers at Stop makes no offer, and hands back what comes
 // nevertheless.
 func TestStopTakesNothingMore(t *testing.T) {
+	t.Parallel()
 	r := newOpenRig(t)
 	b := newBlocker()
 	w := r.work(workers.Config{Concurrency: 2}, "wait", b.run)

@@ -57,6 +57,7 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 // A spawn that the engine refuses for what it says fails the item; one that is
 // refused because the run does not count is given up.
 func TestRefusedSpawns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var code atomic.Value
 	r.refuse(func(rep *wire.Report) (no *wire.Reported) {
@@ -221,6 +222,7 @@ func (r *rig) refuseOnce(heard chan<- struct{}) {
 
 // A checkpoint waits out an engine that is away, and comes before the outcome.
 func TestCheckpointIsDurableBeforeItReturns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	heard := make(chan struct{})
 	r.refuseOnce(heard)
@@ -263,6 +265,7 @@ func TestCheckpointErrors(t *testing.T) {
 // A run whose report is refused because it does not count is ended, and its end
 // is told, so that the engine can let go of its slot.
 func TestARefusedReportEndsTheRun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, often) // what goes back before its start is not sent again until a heartbeat
 	for _, tt := range []struct {
 		code  events.Code

@@ -57,6 +57,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestLeaseLostByHeartbeat(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, often)
 	r.Judge(wire.APIHeartbeat, func(request []byte) faultproxy.Fault {
 		h := decode[wire.Heartbeat](t, request)

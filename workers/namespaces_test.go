@@ -136,7 +136,7 @@ func TestNamespacesShareTheSlots(t *testing.T) {
 	ids := submit(t, def, 40)
 	need.Eventually(t, "default has all slots", func() bool { return seen.running("default") == 4 })
 	others := submit(t, acme, 40)
-	time.Sleep(1500 * time.Millisecond) // an item of acme has come, and gone back
+	need.Eventually(t, "an item of acme has come, and gone back", func() bool { return w.Stats().Released > 0 })
 	if n := seen.running("acme"); n != 0 {
 		t.Errorf("%d of acme run beside 4", n)
 	}

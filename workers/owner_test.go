@@ -16,6 +16,7 @@ import (
 // What an owner was asked, and can't answer any more, is asked the next one as soon as that
 // calls: the report of a start that comes later than that is one too late.
 func TestAsksANewOwnerAgain(t *testing.T) {
+	t.Parallel()
 	r := newOpenRig(t)
 	b, log := newBlocker(), new(need.Log)
 	w, err := workers.New(dial(t, r.URL), workers.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})

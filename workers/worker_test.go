@@ -218,6 +218,7 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 }
 
 func TestForeignMessagesAreDropped(t *testing.T) {
+	t.Parallel()
 	r := newOpenRig(t)
 	w := r.work(workers.Config{}, "add", func(_ context.Context, it *workers.RawItem) (any, error) { return it.ID.String(), nil })
 	const good = `{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","type":"add","token":"a","attempt":1,"lease_ms":1000,"bytes":2,"params":{}}`
