@@ -21,7 +21,7 @@ func TestCancelByControl(t *testing.T) {
 	b := newBlocker()
 	w := r.work(workers.Config{}, "wait", b.run)
 	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
+	need.Eventually(t, "the start", func() bool { return r.get(id).State == events.StateRunning }) // else it might be refused
 	if _, _, err := r.c.Cancel(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/faultproxy"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -64,7 +65,7 @@ func TestIDTakenIsToldByAStart(t *testing.T) {
 	b := newBlocker()
 	r.work(workers.Config{ID: "me", Concurrency: 2}, "wait", b.run)
 	first := r.submit("wait", `{}`)
-	r.Await(wire.APIReport, 1)
+	need.Eventually(t, "the start", func() bool { return r.get(first).State == events.StateRunning })
 	taken.Store(true)
 	second := r.submit("wait", `{}`)
 	for _, id := range []string{first, second} {
