@@ -165,7 +165,8 @@ func TestStopWhileTheEngineIsAway(t *testing.T) {
 func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
 	r := newRig(t)
 	begun, end := make(chan struct{}), make(chan struct{})
-	w := r.worker(workers.Config{DrainTimeout: time.Millisecond})
+	settled := make(chan workers.Settled, 1)
+	w := r.worker(workers.Config{DrainTimeout: time.Millisecond, Settled: func(s workers.Settled) { settled <- s }})
 	w.SetAbandonAfter(time.Millisecond)
 	workers.HandleRaw(w, "deaf", func(context.Context, *workers.RawItem) (any, error) {
 		close(begun)
@@ -182,7 +183,9 @@ func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	close(end)
-	w.AwaitHandlers()
+	if s := recv(t, "what became of the outcome", settled); !errors.Is(s.Err, workers.ErrAbandoned) {
+		t.Errorf("got %+v", s)
+	}
 	if got := r.told(id); len(got) != 0 {
 		t.Errorf("an abandoned run was reported: %+v", got)
 	}

@@ -27,9 +27,6 @@ func (w *Worker) Hang() (release func()) {
 // SetAbandonAfter sets another AbandonAfter, before Start.
 func (w *Worker) SetAbandonAfter(d time.Duration) { w.abandonAfter = d }
 
-// AwaitHandlers waits for the handlers that Stop has abandoned.
-func (w *Worker) AwaitHandlers() { w.handlers.Wait() }
-
 // Ended reports whether the worker's loops have been told to end.
 func (w *Worker) Ended() bool { return w.life.Err() != nil }
 
