@@ -36,6 +36,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	r.work(workers.Config{ID: "me"}, "wait", b.run)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
+	need.Eventually(t, "the start", func() bool { return r.get(id).State == events.StateRunning }) // else it goes back, and rests
 	taken.Store(true)
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("cause %v", err)
