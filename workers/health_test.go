@@ -81,17 +81,13 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 // The engine's word counts as the worker's own, however it comes.
 func TestEngineSaysUnhealthy(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"control", "heartbeat"} {
+	for name, reply := range map[string]string{"control": `{}`, "heartbeat": `{"status":"unhealthy","reason":"2 probes failed"}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newOpenRig(t)
-			if name == "heartbeat" {
-				r.Next(wire.APIHeartbeat, faultproxy.Reply(`{"status":"unhealthy","reason":"2 probes failed"}`))
-			}
+			r.Judge(wire.APIHeartbeat, func([]byte) faultproxy.Fault { return faultproxy.Reply(reply) })
 			w := r.work(workers.Config{Concurrency: 3}, "x", nothing)
 			if name == "control" {
-				r.Await(wire.APIHeartbeat, 1)
-				need.Eventually(t, "its answer", func() bool { return !r.workers()[0].LastSeen.IsZero() && r.workers()[0].Health != nil })
 				r.control(w, wire.Control{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"})
 			}
 			need.Eventually(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
@@ -99,6 +95,7 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			if got := r.outcome(id, 1); got.Event != wire.ReportRelease || got.Reason != "unhealthy" {
 				t.Errorf("got %+v", got)
 			}
+			r.Judge(wire.APIHeartbeat, nil)
 			r.control(w, wire.Control{Status: wire.WorkerActive})
 			if it := r.completed(id); it.Attempt != 1 || w.Stats().Unhealthy != "" {
 				t.Errorf("got %+v, %+v", it, w.Stats())
