@@ -32,3 +32,9 @@ func (w *Worker) Ended() bool { return w.life.Err() != nil }
 
 // OnCall has the worker hear a message to all workers.
 func (w *Worker) OnCall(m *nats.Msg) { w.session.onCall(m) }
+
+// MaxIdle bounds Idle.
+const MaxIdle = maxIdle
+
+// Idle returns the goroutines that wait for another handler to run.
+func (w *Worker) Idle() int { return int(w.idle.Load()) }
