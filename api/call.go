@@ -69,8 +69,8 @@ func (c *call) send(v any, err error) {
 	c.s.Metrics.request(c.endpoint, code, time.Since(c.start))
 }
 
-// smallReply is a number of bytes that every server takes with which an engine starts. For a
-// reply up to it the connection isn't asked, whose lock is held while it writes.
+// smallReply, in bytes, is less than any server takes that an engine works with. Up to it the
+// connection is not asked for the limit: its lock is held while it writes.
 const smallReply = 1 << 20
 
 // limit returns the most bytes that a reply may have.

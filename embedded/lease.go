@@ -63,7 +63,7 @@ const (
 // then change hands for nothing.
 type lease struct {
 	*base
-	owns    atomic.Bool                       // this engine owns the log
+	owns    atomic.Bool                           // this engine owns the log
 	working atomic.Pointer[dispatcher.Dispatcher] // nil until it has begun to own it, or to stand by
 	// call asks an endpoint of the API; nil until there is one.
 	call func(ctx context.Context, endpoint string, data []byte) ([]byte, error)

@@ -221,7 +221,8 @@ func (c *Clock) Due() time.Time {
 	return t
 }
 
-// Reached reports whether Due is a time or later. For the zero time it looks at no clock.
+// Reached reports whether a time has come, by Due. The zero time always has, without a look at
+// the clock.
 func (c *Clock) Reached(t time.Time) bool { return t.IsZero() || !t.After(c.Due()) }
 
 // BlindDue returns Due while it differs from Now, else the zero time.
