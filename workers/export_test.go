@@ -37,4 +37,4 @@ func (w *Worker) OnCall(m *nats.Msg) { w.session.onCall(m) }
 const MaxIdle = maxIdle
 
 // Idle returns the goroutines that wait for another handler to run.
-func (w *Worker) Idle() int { return int(w.idle.Load()) }
+func (w *Worker) Idle() int { return int(w.goroutines.idle.Load()) }

@@ -14,6 +14,9 @@ import (
 // to the object store and the item keeps a reference. A [Spawned], a [Snoozed] or a [Waits] ends
 // the run otherwise, returned as the result or as the error. Any other error makes the
 // attempt failed; it is retried unless marked by [Permanent].
+//
+// The goroutine that a handler runs on may run another one next. So a handler must undo what
+// it sets there, such as a lock of its thread, or profiling labels.
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
 
 // Middleware wraps every handler of a worker.

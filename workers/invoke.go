@@ -36,9 +36,10 @@ type Outcome struct {
 // JSON or too large, and an error after the context's timeout are failures
 // with a code of their own. The item's output is stored before it returns. A [Spawned], a
 // [Snoozed] and a [Waits] are no results but ends of their own.
-func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
+func Invoke(ctx context.Context, h Handler, item *RawItem) (out Outcome) {
 	item.output = newOutput(ctx, item)
-	return closeOutput(invoke(ctx, h, item), item.output)
+	defer func() { out = closeOutput(out, item.output) }() // also of a handler that ends its goroutine
+	return invoke(ctx, h, item)
 }
 
 func invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
@@ -84,26 +85,15 @@ func success(result any, most int) (Outcome, error) {
 	return Outcome{Result: doc}, err
 }
 
-// call runs the handler; a panic, or a goroutine that it ends, becomes an
-// error.
+// call runs the handler; a panic becomes an error.
 func call(ctx context.Context, h Handler, item *RawItem) (result any, err error) {
-	returned := false
 	defer func() {
-		if returned {
-			return
-		}
-		what := "the handler panicked: "
 		if p := recover(); p != nil {
-			what += fmt.Sprint(p)
-		} else {
-			what = "the handler ended its goroutine (runtime.Goexit)"
+			stack := debug.Stack()
+			result, err = nil, WithCode(fmt.Errorf("the handler panicked: %v\n\n%s", p, stack[:min(len(stack), MaxStackBytes)]), events.FailPanic)
 		}
-		stack := debug.Stack()
-		result, err = nil, WithCode(fmt.Errorf("%s\n\n%s", what, stack[:min(len(stack), MaxStackBytes)]), events.FailPanic)
 	}()
-	result, err = h(ctx, item)
-	returned = true
-	return result, err
+	return h(ctx, item)
 }
 
 // encodeResult returns a result's JSON. It does not escape <, > and &, which would

@@ -16,10 +16,11 @@ import (
 
 // common is what the workers of one process share.
 type common struct {
-	slots   *slots
-	checks  *checker
-	telling *sync.Mutex
-	several bool
+	slots      *slots
+	goroutines *goroutines
+	checks     *checker
+	telling    *sync.Mutex
+	several    bool
 }
 
 // log returns the logger of one namespace's worker.
@@ -38,7 +39,7 @@ func newWorkers(nc *nats.Conn, cfg Config) (*Worker, error) {
 		namespaces = []events.Namespace{cfg.Names.InNamespace()}
 	}
 	shared := common{
-		slots: &slots{size: cfg.Concurrency}, checks: newChecker(cfg.Checks, cfg.CheckTimeout), telling: new(sync.Mutex), several: len(namespaces) > 1,
+		slots: &slots{size: cfg.Concurrency}, goroutines: newGoroutines(), checks: newChecker(cfg.Checks, cfg.CheckTimeout), telling: new(sync.Mutex), several: len(namespaces) > 1,
 	}
 	var first *Worker
 	for _, ns := range namespaces {

@@ -3,6 +3,7 @@ package workers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -178,43 +179,12 @@ func (w *Worker) begin(r *run, now time.Time) {
 	}
 	w.table.setState(r, running)
 	w.handlers.Add(1)
-	e := execution{ctx, r, item}
-	select {
-	case w.next <- e:
-	default:
-		go w.executeEach(e)
-	}
+	w.goroutines.run(execution{w, ctx, r, item})
 	w.receiver.begun(r)
 }
 
-// execution is the run of a handler.
-type execution struct {
-	ctx  context.Context
-	r    *run
-	item *RawItem
-}
-
-// maxIdle bounds the goroutines that wait for another execution. They have some 8 KiB each.
-const maxIdle = 256
-
-// executeEach executes e, and what comes then on the same goroutine, whose stack has grown:
-// to grow another took a thirtieth of the CPU time of items that do nothing.
-func (w *Worker) executeEach(e execution) {
-	for {
-		w.execute(e.ctx, e.r, e.item)
-		e = execution{}
-		if w.idle.Add(1) > maxIdle {
-			w.idle.Add(-1)
-			return
-		}
-		select {
-		case e = <-w.next:
-			w.idle.Add(-1)
-		case <-w.life.Done():
-			return
-		}
-	}
-}
+// exited is the outcome of a handler that does not return.
+var exited = Outcome{Err: errors.New("the handler ended its goroutine (runtime.Goexit)"), Code: events.FailPanic, Retryable: true}
 
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
@@ -227,10 +197,17 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		defer done()
 	}
 	r.line.connect(ctx, item)
-	out := w.runner.traced(ctx, r, item)
-	rep := outcomeReport(out, context.Cause(ctx))
-	w.runner.logFailure(r, item, &rep, context.Cause(ctx), time.Since(began))
+	out := exited
+	defer func() {
+		rep := outcomeReport(out, context.Cause(ctx))
+		w.runner.logFailure(r, item, &rep, context.Cause(ctx), time.Since(began))
+		w.ended(r, rep)
+	}()
+	out = w.runner.traced(ctx, r, item)
+}
 
+// ended reports the outcome of a handler, or lets go of its run.
+func (w *Worker) ended(r *run, rep wire.Report) {
 	w.mu.Lock()
 	defer w.unlock()
 	r.cancel(nil)

@@ -39,6 +39,7 @@ func (w *Worker) noteDrained() {
 // got no answer (ErrUnanswered); the leases of their items run out by themselves.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.end()
+	w.goroutines.end()
 	return each(append([]*Worker{w}, w.others...), func(w *Worker) error { return w.stop(ctx) })
 }
 

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,6 +42,7 @@ type Worker struct {
 	abandonAfter time.Duration // AbandonAfter; shorter in a test
 	others       []*Worker     // of the further namespaces; see Config.Namespaces
 	slots        *slots        // of this process, shared with them
+	goroutines   *goroutines   // likewise
 	types        map[events.Type]*registration
 	mistakes     []error
 	middleware   []Middleware
@@ -71,8 +71,6 @@ type Worker struct {
 	stopOnce sync.Once
 	loops    sync.WaitGroup
 	handlers sync.WaitGroup // running handlers
-	next     chan execution // for a goroutine that waits for one
-	idle     atomic.Int32   // such goroutines
 
 	telling   *sync.Mutex // around calls of cfg.Settled, in all namespaces; taken after mu
 	mu        sync.Mutex  // guards everything below, and the parts' state
@@ -121,13 +119,12 @@ func newWorker(nc *nats.Conn, cfg Config, shared common) (*Worker, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, nc: nc, log: shared.log(cfg), types: map[events.Type]*registration{}, slots: shared.slots, telling: shared.telling,
+		cfg: cfg, nc: nc, log: shared.log(cfg), types: map[events.Type]*registration{}, slots: shared.slots, goroutines: shared.goroutines, telling: shared.telling,
 		drained: make(chan struct{}), closed: make(chan struct{}), begun: make(chan struct{}), stopped: make(chan struct{}),
 		abandonAfter: AbandonAfter,
 	}
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
-	w.next = make(chan execution)
 	w.changed = sync.NewCond(&w.mu)
 	w.session = session{w: w, id: rand.Text(), kick: make(chan struct{}, 1), called: make(chan struct{}, 1), Standing: standing.Standing{Every: standing.DefaultHeartbeat}}
 	w.link, w.receiver = link{w: w}, receiver{w: w}

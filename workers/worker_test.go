@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -107,6 +108,7 @@ func TestFailures(t *testing.T) {
 		"permanent": fails(nil, workers.Permanent(workers.WithCode(boom, "no_such_user"))),
 		"later":     fails(nil, workers.WithCode(workers.RetryAfter(boom, 1500*time.Millisecond), "busy")),
 		"panic":     func(context.Context, *workers.Item[sum]) (any, error) { panic(boom) },
+		"exit":      func(context.Context, *workers.Item[sum]) (any, error) { runtime.Goexit(); return nil, nil },
 		"chan":      fails(make(chan int), nil),
 		"large":     fails(strings.Repeat("x", events.MaxResultBytes), nil),
 		"longest":   fails(nil, errors.New(strings.Repeat("é", events.MaxErrorText))),
@@ -126,6 +128,7 @@ func TestFailures(t *testing.T) {
 		{"permanent", `{}`, "no_such_user", false, 0, "boom"},
 		{"later", `{}`, "busy", true, 1500, "boom"},
 		{"panic", `{}`, events.FailPanic, true, 0, "worker_test.go"},
+		{"exit", `{}`, events.FailPanic, true, 0, "Goexit"},
 		{"chan", `{}`, workers.FailBadResult, false, 0, "written as JSON"},
 		{"large", `{}`, workers.FailBadResult, false, 0, "at most"},
 		{"plain", `{"$blob":{"name":1}}`, "bad_params", false, 0, "reference"},
