@@ -219,7 +219,8 @@ type encoder struct {
 	subject string
 	writer  string // this writer's random name in frame ids
 	frames  uint64 // it has made
-	lines   []byte // of the last one, which is made in the same memory
+	lines   []byte // memory for the next frame's
+	last    int    // bytes of the last one: the next will be like it
 	turn    turns.Turn
 }
 
@@ -241,6 +242,9 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 	e.turn.Begin()
 	defer e.turn.End()
 	lines := e.lines[:0]
+	if lines == nil {
+		lines = make([]byte, 0, e.last+e.last/4)
+	}
 	for i := range w.Events {
 		e.turn.Take()
 		b, err := w.Events[i].AppendJSON(lines)
@@ -252,13 +256,14 @@ func (e *encoder) encode(w *Write, most int64) (*nats.Msg, error) {
 		}
 		lines = append(b, '\n')
 	}
+	e.last = len(lines)
 	if e.lines = lines; cap(lines) > maxScratch {
 		e.lines = nil
 	}
-	body := bytes.Clone(lines)
-	if size := int64(len(body)) + frameRoom; size > most {
+	if size := int64(len(lines)) + frameRoom; size > most {
 		return nil, fmt.Errorf("append %d events, from %s of %s: %w: it has %d bytes of %d", len(w.Events), w.Events[0].Kind, w.Events[0].ID, ErrTooLarge, size, most)
 	}
+	body := bytes.Clone(lines)
 	e.frames++
 	id := append([]byte(e.writer), '.')
 	values := []string{

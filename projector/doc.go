@@ -14,7 +14,7 @@
 // changed as [core.Changes], which [Store.Commit] writes in one atomic Pebble batch
 // together with the position. The owner of a partition does so live. Everything
 // that reads the log goes through [Replay], in commits bounded in events and in
-// bytes: a start and a takeover up to the log's end, [Rebuild], [Store.Verify] and
+// bytes: a start and a takeover up to the log's end, [Store.Rebuild], [Store.Verify] and
 // [StateAt] from nothing. How the events were cut into batches leaves no trace in
 // the store: tests and Verify compare [Store.Digest].
 //

@@ -17,7 +17,7 @@ import (
 // FormatVersion is the version of the stores that this program writes: of the
 // layout of keys.go, the records, and the way events become records. A folder
 // with a higher one is refused, one with a lower one is made anew from the log.
-const FormatVersion = 10
+const FormatVersion = 11
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.
@@ -81,7 +81,7 @@ func (f *folder) open() (err error) {
 		return err
 	}
 	if version > FormatVersion {
-		return fmt.Errorf("its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", version, FormatVersion, layout.ErrNewerFormat)
+		return fmt.Errorf("its format is %d, this program knows up to %d: %w", version, FormatVersion, layout.ErrNewerFormat)
 	}
 	if version < FormatVersion {
 		f.number = 0 // the log is the truth: an empty store reads it anew
@@ -126,12 +126,12 @@ func (f *folder) readCurrent() (version int, err error) {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 3 || fields[0] != currentMagic {
-		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged, rebuild the store from the log (engine rebuild)", currentFile, text)
+		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged", currentFile, text)
 	}
 	version, verr := strconv.Atoi(fields[1])
 	number, nerr := strconv.Atoi(strings.TrimPrefix(fields[2], generationName))
 	if verr != nil || nerr != nil || number < 1 {
-		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged, rebuild the store from the log (engine rebuild)", currentFile, text)
+		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged", currentFile, text)
 	}
 	f.number = number
 	return version, nil
@@ -192,7 +192,7 @@ func (f *folder) sweep() error {
 func (f *folder) openGeneration(number int, o *pebble.Options) (*pebble.DB, error) {
 	db, err := pebble.Open(f.path(number), o)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w (if it is damaged, rebuild it from the log: engine rebuild)", f.dir, err)
+		return nil, fmt.Errorf("open store %s: %w", f.dir, err)
 	}
 	return db, nil
 }

@@ -119,14 +119,11 @@ func (o *ops) each(del func(key []byte), set func(key, val []byte)) {
 type batch struct {
 	*pebble.Batch
 	err  error
-	turn *turns.Turn // taken with every fourth write, since the look at the clock costs as much as one
-	n    uint        // writes
+	turn *turns.Turn // taken with every write
 }
 
 func (b *batch) note(err error) {
-	if b.n++; b.n%4 == 0 {
-		b.turn.Take()
-	}
+	b.turn.Take()
 	if b.err == nil {
 		b.err = err
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// reply writes to a client that has to take each part in time: else the write errs, and the
+// reply writes to a client that has to take each part in time: else the write fails, and the
 // connection is closed. A handler that sets a deadline goes by its own from then on.
 type reply struct {
 	http.ResponseWriter

@@ -110,7 +110,7 @@ func (f *Feed) tell(t frame) {
 		line, rest, _ := bytes.Cut(t.lines, []byte{'\n'})
 		t.lines = rest
 		at, to := events.SeqOf(t.seq, i), f.subject(name)
-		if to.seq != t.seq { // asked once a frame: it takes a lock of the server's
+		if to.seq != t.seq { // asked once a frame, since it takes a lock of the server
 			to.seq, to.heard = t.seq, f.cfg.Heard == nil || f.cfg.Heard(to.text)
 		}
 		if to.heard {

@@ -36,7 +36,7 @@ const (
 // neither.
 type mirrorAsk struct {
 	At uint64 `json:"at"` // the mirror's last event
-	// Stream asks for a stream's messages from From on. Checksum is that of the event
+	// Stream asks for a stream's messages from From on. Checksum is that of the frame
 	// before From, as the mirror has it; 0: it has none.
 	Stream   string `json:"stream,omitempty"`
 	From     uint64 `json:"from,omitempty"`

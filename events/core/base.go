@@ -68,7 +68,7 @@ type Changes struct {
 	// Until is not after its time are gone, whatever Meta.KeyTime is now. They go
 	// before Keys are written.
 	SetBack KeyTimes
-	// Checksum is the checksum of the event at Meta.Applied (see [events.Checksum]).
+	// Checksum is the checksum of the frame of the event at Meta.Applied (see [events.Checksum]).
 	// Whoever has the stored bytes fills it in.
 	Checksum uint64
 }

@@ -8,7 +8,7 @@ const (
 	MaxUint = 20
 	MaxBool = len("false")
 	MaxTime = len(`"2006-01-02T15:04:05.999999999Z"`)
-	MaxWord = 32 // of which no type has longer ones: ids have 26 characters
+	MaxWord = 32 // the longest of any type is an id, with 28
 )
 
 // MaxText bounds the length of a string of n bytes: an escape takes six.

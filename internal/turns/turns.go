@@ -96,9 +96,9 @@ type Turn struct {
 	skip, left uint8     // calls that don't look: between two that do, and before the next
 }
 
-// maxSkip bounds the calls of Take that don't look at the clock, which takes as long as what
-// some do between two calls.
-const maxSkip = 15
+// maxSkip bounds the calls of Take in a row that don't look at the clock. A look takes as long
+// as what some callers do between two calls.
+const maxSkip = 3
 
 // Turn returns a turn; of the nil Share, the zero Turn.
 func (s *Share) Turn() Turn { return Turn{share: s} }

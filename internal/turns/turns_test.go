@@ -136,6 +136,33 @@ func TestWokenBesideAFlood(t *testing.T) {
 	})
 }
 
+// Calls that take long are noticed after a few, also behind many that take no time.
+func TestCallsThatBecomeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMachine(2)
+		s := m.Share(1)
+		m.Share(1) // else nothing is counted
+		turn := s.Turn()
+		turn.Begin()
+		defer turn.End()
+		for range 100 {
+			turn.Take()
+		}
+		for range maxSkip + 1 {
+			time.Sleep(10 * Slice)
+			turn.Take()
+		}
+		if s.used < float64(10*Slice) {
+			t.Errorf("%s are counted", time.Duration(s.used))
+		}
+		used := s.used
+		time.Sleep(2 * Slice)
+		if turn.Take(); s.used == used {
+			t.Error("the clock is not looked at each time, while calls take long")
+		}
+	})
+}
+
 // Where there is one share, or one is left, nothing is counted.
 func TestAlone(t *testing.T) {
 	m := NewMachine(1)

@@ -76,8 +76,8 @@ func ReplacesParams(data []byte) bool {
 }
 
 // AppendHistory appends an event's record in its item's history: its packed form
-// without what the key, the item and the documents beside it already say. Those it takes out
-// of ev.
+// without what the key, the item and the documents beside it already say. It changes ev: it
+// takes those out.
 func AppendHistory(b []byte, ev *events.Event) ([]byte, error) {
 	of := ev.ID
 	ev.ID, ev.Type = events.ID{}, ""
