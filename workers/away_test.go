@@ -46,8 +46,8 @@ func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
 	}
 }
 
-// A worker goes on with an engine that starts on the same port: what it has run meanwhile is
-// completed, if that one has the same log.
+// An engine that starts again on its port gets its worker back. If it has its log, it also
+// completes what ran meanwhile.
 func TestEngineRestarts(t *testing.T) {
 	for name, o := range map[string]embedded.Options{"it has its log": {Dir: t.TempDir()}, "it has forgotten everything": {Memory: true}} {
 		t.Run(name, func(t *testing.T) {

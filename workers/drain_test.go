@@ -144,8 +144,8 @@ func TestStopTakesNothingMore(t *testing.T) {
 	}
 }
 
-// A Stop at any moment of a Start ends the worker: the engine knows of none afterwards, and
-// no loop of it goes on.
+// Stop ends a worker at any moment of its Start: its loops end, and the engine no longer
+// knows it.
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
